@@ -1,21 +1,8 @@
-"""The code blocks of the pages, run in order: a reader who types them gets what the page says.
-
-Each fenced block of a page is of one kind:
-
-- with `title="FILE"`: written into the page's folder; Python is imported from there as well,
-- `python`: run, in a namespace that the page's blocks share,
-- `console`: each `$ owpc-ltr …` is run; what follows is what it prints, and is not compared,
-- `text`: not code, unless it has a title,
-- `json`, `toml`: parsed.
-
-Right above a block a remark may stand: `<!-- not run: why -->`, `<!-- exit code: 5 -->`, or
-`<!-- runs where: owpc_ltr.NAME -->` for what needs a name that there may not be. Anything else is
-refused. `<!-- runs with: SAMPLE, … -->`, once a page, says what the folder holds at the start (see
-`tests/page_samples.py`).
-"""
+"""The code blocks of the pages, run in order on small data of the same form."""
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import importlib.util
 import json
@@ -24,19 +11,178 @@ import shlex
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sybil import Document, Example, Lexeme, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import OwpcLtrWarning
 from tests.commands import Run
 
 ROOT = Path(__file__).parents[1]
+NEEDS_NODE = {"movies", "demo-files", "vectors"}
+"""Samples whose pages speak to a cluster."""
+
+_TITLES = [
+    "insidious",
+    "chapter",
+    *(f"{first}{last}" for first in "bdfgklmn" for last in ("alo", "eri", "uma")),
+]
+"""Words of titles, which queries ask for; no other field has them."""
+_TEXT = {"type": "text", "analyzer": "english"}
+_QUERIES, _MOVIES = 220, 300
+_COLOURS = ["red", "blue", "green", "black", "white"]
+_THINGS = ["shoe", "hat", "coat", "glove", "scarf", "sock"]
+_PRODUCTS, _DIMENSIONS = 150, 4
+
+
+def movies(folder: Path) -> None:
+    """Movies, their feature set and its costs, and judged queries.
+
+    Every movie with the query's word in its title is judged. Liked are mostly those whose votes lie
+    in one of several ranges: more than a line can tell, so that trees are better.
+    """
+    rng = np.random.default_rng(7)
+    corpus = [_movie(number, rng) for number in range(_MOVIES)]
+    with gzip.open(folder / "movies-corpus.jsonl.gz", "wt") as file:
+        file.writelines(f"{json.dumps(movie)}\n" for movie in corpus)
+    fields = ("title", "overview", "tags", "genres", "director", "actors", "characters")
+    mappings = {"properties": dict.fromkeys(fields, _TEXT)}
+    (folder / "movies-index-settings.json").write_text(json.dumps({"mappings": mappings}))
+    featureset = (ROOT / "featuresets" / "movies.json").read_text()
+    for path in (folder / "movies.json", folder / "featuresets" / "movies.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(featureset)
+    names = [feature["name"] for feature in json.loads(featureset)["featureset"]["features"]]
+    (folder / "movies-costs.json").write_text(json.dumps(dict.fromkeys(names, 0.5)))
+    with gzip.open(folder / "movies-judgments.tsv.gz", "wt") as file:
+        file.write("query_id\tquery\tdoc_id\tgrade\n")
+        for number in range(_QUERIES):
+            word = str(rng.choice(_TITLES))
+            for movie in corpus:
+                if word in movie["title"].split():
+                    # People do not agree on one in fifteen.
+                    grade = int(movie["votes"] // 600 % 2) ^ int(rng.random() < 1 / 15)
+                    file.write(f"q{number}\t{word} {number}\t{movie['id']}\t{grade}\n")
+
+
+def demo_files(folder: Path) -> None:
+    """`workflow/`: what `demo --files workflow` writes, with fewer queries; it asks the cluster."""
+    from owpc_ltr_demo.preparation import write_files
+    from owpc_ltr_demo.session import Narrator
+
+    from owpc_ltr.engine.client.engine import open_engine
+
+    (folder / "workflow").mkdir()
+    write_files(open_engine(), folder / "workflow", 300, Narrator())
+
+
+def letor(folder: Path) -> None:
+    """Five folders `Fold1` … `Fold5`, each with train.txt, vali.txt and test.txt."""
+    parts = [_judged(seed) for seed in range(5)]
+    for fold in range(5):
+        where = folder / f"Fold{fold + 1}"
+        where.mkdir()
+        for name, part in (("train", fold), ("vali", fold + 3), ("test", fold + 4)):
+            write_letor(parts[part % 5], where / f"{name}.txt")
+
+
+def dataset(folder: Path) -> None:
+    """`data.txt`: 120 judged queries with 5 features, in LETOR's format."""
+    write_letor(_judged(11, queries=120), folder / "data.txt")
+
+
+def vectors(folder: Path) -> None:
+    """Products with a vector of four numbers, and judged queries that have one of their own.
+
+    Liked is mostly what is near, whatever its words; some products have no vector.
+    """
+    products, judged = products_and_judgments()
+    for name, lines in (("products", products), ("judgments", judged)):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text)
+    fields = {f"v{number}": {"type": "float"} for number in range(_DIMENSIONS)}
+    mappings = {"properties": {"title": {"type": "text"}, "text": {"type": "text"}, **fields}}
+    (folder / "settings.json").write_text(json.dumps({"mappings": mappings}))
+
+
+def products_and_judgments() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The products, a field for each of their vectors' numbers, and the judgments."""
+    rng = np.random.default_rng(11)
+    where = rng.normal(size=(_PRODUCTS, _DIMENSIONS)).round(3)
+    products: list[dict[str, Any]] = [
+        {
+            "id": f"p{number}",
+            "title": f"{rng.choice(_COLOURS)} {rng.choice(_THINGS)}",
+            "text": " ".join(rng.choice([*_COLOURS, *_THINGS], 6)),
+            **({f"v{i}": float(x) for i, x in enumerate(where[number])} if number % 9 else {}),
+        }
+        for number in range(_PRODUCTS)
+    ]
+    judged: list[dict[str, Any]] = []
+    for number in range(60):
+        vector = rng.normal(size=_DIMENSIONS).round(3)
+        near = where @ vector / np.linalg.norm(where, axis=1) / np.linalg.norm(vector)
+        near += rng.normal(scale=0.4, size=_PRODUCTS)  # people do not agree
+        words = f"{rng.choice(_COLOURS)} {rng.choice(_THINGS)}"
+        for place, index in enumerate(rng.choice(_PRODUCTS, 15, replace=False).tolist()):
+            has = bool(index % 9)
+            fits = int(products[index]["title"].split()[1] == words.split()[1])
+            judgment = {
+                "query_id": f"q{number}",
+                "query": words,
+                "doc_id": f"p{index}",
+                "grade": int(has and near[index] > 0.3) + int(has and near[index] > 0) * fits,
+            }
+            judged.append(judgment | ({} if place else {"vector": vector.tolist()}))
+    return products, judged
+
+
+SAMPLES: dict[str, Callable[[Path], None]] = {
+    "movies": movies,
+    "demo-files": demo_files,
+    "letor": letor,
+    "dataset": dataset,
+    "vectors": vectors,
+}
+
+
+def _movie(number: int, rng: np.random.Generator) -> dict[str, Any]:
+    def words(count: int, of: Sequence[str] = ("drama", "comedy", "crime", "war")) -> str:
+        return " ".join(rng.choice(of, count))
+
+    return {
+        "id": str(1000 + number),
+        "title": words(3, _TITLES),
+        "overview": words(9),
+        "tags": [words(1)],
+        "genres": [words(1)],
+        "director": words(2),
+        "actors": [words(2), words(2)],
+        "characters": [words(1)],
+        "year": int(rng.integers(1950, 2022)),
+        "votes": int(rng.integers(0, 3000)),
+        "popularity": float(rng.uniform(0, 100)),
+    }
+
+
+def _judged(seed: int, queries: int = 24) -> RankingDataset:
+    """Queries of 12 documents, whose grades follow the first two of five features."""
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(size=(12 * queries, 5))
+    noise = rng.normal(scale=0.3, size=len(features))
+    grades = np.digitize(2 * features[:, 0] + features[:, 1] + noise, [1.7, 2.4])
+    ids = [f"{seed}{number:03d}" for number in range(queries) for _ in range(12)]
+    return make_dataset(features, grades, ids)
+
+
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 
 _REMARK = re.compile(r"[ \t]*<!--\s*(not run|exit code|runs where):\s*(.+?)\s*-->[ \t]*\n")

@@ -1,18 +1,27 @@
-"""The command line: each fault is one line and an exit code, and nothing is half-written."""
+"""The command line: each fault is one line and an exit code; help and tables."""
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from owpc_ltr.cli.app import app
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
+from owpc_ltr.plain_text import text_table
 from tests.commands import Run, commands_in
 
 FEATURESET = '{"featureset": {"name": "f", "features": [%s]}}'
@@ -240,3 +249,73 @@ def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
     assert ended.stderr == ""
+
+
+GROUP = typer.main.get_command(app)
+
+
+def groups(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if hasattr(command, "commands"):
+        yield words
+        for name, child in command.commands.items():
+            yield from groups(child, (*words, name))
+
+
+def listed(words: tuple[str, ...]) -> list[tuple[str, str]]:
+    env = {"COLUMNS": "80"}
+    told = CliRunner().invoke(app, [*words, "--help"], prog_name="owpc-ltr", env=env).stdout
+    return re.findall(
+        r"^  (\S+) +(\S.*)$", told.partition("Show this message and exit.\n")[2], re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("words", list(groups(GROUP)), ids=" ".join)
+def test_the_summary_of_every_command_fits_its_line(words: tuple[str, ...]) -> None:
+    rows = listed(words)
+    assert rows
+    for name, summary in rows:
+        assert not summary.endswith("..."), name
+        assert len(name) + len(summary) <= 76
+
+
+def test_commands_stand_in_the_order_of_the_road() -> None:
+    names = [name for name, _ in listed(())]
+    road = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
+            "search"]  # fmt: skip
+    assert [name for name in names if name in road] == road
+    assert set(names) == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
+
+
+def test_completion_can_be_installed() -> None:
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+WORD = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=11)
+
+
+def test_columns_fit_their_content_and_numbers_stand_to_the_right() -> None:
+    lines = text_table(["NAME", "N"], [("a", 1), ("long name", 20)]).splitlines()
+    assert lines == ["NAME        N", "a           1", "long name  20"]
+
+
+def test_a_column_of_text_that_is_too_wide_is_wrapped_under_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = text_table(["KEY", "TEXT"], [("one", "word " * 30), ("two", "short")]).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line[:3] for line in lines] == ["KEY", "one", "   ", "two"]
+    assert " ".join(line[3:].strip() for line in lines[1:3]) == "word " * 29 + "word"
+
+
+@given(st.lists(st.tuples(st.lists(WORD, max_size=40), st.lists(WORD, max_size=40)), max_size=4))
+def test_no_line_is_wider_than_80_and_no_word_is_lost(
+    texts: list[tuple[list[str], list[str]]],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        told = text_table(["A", "B"], [(" ".join(a), " ".join(b)) for a, b in texts]).splitlines()
+    assert all(len(line) <= 80 for line in told)
+    shown = " ".join(told).split()
+    words = [word for a, b in texts for word in (*a, *b)]
+    assert sorted(shown) == sorted(["A", "B", *words])

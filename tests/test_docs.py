@@ -1,13 +1,22 @@
-"""The pages: made from the code as it is, and pointing at files that exist."""
+"""The documentation: made from the code, its pages' code runs, and the site builds."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import owpc_ltr
+import owpc_ltr.plugin_checks
+from tests.commands import Run, commands_in
+from tests.pages import NEEDS_NODE, SAMPLES, Unfit, blocks_of, run_page, samples_of
+from tests.pages import PAGES as CODE_PAGES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("featuresets/*.md")])
@@ -50,3 +59,160 @@ def test_a_layout_that_is_not_the_tree_is_noticed(tmp_path: Path) -> None:
     assert made.stdout.splitlines() == [
         "docs/design.md is not up to date: run python docs/make_reference.py"
     ]
+
+
+_FETCHED = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?([^"'\s>]+)""")
+_LINKED = re.compile(r"""<link[^>]*\shref=["']?([^"'\s>]+)""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (built.returncode, built.stderr) == (0, "")
+    return folder
+
+
+@pytest.mark.thorough
+def test_a_page_fetches_nothing_that_is_not_in_the_folder(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) >= 20
+    for page in pages:
+        text = page.read_text()
+        for target in [*_FETCHED.findall(text), *_LINKED.findall(text)]:
+            assert "//" not in target, (page.name, target)
+            base = site if target.startswith("/") else page.parent
+            assert (base / target.lstrip("/").split("?")[0]).exists(), (page.name, target)
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", style.read_text())
+
+
+@pytest.mark.thorough
+def test_every_formula_is_drawn_by_the_browser_itself(site: Path) -> None:
+    source = (ROOT / "docs" / "mathematics.md").read_text()
+    blocks = len(re.findall(r"^\$\$", source, re.MULTILINE))
+    page = (site / "mathematics.html").read_text()
+    assert page.count('display="block"') == blocks
+    assert "arithmatex" not in page
+    assert blocks > 10
+
+
+@pytest.mark.thorough
+def test_every_public_name_stands_on_the_page_of_the_python_interface(site: Path) -> None:
+    page = (site / "python-api.html").read_text()
+    for package in (owpc_ltr, owpc_ltr.plugin_checks):
+        for name in package.__all__:
+            if not name.startswith("__"):
+                assert f'id="{package.__name__}.{name}"' in page, name
+
+
+@pytest.mark.thorough
+def test_the_search_knows_the_words_of_all_pages(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    places = {entry["location"].split("#")[0] for entry in index["docs"]}
+    assert {"index.html", "tutorial.html", "cli.html", "mathematics.html"} <= places
+
+
+OFFLINE = [page for page in CODE_PAGES if not NEEDS_NODE & set(samples_of(page))]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("page", CODE_PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs_or_says_why_it_does_not(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.remarks.get("not run", "a reason")
+
+
+@pytest.mark.parametrize("page", OFFLINE, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, run: Run) -> None:
+    for sample in samples_of(page):
+        SAMPLES[sample](tmp_path)
+    expected = sum(block.runs for block in blocks_of(page))
+    assert run_page(page, tmp_path, run) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```sh\nrm -r x\n```\n", "nothing runs a sh block"),
+        ("```\nowpc-ltr plugins\n```\n", "nothing runs a nameless block"),
+        ("```console\nowpc-ltr plugins\n```\n", r"begins with \$"),
+        ("```console\n$ curl localhost\n```\n", "curl is not run here"),
+        ("<!-- not run: far above -->\n\n```sh\nls\n```\n", "nothing runs a sh block"),
+    ],
+)
+def test_a_block_that_nothing_runs_must_say_so(text: str, complaint: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(Unfit, match=complaint):
+        blocks_of(page)
+    page.write_text(f"<!-- not run: for show -->\n{text.rsplit('-->', maxsplit=1)[-1].lstrip()}")
+    (block,) = blocks_of(page)
+    assert not block.runs
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "complaint"),
+    [
+        ("```python\nraise KeyError('lost')\n```\n", KeyError, "lost"),
+        ("```python\na = 1\n```\n\n```python\nb = c\n```\n", NameError, "'c'"),
+        ('```python title="own.py"\nimport nothing_of_this_name\n```\n', ImportError, "nothing"),
+        ("```console\n$ owpc-ltr evaluate no.json no.parquet\n```\n", AssertionError, "with 3"),
+        ("<!-- exit code: 5 -->\n```console\n$ owpc-ltr plugins\n```\n", AssertionError, "with 0"),
+        ("```json\n{1}\n```\n", ValueError, "property name"),
+        ("```toml\n[a\n```\n", ValueError, "Expected"),
+    ],
+)
+def test_a_block_that_does_not_do_what_it_says_is_noticed(
+    text: str, error: type[Exception], complaint: str, tmp_path: Path, run: Run
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(error, match=complaint) as noticed:
+        run_page(page, tmp_path, run)
+    assert "page.md" in "".join(noticed.value.__notes__)
+
+
+def test_blocks_share_a_namespace_and_files_that_they_wrote(tmp_path: Path, run: Run) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        '1. A file,\n\n   ```python title="own.py"\n   size = 3\n   ```\n\n'
+        "2. a value, and a command whose output is kept.\n\n"
+        "```python\nassert size == 3\nfrom pathlib import Path\n"
+        'assert Path("own.py").read_text() == "size = 3\\n"\n```\n\n'
+        "```console\n$ owpc-ltr plugins \\\n    --json > plugins.json\n```\n\n"
+        "<!-- runs where: owpc_ltr.nothing_of_this_name -->\n```python\nassert False\n```\n\n"
+        '```python\nassert "owpc" in Path("plugins.json").read_text()\n```\n'
+    )
+    assert run_page(page, tmp_path, run) == 4
+
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*/*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_a_page_shows_each_example_whole_and_its_project_offers_it(example: Path) -> None:
+    shown = [
+        block for page in CODE_PAGES for block in blocks_of(page) if block.title == example.name
+    ]
+    assert [block.source for block in shown] == [example.read_text()]
+    project = tomllib.loads((example.parent / "pyproject.toml").read_text())
+    (group,) = project["project"]["entry-points"].items()
+    (entry,) = group[1].items()
+    assert entry[1] == example.stem
+    named = {"owpc_ltr": 'name: ClassVar[str] = "{}"', "owpc_ltr.commands": 'Command("{}"'}
+    assert named[group[0]].format(entry[0]) in example.read_text()
+    assert project["project"]["name"] == example.parent.name
+    built = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert built == [example.name]

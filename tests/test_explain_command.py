@@ -18,8 +18,8 @@ from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.warm_up import warm_up_jobs
 from tests.commands import Run, commands_in
-from tests.forests import random_forest
-from tests.list_samples import crowded, weights
+from tests.datasets import crowded, weights
+from tests.models import random_forest
 
 DATA = crowded(6)
 

@@ -1,4 +1,4 @@
-"""What people judge next is drawn by chance, more often where it narrows the interval most."""
+"""`judge sample` and `judge pool`: what is judged next, and the sheets that are graded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,17 @@ from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.judgments.pools import read_queries, read_run_lists, write_sheet
 from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.engine.search.judgment_pool import Pooled, PoolPlan, pool
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
-from tests.proxy_samples import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run
+from tests.proxy_labels import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run
 
 __all__ = ["run"]
 
@@ -310,3 +316,153 @@ def test_what_cannot_be_is_refused(run: Run) -> None:
 def test_an_empty_list_is_no_sample() -> None:
     with pytest.raises(BadInput, match="none of the queries"):
         asked(human=Judgments([]))
+
+
+class Index:
+    """An engine that has documents d0 … d19, and nothing else."""
+
+    settings = SimpleNamespace(url="memory:")
+
+    def request(self, _method: str, _path: str, *, params: Any, body: Any) -> Any:
+        ids = [one for one in body["query"]["ids"]["values"] if int(one[1:]) < 20]
+        hits = [{"_id": one, "_source": {"title": f"about {one}"}} for one in ids]
+        return {"_shards": {"failed": 0}, "hits": {"hits": hits}}
+
+
+def asked_pool(*names: str) -> list[JudgedQuery]:
+    nothing = np.zeros(0, np.float32)
+    return [JudgedQuery(name, {"keywords": name, "query": name}, [], nothing) for name in names]
+
+
+def always(*documents: str) -> Serve:
+    return lambda _request: Served(documents, 1)
+
+
+def pooled(
+    rankings: list[list[str]], judged: dict[str, frozenset[str]] | None = None, **plan: Any
+) -> Pooled:
+    ways: list[tuple[Serve, dict[str, Any]]] = [
+        (always(*ranking), {"match_all": {}}) for ranking in rankings
+    ]
+    engine: Any = Index()
+    return pool(engine, PoolPlan("i", ways, **plan), asked_pool("q1", "q2"), judged or {})
+
+
+def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:
+    found = pooled([["d1", "d2", "d3"], ["d3", "d4", "d1"]], depth=2)
+    for query in found.queries:
+        assert sorted(query.document_ids) == ["d1", "d2", "d3", "d4"]
+    assert found.n_documents == 8
+
+
+@given(st.permutations([f"d{n}" for n in range(12)]), st.integers(0, 99))
+def test_the_order_tells_nothing_of_ranks_and_rankers(order: list[str], seed: int) -> None:
+    one = pooled([order], seed=seed)
+    other = pooled([sorted(order)[:6], sorted(order)[6:]], seed=seed)
+    assert [q.document_ids for q in one.queries] == [q.document_ids for q in other.queries]
+
+
+def test_another_seed_or_query_draws_another_order() -> None:
+    ranking = [f"d{n}" for n in range(20)]
+    one, two = pooled([ranking]), pooled([ranking], seed=1)
+    assert one.queries[0].document_ids != two.queries[0].document_ids
+    assert one.queries[0].document_ids != one.queries[1].document_ids
+
+
+def test_judged_and_absent_documents_are_left_out_and_counted() -> None:
+    runs = [{"q1": ["d5", "d99"], "other": ["d7"]}]
+    found = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, runs=runs)
+    assert [sorted(q.document_ids) for q in found.queries] == [["d2", "d5"], ["d1", "d2"]]
+    assert (found.judged, found.absent) == (1, 1)
+    done = pooled([["d1"]], {"q1": frozenset({"d1"})})
+    assert [query.query_id for query in done.queries] == ["q2"]
+
+
+def test_a_sheet_says_nothing_of_ranks_and_has_no_grade_yet(tmp_path: Path) -> None:
+    found = pooled([["d1", "d2"]])
+    path = tmp_path / "sheet.csv"
+    shown = {"d1": {"title": 'a "b",\n c', "tags": ["x", "y"]}}
+    write_sheet(found.queries, ["title", "tags"], shown, path)
+    with path.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    assert list(rows[0]) == [
+        "query_id", "query", "doc_id", "document:title", "document:tags", "grade",
+    ]  # fmt: skip
+    assert {row["grade"] for row in rows} == {""}
+    first = next(row for row in rows if row["doc_id"] == "d1")
+    assert (first["document:title"], first["document:tags"]) == ('a "b", c', "x, y")
+
+
+def test_queries_are_read_from_lines_tables_and_judgments(tmp_path: Path) -> None:
+    path = tmp_path / "queries"
+    path.write_text("red shoes\n\nq2\tblue hats\n")
+    plain = [(query.query_id, query.params["query"]) for query in read_queries(path)]
+    assert plain == [("red shoes", "red shoes"), ("q2", "blue hats")]
+    path.write_text("query_id,query,year,doc_id,grade,document:title\nq1,rambo,1982,7,4,x\n"
+                    "q1,rambo,1982,9,0,y\nq2,rocky,,7,1,z\n")  # fmt: skip
+    tabled = {query.query_id: query.params for query in read_queries(path)}
+    rambo = {"keywords": "rambo", "query": "rambo", "year": "1982"}
+    assert tabled == {"q1": rambo, "q2": {"keywords": "rocky", "query": "rocky"}}
+    assert all(not query.document_ids for query in read_queries(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query_id,query\nq1,one\nq1,two\n", "line 3: query 'q1' stands there with another text"),
+        ("query_id,query\nq1,\n", "line 2: the query or its id is empty"),
+        ("query_id,query\nq1,one,more\n", "line 2: it has not as many fields"),
+        ("\n", "has no queries"),
+    ],
+)
+def test_queries_that_cannot_be_right_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "queries"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        read_queries(path)
+
+
+def test_runs_are_read_by_score(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text("q1 Q0 a 1 0.5 t\nq1 Q0 b 2 0.9 t\nq1 Q0 c 3 0.5 t\nq2 Q0 a 1 1 t\n")
+    assert read_run_lists(path) == {"q1": ["b", "a", "c"], "q2": ["a"]}
+    for text, message in (
+        ("q1 Q0 a 1 x t\n", "line 1"),
+        ("q1 Q0 a 1 nan t\n", "line 1"),
+        ("q1 Q0 a 1 2\n", "is not 'query Q0 document rank score tag'"),
+        ("q1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", "line 2: document 'a' stands twice"),
+        ("", "empty"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=message):
+            read_run_lists(path)
+
+
+def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order() -> None:
+    heard: list[tuple[str, str]] = []
+
+    def way(name: str) -> Serve:
+        def serve(request: SearchRequest) -> Served:
+            heard.append((name, request.params["n"]))
+            return Served((f"{name}{request.params['n']}",), 1)
+
+        return serve
+
+    requests = [SearchRequest("i", {"match_all": {}}, {"n": str(n)}) for n in range(4)]
+    told: list[float | None] = []
+    a, b = serve_all((way("a"), way("b")), requests, 1, lambda _text, done: told.append(done))
+    assert [one.document_ids[0] for one in a] == ["a0", "a1", "a2", "a3"]
+    assert [one.document_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
+    assert [name for name, _ in heard] == ["a", "b", "b", "a", "a", "b", "b", "a"]
+    assert told == [0.25, 0.5, 0.75, 1.0]
+    with pytest.raises(UsageError, match="in-flight"):
+        serve_all((way("a"),), requests, 0)
+
+
+def test_a_search_that_fails_ends_all_of_them() -> None:
+    def fails(_request: SearchRequest) -> Served:
+        raise BadInput("no such field")
+
+    requests = [SearchRequest("i", {"match_all": {}}, {}) for _ in range(40)]
+    with pytest.raises(BadInput, match="no such field"):
+        serve_all((fails,), requests)

@@ -1,9 +1,10 @@
-"""Who judged is kept from the list to the dataset: a gate knows judgments that clicks made."""
+"""The kind of judgments: kept from the list to the dataset, and what a gate makes of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,13 @@ from owpc_ltr import judge_clicks, read_judgments
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.judgments.types import judges_of, share_by_clicks
-from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.data.parquet import load_dataset, save_dataset
+from owpc_ltr.engine.deployment.upload import gate_judgments
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import without_features
+from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from tests.commands import commands_in
+from tests.rankers import QUERIES, judged
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
 MIXED = "query,doc_id,grade,judged_by\nred,a,2,clicks\nred,b,0,Ann\nblue,c,1,\nblue,d,0,clicks\n"
@@ -121,3 +126,54 @@ def test_logs_together_know_the_judges_of_each() -> None:
     assert join_datasets([people, log("c")], ["b", "c"]).manifest is None
     damaged = replace(clicks, manifest={"judgments": {"judged_by": ["clicks"]}})
     assert share_by_clicks(damaged) == 0.0
+
+
+DATA = judged(np.ones(QUERIES))
+
+
+def given(**how: Any) -> Any:
+    asked = dict.fromkeys(("proxy", "human", "strata", "live"))
+    return gate_judgments(how.pop("metric", "ndcg@10"), how.pop("data", None), **{**asked, **how})
+
+
+def test_what_is_given_alone_is_taken_as_it_is() -> None:
+    assert given(data=DATA).data is DATA
+    assert given(data=DATA).human is None
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    save_dataset(DATA, tmp_path / "clicks.parquet")
+    write_strata(DATA.query_ids.to_pylist(), ["1"] * QUERIES, tmp_path / "strata.csv")
+    rows = ["query_id\tquery\tdoc_id\tgrade", "q0\twords\td0\t1", "q1\tothers\td8\t0"]
+    (tmp_path / "sample.tsv").write_text("\n".join(rows) + "\n")
+    found = given(
+        proxy=tmp_path / "clicks.parquet",
+        human=tmp_path / "sample.tsv",
+        strata=tmp_path / "strata.csv",
+    )
+    assert found.data.n_queries == QUERIES
+    assert [query.query_id for query in found.human.queries] == ["q0", "q1"]
+    assert found.strata["q7"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"proxy": DATA}, "give human_labels=, too"),
+        ({"human": DATA}, "give proxy_labels=, too"),
+        ({"proxy": DATA, "human": DATA, "metric": None}, "with require_gain="),
+        ({"proxy": DATA, "human": DATA, "data": DATA}, "proxy_labels= and data="),
+        ({"proxy": DATA, "human": DATA, "live": object()}, "proxy_labels= and judgments="),
+        ({"strata": {"q0": "1"}}, "give proxy_labels= and human_labels="),
+    ],
+)
+def test_what_does_not_go_together_is_refused(how: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        given(**how)
+
+
+@pytest.mark.parametrize("text", ["", "query,stratum\n", "query_id,stratum\nq0,1\nq0,2\n"])
+def test_strata_of_another_kind_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "strata.csv").write_text(text)
+    with pytest.raises(BadInput, match=r"strata\.csv"):
+        read_strata(tmp_path / "strata.csv")

@@ -1,3 +1,5 @@
+"""Judgment lists: read, checked and written; lines that nobody has graded."""
+
 from __future__ import annotations
 
 import gzip
@@ -10,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments, write_qrels
+from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.judgment_lists import read_judgments
@@ -402,3 +405,36 @@ def test_three_hundred_thousand_real_judgments_come_back_to_the_byte(
     assert judgments.queries[0].params["keywords"] == "fast in the furious"
     write_judgments(judgments, tmp_path / "again.tsv")
     assert (tmp_path / "again.tsv").read_bytes() == gzip.decompress(path.read_bytes())
+
+
+def lines(*grades: str) -> JudgmentLines:
+    n = len(grades)
+    texts = [f"text {row}" for row in range(n)]
+    return JudgmentLines(
+        Path("sheet.csv"), list(range(2, n + 2)), [f"q{row}" for row in range(n)],
+        [f"d{row}" for row in range(n)], grades, {"query": texts},
+    )  # fmt: skip
+
+
+def test_lines_without_a_grade_are_counted_and_refused() -> None:
+    with pytest.raises(BadInput, match=r"line 3: .*2 of 4 lines have none: .*--skip-unjudged"):
+        judged_lines(lines("1", "", "0", " "), skip=False)
+
+
+def test_lines_without_a_grade_are_left_out_where_that_is_asked_for() -> None:
+    kept, notes = judged_lines(lines("1", "", "0", ""), skip=True)
+    assert list(kept.numbers) == [2, 4]
+    assert [kept.document_ids[row].as_py() for row in (0, 1)] == ["d0", "d2"]
+    assert kept.read_grades().tolist() == [1.0, 0.0]
+    assert [kept.params["query"][row].as_py() for row in (0, 1)] == ["text 0", "text 2"]
+    assert notes == ["2 lines without a grade were left out"]
+
+
+def test_where_all_is_graded_nothing_changes() -> None:
+    whole = lines("1", "0")
+    assert judged_lines(whole, skip=True) == (whole, [])
+
+
+def test_a_sheet_that_nobody_has_touched_is_refused() -> None:
+    with pytest.raises(BadInput, match="none of its 2 lines has a grade yet"):
+        judged_lines(lines("", ""), skip=True)

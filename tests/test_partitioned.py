@@ -28,7 +28,7 @@ from owpc_ltr.data.partitioned.manifest import Share, bucket_of, read_manifest, 
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.data.splits import HashSplit, positions_of
 from owpc_ltr.errors import BadInput, DiskFault, OwpcLtrError, Refused, UsageError
-from tests.parted_samples import by_query, content, dataset
+from tests.datasets import by_query, content, dataset
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -320,7 +320,7 @@ def test_a_killed_writer_leaves_a_folder_that_the_next_one_finishes(tmp_path: Pa
 import os, signal, sys
 sys.path.insert(0, ".")
 from pathlib import Path
-from tests.parted_samples import dataset
+from tests.datasets import dataset
 from owpc_ltr.data.partitioned import writing
 writing.PART_BYTES = 32 * 12
 def stream():

@@ -30,7 +30,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.training.cross_validation import choose, cross_validate
 from owpc_ltr.training.plan import model_plan
 from tests.commands import commands_in
-from tests.letor_samples import PARTS, part, write_parts
+from tests.datasets import PARTS, part, write_parts
 
 REGISTRY = load()
 FILES = ("results.json", "results.csv", "results.md", "results.tex", "results.html")

@@ -18,7 +18,7 @@ from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.kernels.risk import InMemory, OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Run
-from tests.parted_samples import in_parts, learnable
+from tests.datasets import in_parts, learnable
 from tests.plugins.loss_oracles import Dented, Distance
 
 quick = settings(

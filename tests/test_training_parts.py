@@ -19,7 +19,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run, commands_in
-from tests.parted_samples import learnable
+from tests.datasets import learnable
 
 pytestmark = pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
 

@@ -47,7 +47,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.protocols import Run
 from tests.commands import commands_in
-from tests.parted_samples import in_parts, learnable
+from tests.datasets import in_parts, learnable
 
 one_process = pytest.mark.xdist_group("dask")
 """Workers are started once."""

@@ -13,9 +13,9 @@ import numpy as np
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.options import LogOptions
+from tests.datasets import written
 from tests.engine.memory_engine import MemoryEngine, is_log_search
 from tests.engine.memory_engine import log as log_in_memory
-from tests.joined_samples import written
 
 QUICK = LogOptions(pause=0, chunk=10, in_flight=2)
 

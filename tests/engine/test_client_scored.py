@@ -24,7 +24,7 @@ from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
-from tests.forests import trees
+from tests.models import trees
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}

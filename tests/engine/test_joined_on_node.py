@@ -29,9 +29,8 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
+from tests.datasets import by_query, written
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
-from tests.joined_samples import written
-from tests.parted_samples import by_query
 
 pytestmark = pytest.mark.node
 

@@ -16,10 +16,10 @@ from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
+from tests.datasets import frame
 from tests.engine.log_runs import QUICK, assert_nothing_published, ctr, ctr_file, digest, without
 from tests.engine.log_runs import log as log_plainly
 from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
-from tests.joined_samples import frame
 
 
 def log(

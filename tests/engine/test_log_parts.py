@@ -16,9 +16,9 @@ from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.log_features import output_parts
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from tests.datasets import by_query, content
 from tests.engine.log_runs import QUICK, ctr_file, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
-from tests.parted_samples import by_query, content
 
 JUDGMENTS = small_judgments(queries=24)
 WHOLE = PartitionedOutput()

@@ -20,9 +20,9 @@ from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import EngineUnavailable, Refused
+from tests.datasets import by_query, content
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
-from tests.parted_samples import by_query, content
 
 PLAIN = small_judgments(queries=24)
 

@@ -13,8 +13,7 @@ from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.commands import Run, commands_in
 from tests.engine.conftest import SessionNode
-from tests.page_samples import NEEDS_NODE, SAMPLES
-from tests.pages import PAGES, blocks_of, run_page, samples_of
+from tests.pages import NEEDS_NODE, PAGES, SAMPLES, blocks_of, run_page, samples_of
 
 pytestmark = pytest.mark.node
 

@@ -33,7 +33,7 @@ from owpc_ltr.models.parity_samples import packed
 from owpc_ltr.models.trees import Forest, TreeModel
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
-from tests.forests import random_forest
+from tests.models import random_forest
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}

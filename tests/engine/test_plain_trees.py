@@ -21,7 +21,7 @@ from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small, small_cluster
 from tests.faults.seeds import Seeds
-from tests.forests import random_forest
+from tests.models import random_forest
 
 DOCUMENTS, SHARDS = 240, 3
 PARAMS = {"keywords": "alpha gamma"}

@@ -29,7 +29,7 @@ from tests.engine.small_cluster import (
     probes,
     small_cluster,
 )
-from tests.forests import trees
+from tests.models import trees
 
 pytestmark = pytest.mark.node
 

@@ -21,8 +21,7 @@ from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.training.train import train
-from tests.page_samples import ROOT, products_and_judgments
-from tests.pages import blocks_of
+from tests.pages import ROOT, blocks_of, products_and_judgments
 
 DIMENSIONS = 4
 QUERY = {"multi_match": {"query": "{{keywords}}", "fields": ["title", "text"]}}

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 from owpc_ltr.formats.import_model import import_model
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.trees import TreeModel
-from tests.xgboost_samples import NAMES, data
+from tests.foreign_models import NAMES, data
 
 SCRIPT = Path(__file__).with_name("eland_models.py")
 LIBRARIES = ("xgboost", "lightgbm", "tree", "forest")

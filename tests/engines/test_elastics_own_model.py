@@ -17,7 +17,7 @@ from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.plugin_checks.exports import sample_models
 from tests.engines.elastic_trial import Trial, try_models
-from tests.xgboost_samples import NAMES, data, raw, trained
+from tests.foreign_models import NAMES, data, raw, trained
 
 FEATURES = FeatureSet(
     "f", tuple(Feature(name, ("q",), {"match": {name: "{{q}}"}}) for name in NAMES)

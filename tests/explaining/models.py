@@ -12,7 +12,7 @@ from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
-from tests.forests import random_forest
+from tests.models import random_forest
 
 NAMES = tuple("abcde")
 SEEDS = st.integers(0, 2**32 - 1)

@@ -33,9 +33,9 @@ from tests.explaining.models import (
     network,
     trees,
 )
-from tests.forests import random_forest
-from tests.xgboost_samples import NAMES as XGBOOST_NAMES
-from tests.xgboost_samples import raw
+from tests.foreign_models import NAMES as XGBOOST_NAMES
+from tests.foreign_models import raw
+from tests.models import random_forest
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -27,7 +27,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
-from tests.parted_samples import in_parts, learnable
+from tests.datasets import in_parts, learnable
 
 
 def problem(seed: int, queries: int = 20, documents: int = 25) -> RankingDataset:

@@ -24,8 +24,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import HIGHEST
 from tests.commands import commands_in
-from tests.format_scores import elastic_score, solr_score
-from tests.xgboost_samples import NAMES, data, zero_model
+from tests.foreign_models import NAMES, data, elastic_score, solr_score, zero_model
 
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
 LINEAR = LinearModel(NAMES, np.array([0.1, 2.0, 0.0, -3.0]))

@@ -12,7 +12,7 @@ from owpc_ltr_exports.plugin_free_trees import PluginFreeTreesTarget
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.trees import LINKS, TreeModel
-from tests.forests import random_forest
+from tests.models import random_forest
 
 NAMES = ("title", "body", "size")
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))

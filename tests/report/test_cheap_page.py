@@ -14,7 +14,7 @@ import owpc_ltr
 from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.proxy_samples import CHEAP, CLEAR, comparison, run
+from tests.proxy_labels import CHEAP, CLEAR, comparison, run
 from tests.report.samples import check
 
 __all__ = ["run"]

@@ -1,0 +1,335 @@
+"""The benchmarks' own figures: what they count, and what they report of known inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import count_clicks
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.resampling import bca_interval
+from owpc_ltr.evaluation.significance import compare_paired
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Model
+from tests.proxy_labels import PEOPLE
+
+PATH = Path(__file__).parents[1] / "benchmarks" / "interval_coverage.py"
+
+
+def _benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("interval_coverage_benchmark", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+benchmark = _benchmark()
+
+
+@pytest.mark.thorough(sample=2)
+@pytest.mark.parametrize("family", benchmark.FAMILIES)
+def test_coverage_is_93_percent_and_false_claims_are_rare(family: str) -> None:
+    for method in benchmark.METHODS:
+        cells = [
+            benchmark.counted(benchmark.FAMILIES[family], method, n, 50) for n in benchmark.SIZES
+        ]
+        # Of 200 worlds: what is expected, and two standard errors of chance.
+        assert np.mean([one.covered for one in cells]) >= 0.93
+        assert np.mean([one.better for one in cells]) <= 0.025 + 0.022
+        assert np.mean([one.worse for one in cells]) <= 0.025 + 0.022
+
+
+def test_the_bootstrap_alone_is_caught() -> None:
+    """Where few queries differ, resamples know nothing of the others."""
+    family = benchmark.FAMILIES["2 % differ"]
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(100):
+        low, high = bca_interval(family.draw(rng, 50, True), None, 0.05, 300, rng)
+        held.append(low <= family.gain <= high)
+    assert np.mean(held) < 0.8
+
+
+@pytest.mark.thorough
+def test_power_is_kept_where_differences_are_normal() -> None:
+    for n in (30, 50, 100):
+        assert benchmark.counted(benchmark.FAMILIES["normal"], "plain", n, 60).cannot_tell <= 0.1
+    rng = np.random.default_rng(1)
+    for n, spread, detected in ((100, 0.2, 0.06), (400, 0.25, 0.036), (2600, 0.15, 0.0085)):
+        outcomes = [
+            compare_paired(rng.normal(detected, spread, n), np.zeros(n), seed=0, resamples=500)
+            .verdict()
+            .outcome
+            for _ in range(20)
+        ]
+        # At an effect of 2.9 standard errors a t-test finds 82 %.
+        assert np.mean([one == "better" for one in outcomes]) >= 0.6
+
+
+def test_three_wins_and_no_loss_in_500_queries_are_no_difference_and_a_narrow_interval() -> None:
+    values = np.where(np.arange(500) < 3, 1.0, 0.0)
+    found = compare_paired(values, np.zeros(500), seed=0)
+    assert found.p_permutation == 0.25
+    assert found.verdict().outcome == "no significant difference"
+    assert -0.01 < found.low <= 0.0 < found.high < 0.03
+    clear = compare_paired(np.where(np.arange(500) < 20, 1.0, 0.0), np.zeros(500), seed=0)
+    assert clear.verdict().outcome == "better"
+
+
+@pytest.mark.parametrize("n", [2, 4, 29])
+def test_equal_differences_of_few_human_labels_claim_nothing(n: int) -> None:
+    human = np.where(np.arange(300) < n, 0.2, np.nan)
+    proxy = np.full(300, 0.2)
+    found = prediction_powered(proxy, human, [f"q{number}" for number in range(300)])
+    assert found.by_both.high - found.by_both.low >= 6 / n - 1e-9
+    assert found.verdict().outcome == "cannot tell"
+    assert "human-labelled queries are too few" in found.verdict().reason
+
+
+def test_fewer_than_six_queries_cannot_tell() -> None:
+    five = compare_paired(np.ones(5), np.zeros(5), seed=0)
+    assert five.verdict().outcome == "cannot tell"
+    assert compare_paired(np.ones(6), np.zeros(6), seed=0).verdict().outcome != "cannot tell"
+
+
+def test_five_human_labels_that_differ_are_no_better_than_their_signs() -> None:
+    """Of 5 differences two of 32 sign flips are as far: p is not below .0625."""
+    human = np.where(np.arange(300) < 30, np.where(np.arange(300) < 5, 1.0, 0.0), np.nan)
+    found = prediction_powered(np.zeros(300), human, [f"q{number}" for number in range(300)])
+    assert found.by_both.p >= 0.0625
+    assert found.verdict().outcome == "no significant difference"
+
+
+PATH_RANKER = Path(__file__).parents[1] / "benchmarks" / "clicks_to_ranker.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark_ranker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("clicks_to_ranker", PATH_RANKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(500 * 12, 3)).astype(np.float32)
+    labels = (features[:, 0] + rng.normal(size=len(features)) > 1.6).astype(np.float32)
+    features[:, 1] += 0.5 * features[:, 0]
+    ids = np.repeat([f"q{number}" for number in range(500)], 12)
+    names = [f"d{number}" for number in range(len(ids))]
+    return ltr.make_dataset(features, labels, ids, ["a", "b", "c"], document_ids=names)
+
+
+def test_what_a_feature_does_not_match_is_not_shown_and_the_rest_in_its_order(
+    benchmark_ranker: ModuleType, data: RankingDataset
+) -> None:
+    scores = benchmark_ranker.served_scores(data, "b", np.random.default_rng(0))
+    values = data.features[:, 1]
+    assert (np.isfinite(scores) == (values > 0)).all()
+    for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
+        shown = slice(start, stop), values[start:stop] > 0
+        ranked = np.argsort(-scores[shown[0]][shown[1]])
+        assert (np.diff(values[shown[0]][shown[1]][ranked]) <= 0).all()
+
+
+def test_there_are_about_as_many_events_as_were_asked_for_and_the_seed_is_all_that_draws(
+    benchmark_ranker: ModuleType, data: RankingDataset
+) -> None:
+    one, again, other = (
+        benchmark_ranker.events_of(data, simulate.Users(), ["a", "b"], 30_000, seed)
+        for seed in (0, 0, 1)
+    )
+    assert len(one) == pytest.approx(30_000, rel=0.03)
+    assert one.equals(again)
+    assert not one.equals(other)
+
+
+def test_every_way_of_judging_teaches_and_none_is_better_than_the_truth_by_far(
+    benchmark_ranker: ModuleType, data: RankingDataset
+) -> None:
+    sides = data.split()
+    events = benchmark_ranker.events_of(data, simulate.Users(), ["b", "c"], 60_000, 0)
+    judged = benchmark_ranker.judgments_of(count_clicks(events))
+    assert list(judged)[1:] == ["pbm", "sdbn", "coec", "dctr", "clicks, --ips", "clicks, raw"]
+    assert set(judged["clicks, raw"]["grade"].to_pylist()) == {0.0, 1.0}
+    assert not judged["clicks, raw"].equals(judged["clicks, --ips"])
+    test, metric = sides.test, parse_metric("ndcg@10")
+
+    def worth(table: object) -> float:
+        scores = benchmark_ranker.trained(sides, table).score(test.features)
+        return float(metric.mean(scores, test.labels, test.offsets))
+
+    served = metric.mean(test.features[:, 1].astype(float), test.labels, test.offsets)
+    truth = worth(None)
+    assert served + 0.05 < worth(judged["pbm"]) < truth + 0.02
+    assert worth(judged["clicks, --ips"]) < truth + 0.02
+
+
+def test_differences_are_those_to_the_ranker_of_the_true_grades(
+    benchmark_ranker: ModuleType, data: RankingDataset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = data.split()
+    true = benchmark_ranker.trained(sides, None)
+    models = {benchmark_ranker.TRUE: true, "worse": by_one_feature(true, "b")}
+    found = ltr.compare(
+        models, data=data, metrics=benchmark_ranker.METRIC, baseline=benchmark_ranker.TRUE
+    )
+    benchmark_ranker.print_table(found, found)
+    told = capsys.readouterr().out
+    by_name = {one.name: one.means[benchmark_ranker.METRIC].mean for one in found.rankers}
+    less = by_name["worse"] - by_name[benchmark_ranker.TRUE]
+    assert less < 0
+    assert told.count(f"{less:+.4f} [") == 2
+    assert benchmark_ranker.difference(found, benchmark_ranker.TRUE) == ""
+
+
+def by_one_feature(model: Model, feature: str) -> Model:
+    """A linear model that looks at one feature alone."""
+    assert isinstance(model, LinearModel)
+    weights = np.array([float(name == feature) for name in model.feature_names])
+    return replace(model, weights=weights)
+
+
+PATH_PROXY = Path(__file__).parents[1] / "benchmarks" / "cheap_judgments.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark_proxy() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cheap_judgments", PATH_PROXY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_judge_errs_as_often_as_was_said(benchmark_proxy: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    drawn = np.array([benchmark_proxy.judge(PEOPLE, 0.05, 0.25, rng) for _ in range(100)])
+    relevant = PEOPLE.labels > 0
+    assert (drawn[:, relevant] == 0).mean() == pytest.approx(0.25, abs=0.01)
+    assert (drawn[:, ~relevant] > 0).mean() == pytest.approx(0.05, abs=0.01)
+
+
+def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide(
+    benchmark_proxy: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    human = rng.normal(0.05, 0.3, 2000)
+    cheap = human + 0.1 + rng.normal(0, 0.15, (5, 2000))
+    told = benchmark_proxy.resampled(human, cheap, 300, 60, 1000, rng).split()
+    strength, both, people, by_cheap, _, width, unpaired, share = (
+        float(word.rstrip("%")) for word in told
+    )
+    assert strength == pytest.approx(0.8, abs=0.05)
+    assert min(both, people) >= 93
+    assert by_cheap < 10
+    assert width < 0.75
+    assert unpaired > 1
+    assert share < 0.5
+
+
+def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen(
+    benchmark_proxy: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    cheap, noise = rng.normal(size=(2, 4000))
+    human = 0.6 * cheap + 0.8 * noise
+    assert benchmark_proxy.explained(human, [cheap]) == pytest.approx(0.36, abs=0.03)
+    assert benchmark_proxy.explained(noise, [cheap]) <= 0.01
+    # Many controls of noise would tell much of the few queries that they were fitted to.
+    assert benchmark_proxy.explained(human[:60], list(rng.normal(size=(20, 60)))) < 0
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark_sample() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+        spec = importlib.util.spec_from_file_location("judge_next", BENCHMARKS / "judge_next.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_errors_are_told_in_percent(benchmark_sample: ModuleType) -> None:
+    assert benchmark_sample.errors("0.5/10") == (0.005, 0.1)
+
+
+def test_every_way_judges_as_many_queries_and_draws_more_where_rankers_differ(
+    benchmark_sample: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    cheap = rng.normal(size=400) * (rng.random(400) < 0.5)
+    people = cheap + rng.normal(0, 0.3, 400)
+    ids = [f"q{number}" for number in range(400)]
+    found = list(benchmark_sample.ways(cheap, people, ids, 60, 7))
+    assert len(found) == len(benchmark_sample.WAYS)
+    assert {one.n_human for one in found} == {60}
+    # The drawn queries with and without their strata are the same, and say different things.
+    assert found[1].agreement.differ == found[3].agreement.differ
+    assert found[1].by_human.mean != found[3].by_human.mean
+
+
+def test_drawn_queries_are_sharper_and_hold_the_truth_unless_the_strata_are_forgotten(
+    benchmark_sample: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    size = rng.exponential(0.3, 3000) * (rng.random(3000) < 0.4)
+    human = size * rng.choice([1.5, -1.0], 3000, p=[0.7, 0.3])
+    cheap = np.where(rng.random((3, 3000)) < 0.7, 0.8, -0.4) * human
+    lines = benchmark_sample.compared(human, cheap, 500, 100, 200, rng)
+    told = {line[:16].strip(): line[16:].replace("%", "").split() for line in lines}
+    assert tuple(told) == benchmark_sample.WAYS
+    figures = {way: [float(word) for word in words] for way, words in told.items()}
+    for way in ("at random", "judge next", "half and half"):
+        _, both, people, width, share = figures[way]
+        assert min(both, people) > 90
+        assert share == pytest.approx(width**2, abs=0.02)
+    assert figures["judge next"][3] < 0.95 * figures["at random"][3]
+    assert figures["strata forgotten"][2] < 85
+
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "clicks.py"
+SPECIFICATION = importlib.util.spec_from_file_location("clicks_benchmark", FILE)
+assert SPECIFICATION is not None
+assert SPECIFICATION.loader is not None
+clicks = importlib.util.module_from_spec(SPECIFICATION)
+sys.modules["clicks_benchmark"] = clicks
+SPECIFICATION.loader.exec_module(clicks)
+
+
+@pytest.mark.thorough(sample=2)
+@pytest.mark.parametrize("setting", clicks.SETTINGS)
+def test_every_model_orders_documents_better_than_srw(setting: str) -> None:
+    users, rankers = clicks.SETTINGS[setting]
+    for seed in range(2):
+        found = clicks.judged(users, rankers, 20_000, seed)
+        srw = found.ndcg["SRW's COEC"]
+        for model in ("coec", "pbm", "sdbn"):
+            assert found.ndcg[model] > srw + 0.01
+        best = max(found.ndcg[model] for model in ("coec", "dctr", "pbm", "sdbn"))
+        assert found.ndcg[clicks.AUTO] > best - 0.01
+        assert found.ndcg["coec"] > found.ndcg["COEC, no prior"] + 0.01
+        if users.kind == "position":
+            assert found.examination < 0.05

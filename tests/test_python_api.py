@@ -1,0 +1,286 @@
+"""The Python interface: the public names, a notebook's lines, and scikit-learn estimators."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import owpc_ltr
+import owpc_ltr as ltr
+from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
+from tests.datasets import arrays
+
+DATA = ltr.make_dataset(*arrays())
+
+
+def test_the_road_of_a_notebook(tmp_path: Path) -> None:
+    parts = DATA.split()
+    model = ltr.train(
+        parts.training,
+        validation=parts.validation,
+        loss="owpc",
+        optimizer="larank",
+        grid={"C": "1e-1..1e1", "generator": ["constant", "inverse"]},
+        metric="map",
+    )
+    result = ltr.evaluate(model, parts.test, metrics=["ndcg@10", "map"], baseline="feature:2")
+    assert [row["metric"] for row in result.table] == ["ndcg@10", "map"]
+    assert result.table[0]["mean"] > 0.8
+    assert all(row["mean_difference"] > 0.1 for row in result.comparison)
+    assert result.per_query.column_names == [
+        "query_id", "ndcg@10", "map", "ndcg@10 baseline", "map baseline",
+    ]  # fmt: skip
+    assert result.to_frame(per_query=True).shape == (parts.test.n_queries, 5)
+    assert "ndcg@10" in repr(result)
+    assert "<table" in result._repr_html_()
+    model.save(tmp_path / "m.json")
+    again: Any = ltr.load_model(str(tmp_path / "m.json"))
+    np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
+    with pytest.warns(OwpcLtrWarning, match="no ids"):
+        ltr.write_run(model, parts.test, tmp_path / "run.trec")
+    of_run = ltr.evaluate(
+        ltr.read_run(tmp_path / "run.trec"), parts.test, metrics=["ndcg@10", "map"]
+    )
+    for ours, theirs in zip(result.table, of_run.table, strict=True):
+        assert ours["mean"] == pytest.approx(theirs["mean"], abs=1e-12)
+
+
+def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
+    parts = DATA.split()
+    models = [
+        ltr.train(parts.training, validation=parts.validation, grid=grid)
+        for grid in ({"C": "1e-1..1e1"}, {"optimizer.C": [0.1, 1.0, 10.0]}, {"C": [0.1, 1, 10]})
+    ]
+    assert {tuple(model.score(DATA.features[:5])) for model in models} == {
+        tuple(models[0].score(DATA.features[:5]))
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"loss": "owcp"}, "no loss is named 'owcp'"),
+        ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
+        ({"grid": {"c": [1.0]}}, "did you mean 'C'"),
+        ({"settings": {"c": 1.0}}, "did you mean 'C'"),
+        ({"settings": {"optimizer.D": 1}}, "'larank' has no setting 'D'"),
+        ({"loss": "lambdarank"}, "needs a convex loss"),
+        ({"metric": "nosuch"}, "no metric 'nosuch'"),
+        ({}, "candidates need validation queries"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], why: str) -> None:
+    with pytest.raises(OwpcLtrError, match=why) as refused:
+        ltr.train(DATA, **how, validation_share=0, test_share=0)  # type: ignore[arg-type]
+    assert "\n" not in str(refused.value)
+
+
+def test_training_queries_are_not_measured_on_in_silence() -> None:
+    parts = DATA.split()
+    model = ltr.train(parts.training, validation=parts.validation, settings={"C": 1.0})
+    whole = ltr.evaluate(model, DATA, metrics="map")
+    assert whole.split == "test"
+    assert whole.data.n_queries == parts.test.n_queries
+    bare = ltr.make_dataset(*arrays(1))
+    other = ltr.train(bare, settings={"C": 1.0}, validation_share=0, test_share=0)
+    assert any(
+        "trained on" in message for message in ltr.evaluate(other, bare, metrics="map").warnings
+    )
+
+
+def test_a_collapsed_optimum_is_warned_of() -> None:
+    X, y, qid = arrays()
+    noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ltr.train(noise, settings={"C": 1e-6, "generator": "top"}, validation_share=0, test_share=0)
+    assert {warning.category for warning in caught} == {OwpcLtrWarning}
+    assert any("collapsed" in str(warning.message) for warning in caught)
+
+
+def test_a_loss_with_its_settings_is_an_object_too() -> None:
+    from owpc_ltr_losses.owpc import OWPC
+    from owpc_ltr_optimizers.larank.larank import LaRank
+
+    named = ltr.train(
+        DATA, settings={"generator": "inverse", "C": 2.0}, validation_share=0, test_share=0
+    )
+    typed = ltr.train(
+        DATA,
+        loss=OWPC(generator="inverse"),
+        optimizer=LaRank(C=2),
+        validation_share=0,
+        test_share=0,
+    )
+    np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
+
+
+def test_folds_are_compared_and_the_best_of_each_named() -> None:
+    found = ltr.select(DATA, folds=3, grid={"C": [0.1, 10.0]}, metrics=["map"])
+    assert len(found.rows) == 6
+    (choice,) = found.choices
+    assert choice.test["map"] == pytest.approx(
+        np.mean([
+            max((r for r in found.rows if r.fold == fold), key=lambda r: r.validation).test["map"]
+            for fold in found.folds
+        ])
+    )  # fmt: skip
+
+
+def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
+    parts = DATA.split()
+    model = ltr.train_reranker(
+        parts.training, base="feature:1", validation=parts.validation, settings={"penalty": 1.0}
+    )
+    assert ltr.evaluate(model, parts.test, metrics="ndcg@10").table[0]["mean"] > 0.8
+
+
+def test_the_package_is_imported_in_no_time_of_its_own() -> None:
+    code = (
+        "import sys, owpc_ltr; "
+        "print([name for name in ('numpy', 'numba', 'pyarrow') if name in sys.modules])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert told == "[]\n"
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    for name in ltr.__all__:
+        assert getattr(ltr, name) is not None
+        if name not in {"__version__", "hookimpl"}:
+            assert (getattr(ltr, name).__doc__ or "").strip(), name
+    assert set(ltr.__all__) <= set(dir(ltr))
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = ltr.nosuch
+
+
+def test_an_unknown_ranker_is_refused() -> None:
+    with pytest.raises(UsageError, match="no feature is called 'bm25'"):
+        ltr.evaluate("feature:bm25", DATA)
+    with pytest.raises(BadInput, match=r"nowhere\.json"):
+        ltr.evaluate("nowhere.json", DATA)
+
+
+def test_no_warning_is_given_where_nothing_is_wrong() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)
+
+
+HEAVY = ("numpy", "numba", "pyarrow", "scipy", "xgboost", "pluggy", "pandas")
+
+
+def imported_by(statements: str) -> list[str]:
+    """The heavy modules that a fresh interpreter has after these statements."""
+    code = f"{statements}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [name for name in HEAVY if name in json.loads(done.stdout)]
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert imported_by("import owpc_ltr") == []
+    assert imported_by("from owpc_ltr import hookimpl") == ["pluggy"]
+    assert imported_by("from owpc_ltr import read_dataset") == []
+    assert {"numpy", "pyarrow"} <= set(imported_by("from owpc_ltr import make_dataset"))
+
+
+@pytest.mark.parametrize("name", owpc_ltr.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(owpc_ltr, name) is getattr(owpc_ltr, name)
+    assert name in dir(owpc_ltr)
+
+
+def test_the_table_has_just_the_public_names() -> None:
+    assert set(owpc_ltr._HOMES) | {"__version__"} == set(owpc_ltr.__all__)
+    assert list(owpc_ltr.__all__) == sorted(owpc_ltr.__all__)
+
+
+def test_a_name_that_there_is_not_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'owpc_ltr' has no attribute 'nothing'"):
+        _ = owpc_ltr.nothing
+
+
+X, Y, QID = arrays()
+
+
+def test_it_scores_as_the_model_that_train_makes() -> None:
+    ranker = ltr.OwpcRanker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
+    model = ltr.train(
+        ltr.make_dataset(X, Y, QID),
+        settings={"generator": "inverse", "C": 1.0},
+        validation_share=0,
+        test_share=0,
+    )
+    np.testing.assert_array_equal(ranker.predict(X), model.score(X))
+
+
+def test_a_clone_has_the_same_parameters_and_settings() -> None:
+    ranker = ltr.Ranker(loss="lambdarank", optimizer="boosting", trees=20, seed=3)
+    copy = clone(ranker)
+    assert copy.get_params() == ranker.get_params()
+    assert copy.get_params()["trees"] == 20
+    assert copy.set_params(trees=5, seed=1).get_params()["trees"] == 5
+    assert ranker.get_params()["trees"] == 20
+    assert (
+        clone(ltr.OwpcRanker(C=7.0, p=3.0)).get_params()
+        == ltr.OwpcRanker(C=7.0, p=3.0).get_params()
+    )
+
+
+def test_any_pair_of_plugins_is_an_estimator() -> None:
+    ranker = ltr.Ranker(loss="lambdarank", optimizer="boosting", trees=20).fit(X, Y, qid=QID)
+    assert ranker.score(X, Y, qid=QID) > 0.9
+    with pytest.raises(OwpcLtrError, match="no optimizer is named 'nosuch'"):
+        ltr.Ranker(optimizer="nosuch").fit(X, Y, qid=QID)
+
+
+def test_query_ids_may_be_a_column_of_the_frame() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
+    ranker = ltr.OwpcRanker().fit(frame, Y)
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(
+        ranker.predict(frame), ltr.OwpcRanker().fit(X, Y, qid=QID).predict(X)
+    )
+    with pytest.raises(OwpcLtrError, match="query ids are needed"):
+        ltr.OwpcRanker().fit(X, Y)
+
+
+def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> None:
+    grid = [0.001, 0.01, 0.1, 1.0, 10.0]
+    parts = ltr.make_dataset(X, Y, QID).split(validation=0.4, test=0.0)
+    chosen_on = np.isin(QID, parts.validation.query_ids.to_pylist())
+    frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
+    folds = PredefinedSplit(np.where(chosen_on, 0, -1))
+    search = GridSearchCV(ltr.OwpcRanker(), {"C": grid}, cv=folds).fit(frame, Y)
+    model = ltr.train(
+        parts.training, validation=parts.validation, grid={"C": grid},
+        settings={"generator": "inverse"}, metric="map",
+    )  # fmt: skip
+    assert search.best_params_["C"] == model.record["optimizer"]["settings"]["C"]
+    assert search.best_score_ == pytest.approx(model.record["validation"], abs=1e-3)
+
+
+def test_groups_keep_queries_whole_in_a_grid_search() -> None:
+    frame = pd.DataFrame(X, columns=["1", "2", "3"]).assign(qid=QID)
+    search = GridSearchCV(ltr.OwpcRanker(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    assert search.fit(frame, Y, groups=QID).best_score_ > 0.8
+
+
+def test_it_stands_at_the_end_of_a_pipeline() -> None:
+    pipeline: Any = make_pipeline(StandardScaler(), ltr.OwpcRanker(normalise="none"))
+    pipeline.fit(X, Y, owpcranker__qid=QID)
+    assert pipeline.predict(X).shape == (len(X),)

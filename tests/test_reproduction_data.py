@@ -1,0 +1,397 @@
+"""Data sets, published figures and RankLib of reproductions."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_papers import ranklib
+from owpc_ltr_papers.folders import Collection, find_collections, rotation
+from owpc_ltr_papers.folds import cut_of, read_fold
+from owpc_ltr_papers.jobs import DataFold, Tools
+from owpc_ltr_papers.protocol_run import PROTOCOLS
+from owpc_ltr_papers.published import Figure, figures, published, sources
+from owpc_ltr_papers.ranklib import RankLib, fetch_ranklib
+from owpc_ltr_papers.ranklib_jobs import RANKERS, RankLibTraining, check_same
+
+from owpc_ltr.data.letor import write_letor
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.protocols import Run
+from tests.datasets import PARTS, part, write_folds, write_parts
+from tests.ranklib_program import ranklib_or_skip
+
+LETOR_SUMS = {
+    "Fold1": ("S1 S2 S3", "S4", "S5"),
+    "Fold2": ("S2 S3 S4", "S5", "S1"),
+    "Fold3": ("S3 S4 S5", "S1", "S2"),
+    "Fold4": ("S4 S5 S1", "S2", "S3"),
+    "Fold5": ("S5 S1 S2", "S3", "S4"),
+}
+
+
+def only(folder: Path) -> Collection:
+    (collection,) = find_collections(folder).collections
+    return collection
+
+
+def fingerprints(collection: Collection) -> list[tuple[str, ...]]:
+    folds = [read_fold(files) for files in collection.folds]
+    return [
+        tuple(side.fingerprint for side in (fold.training, fold.validation, fold.test))
+        for fold in folds
+    ]
+
+
+def test_parts_rotate_as_letor_says() -> None:
+    parts = {k: Path(f"S{k}") for k in PARTS}
+    told = {
+        fold.name: tuple(
+            " ".join(path.name for path in side)
+            for side in (fold.training, fold.validation, fold.test)
+        )
+        for fold in rotation(parts)
+    }
+    assert told == LETOR_SUMS
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.xz"])
+@pytest.mark.parametrize(
+    "names", [("train", "vali", "test"), ("trainingset", "validationset", "testset")]
+)
+def test_folds_are_the_same_however_they_are_laid_out(
+    tmp_path: Path, ending: str, names: tuple[str, ...]
+) -> None:
+    parted = only(write_parts(tmp_path / "parts" / "MQ2008"))
+    folded = only(write_folds(tmp_path / "folds" / "MQ2008" / "Data", ending, names))
+    assert parted.whole
+    assert folded.whole
+    assert fingerprints(parted) == fingerprints(folded)
+
+
+@given(st.sets(st.sampled_from(list(PARTS)), min_size=1, max_size=4))
+def test_parts_that_are_missing_are_named_and_make_no_fold(there: set[int]) -> None:
+    with TemporaryDirectory() as name:
+        found = only(write_parts(Path(name) / "NP2004", sorted(there)))
+    assert found.folds == ()
+    assert not found.whole
+    assert len(found.pieces) == len(there)
+    (missing,) = found.missing
+    for number in PARTS:
+        assert (f"S{number}" in missing) == (number not in there)
+
+
+@given(
+    st.sets(
+        st.tuples(st.sampled_from(list(PARTS)), st.sampled_from(("train", "vali", "test"))),
+        min_size=1,
+        max_size=14,
+    )
+)
+def test_files_of_folds_that_are_missing_are_named(gone: set[tuple[int, str]]) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "TD2004"
+        for k in PARTS:
+            for side in ("train", "vali", "test"):
+                if (k, side) not in gone:
+                    (folder / f"Fold{k}").mkdir(parents=True, exist_ok=True)
+                    (folder / f"Fold{k}" / f"{side}.txt").write_text("0 qid:1 1:0\n")
+        found = only(folder)
+    told = " ".join(found.missing)
+    hurt = {k for k, _ in gone}
+    assert {fold.name for fold in found.folds} == {f"Fold{k}" for k in PARTS if k not in hurt}
+    assert not found.whole
+    for k in PARTS:
+        assert (f"Fold{k}" in told) == (k in hurt)
+
+
+def test_what_can_be_made_of_one_part_is_called_so(tmp_path: Path) -> None:
+    folder = tmp_path / "NP2004"
+    folder.mkdir()
+    write_letor(part(4, queries=20), folder / "S4.txt.xz")
+    cut = cut_of(only(folder))
+    assert cut.label == "NP2004, within S4"
+    assert not cut.as_published
+    tested = [query for reader in cut.readers for query in reader.read().test.query_ids.to_pylist()]
+    assert sorted(tested) == sorted(part(4, queries=20).query_ids.to_pylist())
+
+
+def test_some_folds_of_five_are_not_taken_for_all(tmp_path: Path) -> None:
+    folder = write_folds(tmp_path / "HP2003")
+    for path in (folder / "Fold3").iterdir():
+        path.unlink()
+    cut = cut_of(only(folder))
+    assert cut.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
+    assert not cut.as_published
+    assert cut_of(only(write_folds(tmp_path / "whole" / "HP2003"))).as_published
+
+
+def test_parts_serve_where_folds_are_not_whole(tmp_path: Path) -> None:
+    folder = write_folds(write_parts(tmp_path / "HP2003"))
+    (folder / "Fold2" / "train.txt").unlink()
+    assert only(folder).whole
+
+
+def test_yahoo_s_sets_are_one_fold_each(tmp_path: Path) -> None:
+    for name in ("set1", "set2"):
+        for number, side in enumerate(("train", "valid", "test"), 1):
+            write_letor(part(number), tmp_path / f"{name}.{side}.txt")
+    one, two = find_collections(tmp_path).collections
+    assert (one.name, two.name) == ("Yahoo set1", "Yahoo set2")
+    assert one.whole
+    assert fingerprints(one) == fingerprints(two)
+
+
+@pytest.mark.parametrize(
+    ("path", "features", "name"),
+    [
+        ("OHSUMED/Data", 25, "LETOR 2.0 OHSUMED"),
+        ("letor3-ohsumed/QueryLevelNorm", 45, "LETOR 3.0 OHSUMED"),
+        ("Gov/QueryLevelNorm/2003_td_dataset", 64, "LETOR 3.0 TD2003"),
+        ("Gov/Data/TD2004", 44, "LETOR 2.0 TD2004"),
+        ("MQ2008", 46, "LETOR 4.0 MQ2008"),
+        ("MSLR-WEB10K", 136, "MSLR-WEB10K"),
+        ("mine", 7, "mine"),
+    ],
+)
+def test_data_sets_are_called_as_papers_call_them(
+    tmp_path: Path, path: str, features: int, name: str
+) -> None:
+    folder = tmp_path / path
+    folder.mkdir(parents=True)
+    for number in PARTS:
+        write_letor(part(number, features=features), folder / f"S{number}.txt")
+    assert only(tmp_path).name == name
+
+
+def test_of_two_copies_the_normalised_one_is_taken_and_the_other_named(tmp_path: Path) -> None:
+    for variant in ("Feature-min", "QueryLevelNorm"):
+        write_parts(tmp_path / "MQ2007" / variant)
+    found = find_collections(tmp_path)
+    (collection,) = found.collections
+    assert collection.folder.name == "QueryLevelNorm"
+    assert "Feature-min is left" in found.notes[0]
+
+
+def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
+    write_parts(tmp_path / "elsewhere" / "MQ2007")
+    letor = tmp_path / "letor"
+    letor.mkdir()
+    (letor / "MQ2007").symlink_to(tmp_path / "elsewhere" / "MQ2007")
+    (letor / "again").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "round").symlink_to(letor)
+    found = find_collections(letor)
+    assert [one.name for one in found.collections] == ["MQ2007"]
+    assert found.notes == ()
+
+
+def test_two_files_of_one_side_are_refused(tmp_path: Path) -> None:
+    folder = write_folds(tmp_path / "HP2004")
+    write_letor(part(1), folder / "Fold1" / "train.txt.gz")
+    with pytest.raises(BadInput, match=r"two training files, train\.txt and train\.txt\.gz"):
+        find_collections(tmp_path)
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no data set"):
+        find_collections(tmp_path)
+    with pytest.raises(BadInput, match="is no folder"):
+        find_collections(tmp_path / "nothing")
+
+
+def test_a_part_with_too_few_queries_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "NP2004"
+    folder.mkdir()
+    write_letor(part(1, queries=4), folder / "S1.txt")
+    with pytest.raises(BadInput, match="has 4 queries of NP2004, too few"):
+        cut_of(only(folder))
+
+
+def test_sides_that_leave_out_their_last_features_have_the_same_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "sparse"
+    folder.mkdir()
+    (folder / "train.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:0 2:0\n")
+    (folder / "vali.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
+    (folder / "test.txt").write_text("1 qid:3 1:1 3:1\n0 qid:3 1:0\n")
+    fold = read_fold(only(folder).folds[0])
+    assert {side.n_features for side in (fold.training, fold.validation, fold.test)} == {3}
+
+
+FEW = {
+    "MART": {"tree": "5"},
+    "LambdaMART": {"tree": "5"},
+    "RankBoost": {"round": "5"},
+    "AdaRank": {"round": "5"},
+    "coordinate ascent": {"r": "1", "i": "3"},
+    "linear regression": {},
+}
+
+
+@pytest.fixture(scope="module")
+def program() -> RankLib:
+    return ranklib_or_skip()
+
+
+@pytest.fixture
+def fold(tmp_path: Path) -> DataFold:
+    (collection,) = find_collections(write_parts(tmp_path / "MQ2008")).collections
+    return cut_of(collection).readers[0].read()
+
+
+def tools(program: RankLib | None) -> Tools:
+    return Tools(load(), Run(), (parse_metric("ndcg-letor@10"),), program)
+
+
+@pytest.mark.thorough(sample=1)
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_each_learner_s_model_scores_here_as_there(
+    program: RankLib, fold: DataFold, ranker: str
+) -> None:
+    """`do` itself holds the two against each other, document by document."""
+    job = RankLibTraining(f"RankLib {ranker}", ranker, options=FEW[ranker])
+    done = job.do(fold, tools(program), None)
+    assert done.model is not None
+    assert len(done.result.values["ndcg-letor@10"]) == fold.test.n_queries
+    assert 0 < done.result.validation <= 1
+
+
+@pytest.mark.thorough
+def test_rankboost_is_the_same_each_time(program: RankLib, fold: DataFold) -> None:
+    job = RankLibTraining("RankLib RankBoost", "RankBoost", options=FEW["RankBoost"])
+    one, other = (job.do(fold, tools(program), None).model for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.as_dict() == other.as_dict()
+
+
+def test_scores_of_another_model_are_refused() -> None:
+    theirs = np.array([0.5, 1.5, -2.0])
+    check_same("RankLib MART", theirs + 3.0, theirs)
+    with pytest.raises(Refused, match="away from RankLib's own scores"):
+        check_same("RankLib MART", theirs * [1, 1.001, 1], theirs)
+
+
+def fake(folder: Path, script: str) -> RankLib:
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return RankLib(java, folder / "RankLib.jar")
+
+
+@pytest.mark.parametrize("script", ["echo 'Error in reading' ", "echo Exception >&2", "exit 3"])
+def test_a_failure_is_told_whatever_the_exit_code(tmp_path: Path, script: str) -> None:
+    with pytest.raises(Refused, match="RankLib failed on -train x"):
+        fake(tmp_path, script).run("-train", "x")
+    fake(tmp_path, "echo fine").run("-train", "x")
+
+
+def test_no_model_is_told(tmp_path: Path, fold: DataFold) -> None:
+    job = RankLibTraining("RankLib MART", "MART")
+    with pytest.raises(Refused, match="RankLib's MART wrote no model"):
+        job.do(fold, tools(fake(tmp_path, "exit 0")), None)
+    with pytest.raises(EngineUnavailable, match="ask for it with --with-ranklib"):
+        job.do(fold, tools(None), None)
+
+
+def test_another_file_than_was_pinned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "other.jar"
+    jar.write_bytes(b"another program")
+    said: list[str] = []
+
+    class Repository:
+        def __init__(self, *_: object) -> None: ...
+
+        def fetch(self, _jar: object) -> Path:
+            return jar
+
+    monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
+    monkeypatch.setattr(ranklib, "Maven", Repository)
+    with pytest.raises(
+        Refused, match=r"is not the com\.o19s:RankyMcRankFace:0\.1\.1 that was pinned"
+    ):
+        fetch_ranklib(said.append)
+    assert said == [
+        "fetching com.o19s:RankyMcRankFace:0.1.1 from Maven (180 kB; Apache License 2.0, parts of "
+        "RankLib: BSD)"
+    ]
+
+
+GOV = [f"LETOR 3.0 {name}" for name in ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004")]
+PLACE = re.compile(r"(Table|Tableau) \d, (p\. \d+|§ \d)|§ \d, p\. \d+|sheet \w+|\w+_results\.csv")
+ALL = [figure for source in sources() for figure in figures(source)]
+
+
+def test_every_protocol_has_figures_and_every_source_says_where_they_are_from() -> None:
+    for name, protocol in PROTOCOLS.items():
+        assert protocol().sources[0] == name
+        assert figures(name)
+    for source in sources().values():
+        assert source.title
+        assert source.authors
+        assert source.published
+
+
+@pytest.mark.parametrize("figure", ALL[::7], ids=lambda one: f"{one.source}-{one.method}")
+def test_each_figure_is_cited_with_its_table_and_place(figure: Figure) -> None:
+    assert PLACE.fullmatch(figure.where), figure
+    assert figure.cited == f"{figure.source}, {figure.where}"
+
+
+def test_no_figure_stands_twice() -> None:
+    keys = [(one.source, one.data_set, one.method, one.metric) for one in ALL]
+    assert len(keys) == len(set(keys))
+
+
+def test_values_are_what_metrics_can_be() -> None:
+    assert all(0 < one.value < 1 for one in ALL if one.data_set != "worked example")
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("owpc2009", 6 * (3 + 3 * 6)),
+        ("inex2009", 5),
+        ("lambdarank", 3),
+        ("exchangeable2014", 6 * 2 * 4),
+        ("letor3", 4 * 8 * 7),
+        ("letor2", 7 * 6),
+    ],
+)
+def test_the_tables_are_whole(source: str, count: int) -> None:
+    assert len(figures(source)) == count
+
+
+def disagreements(one: str, other: str, method: str, named: str, metric: str) -> list[str]:
+    """Data sets on which two sources differ by more than rounding to three digits."""
+    found = []
+    for data_set in GOV:
+        a, b = published(one, data_set, method, metric), published(other, data_set, named, metric)
+        if a is None or b is None or abs(a.value - b.value) > 0.00051:
+            found.append(data_set)
+    return found
+
+
+def test_the_paper_s_baselines_are_letor_s() -> None:
+    """Two independent transcriptions: a wrong digit in either would be seen."""
+    for method, named in (("RankSVM", "RankSVM"), ("SVMmap", "SVMmap"), ("AdaRank", "AdaRank-MAP")):
+        assert disagreements("owpc2009", "letor3", method, named, "map") == []
+    assert disagreements("owpc2009", "letor3", "AdaRank", "AdaRank-NDCG", "ndcg-letor@3") == []
+    for method in ("RankSVM", "SVMmap", "ListNet"):
+        assert disagreements("owpc2009", "letor3", method, method, "ndcg-letor@3") == []
+
+
+def test_a_method_taken_for_another_is_seen() -> None:
+    assert disagreements("owpc2009", "letor3", "RankSVM", "SVMmap", "map") != []
+
+
+def test_a_figure_that_nobody_published_is_none() -> None:
+    assert published("owpc2009", "LETOR 3.0 OHSUMED", "OWPC g_All", "map") is None

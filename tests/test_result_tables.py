@@ -1,0 +1,170 @@
+"""Tables of results as LaTeX and for spreadsheets: escaped, and read back as they were."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import owpc_ltr as ltr
+from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
+from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.letor import write_letor
+from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
+from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
+from owpc_ltr.files.spreadsheets import inert_cell, marked_cell, read_cell
+from owpc_ltr.models.model_file import save_model
+from tests.commands import commands_in
+from tests.rankers import judged, linear
+
+DATA = judged()
+RANKERS = {
+    "my_best & only": linear(1.0, 0.1),
+    "dull 100%": linear(0.1, 1.0),
+    "raw": "feature:likes",
+}
+
+
+def rows_of(table: str) -> list[list[str]]:
+    lines = [line for line in table.splitlines() if line.endswith(r"\\")]
+    return [re.split(r" (?<!\\)& ", line.removesuffix(r" \\")) for line in lines]
+
+
+def test_a_comparison_as_a_table() -> None:
+    found = ltr.compare(
+        RANKERS, data=DATA, metrics=("ndcg@5", "pairwise-error"), baseline="raw", resamples=500
+    )
+    table = found.to_latex()
+    assert r"\begin{tabular}{lrr}" in table
+    assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
+    header, *rows = rows_of(table)
+    assert header == ["", "ndcg@5", "pairwise-error"]
+    assert [row[0] for row in rows] == [r"my\_best \& only", r"dull 100\%", "raw"]
+    shown = {(pair.a, pair.metric) for pair in found.pairs if pair.better is not None}
+    assert ("my_best & only", "ndcg@5") in shown
+    for ranker, row in zip(found.rankers, rows, strict=True):
+        for one, cell in zip(ranker.measured, row[1:], strict=True):
+            assert f"{one.mean:.4f}" in cell
+            assert (r"^{\dagger}" in cell) == ((ranker.name, str(one.metric)) in shown)
+            values = [f"{other.measured[0].mean:.4f}" for other in found.rankers]
+            if str(one.metric) == "ndcg@5":
+                assert (r"\textbf" in cell) == (f"{one.mean:.4f}" == max(values))
+    # Of an error, the smallest is the best.
+    errors = [ranker.measured[1].mean for ranker in found.rankers]
+    assert r"\textbf" in rows[int(np.argmin(errors))][2]
+    assert (
+        r"\dagger" not in ltr.compare(RANKERS, data=DATA, metrics="map", resamples=500).to_latex()
+    )
+
+
+@given(st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
+def test_no_name_breaks_a_table(name: str, first: float, second: float) -> None:
+    table = latex_table([name, "other"], [LatexColumn(name, [first, second])], [name])
+    assert len(table.splitlines()) == 9
+    plain = re.sub(r"\\text(?:backslash|asciitilde|asciicircum)\{\}|\\[&%$#_{}]", "", escaped(name))
+    assert not set(plain) & set("\\&%$#_{}~^\n")
+
+
+def test_values_that_print_alike_are_all_the_best_and_nan_is_none() -> None:
+    column = LatexColumn("map", [0.50001, 0.50002, float("nan"), 0.4])
+    cells = [row[1] for row in rows_of(latex_table("abcd", [column], []))[1:]]
+    assert cells == [r"\textbf{0.5000}", r"\textbf{0.5000}", "nan", "0.4000"]
+
+
+def test_the_commands_write_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    write_letor(DATA, tmp_path / "data.txt")
+    save_model(linear(1.0, 0.1), tmp_path / "a.json")
+    words = ("--data", "data.txt", "--metric", "map", "--resamples", "200")
+    code, _, err = run("compare", "feature:1", "feature:2", *words, "--latex", "c.tex")
+    assert (code, "error" in err) == (0, False)
+    assert [row[0] for row in rows_of(Path("c.tex").read_text())] == ["", "feature:1", "feature:2"]
+    assert run("compare", "feature:1", "feature:2", *words, "--latex", "no/c.tex")[0] == 2
+    code, _, err = run(
+        "select", "data.txt", "--folds", "3", "--grid", "C=1", "--grid",
+        "loss.generator=constant,inverse", "--metric", "map", "--latex", "s.tex",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = rows_of(Path("s.tex").read_text())
+    assert rows[0] == ["", "map"]
+    assert len(rows) == 4
+    assert r"owpc larank loss.generator=constant" in rows[1][0]
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1+1", "''-x", "x;=1+1", "'a", "-5"]
+TEXTS = st.one_of(st.text(alphabet="'=+-@\t\r1a.e", max_size=6), st.sampled_from(FORMULAS))
+
+
+def is_formula(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell[:1] in {"=", "+", "-", "@", "\t", "\r"}
+    return False
+
+
+@given(TEXTS)
+def test_a_cell_is_no_formula_and_reads_back(text: str) -> None:
+    assert read_cell(inert_cell(text)) == text
+    assert read_cell(marked_cell(text)) == text
+    assert inert_cell(text)[:1] not in {"=", "@", "\t", "\r"}
+    assert inert_cell(text) in {text, f"'{text}"}
+
+
+@pytest.mark.parametrize("number", ["-1", "+2", "-0.5", "-1e-7", "-.5", "3"])
+def test_numbers_stay_numbers(number: str) -> None:
+    assert inert_cell(number) == number
+
+
+def sheet_of(path: Path) -> list[JudgedQuery]:
+    queries = [
+        JudgedQuery(f"q{n}", {"query": text, "keywords": text, "=param": text}, [text.strip()],
+                    np.zeros(1, np.float32))
+        for n, text in enumerate(FORMULAS)
+    ]  # fmt: skip
+    shown = {text: {"title": f"{text}\x1b[31m"} for text in FORMULAS}
+    write_sheet(queries, ["title", "@note"], shown, path)
+    return queries
+
+
+def test_a_grading_sheet_has_no_formula_and_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    queries = sheet_of(path)
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert not [cell for row in rows for cell in row if is_formula(cell)]
+    assert not [cell for row in rows for cell in row if "\x1b" in cell]
+    # Another delimiter makes no formula of a part of a cell: it is within quotes.
+    assert '"x;=1+1"' in path.read_text()
+    graded = [rows[0], *([*row[:-1], "2"] for row in rows[1:])]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(graded)
+    found = ltr.read_judgments(path)
+    assert [query.params["query"] for query in found.queries] == FORMULAS
+    assert [query.params["=param"] for query in found.queries] == FORMULAS
+    assert [query.document_ids for query in found.queries] == [q.document_ids for q in queries]
+    assert [query.params["query"] for query in read_queries(path)] == FORMULAS
+
+
+def test_strata_are_read_as_they_were_written(tmp_path: Path) -> None:
+    write_strata(FORMULAS, FORMULAS[::-1], tmp_path / "strata.csv")
+    assert read_strata(tmp_path / "strata.csv") == dict(zip(FORMULAS, FORMULAS[::-1], strict=True))
+    with (tmp_path / "strata.csv").open(newline="") as file:
+        assert not [cell for row in csv.reader(file) for cell in row if is_formula(cell)]
+
+
+def test_tables_of_judgments_keep_their_ids(tmp_path: Path) -> None:
+    """They are read by programs: only what reading would change is marked."""
+    query = JudgedQuery("q", {"query": "=1"}, FORMULAS, np.zeros(len(FORMULAS), np.float32))
+    write_judgments(Judgments([query]), tmp_path / "a.tsv")
+    (found,) = ltr.read_judgments(tmp_path / "a.tsv").queries
+    assert found.document_ids == FORMULAS
+    assert found.params["query"] == "=1"
+    assert "\t+1+1\t" in (tmp_path / "a.tsv").read_text()
