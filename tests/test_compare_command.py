@@ -146,9 +146,7 @@ def trained(**how: Any) -> list[Any]:
 
 
 def test_one_ranker_in_every_fold_is_that_ranker_on_all_queries() -> None:
-    over = ltr.compare(
-        {"a": SHARP, "b": [DULL] * 4, "c": "feature:bm25"}, data=TESTS, **QUICK_FOLD
-    )
+    over = ltr.compare({"a": SHARP, "b": [DULL] * 4, "c": "feature:bm25"}, data=TESTS, **QUICK_FOLD)
     order = [FOLDS_DATA.query_ids.to_pylist().index(one) for one in over.query_ids.to_pylist()]
     assert sorted(order) == list(range(FOLDS_DATA.n_queries))
     whole = FOLDS_DATA.select(np.array(order))

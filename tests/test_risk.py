@@ -19,7 +19,7 @@ from owpc_ltr.kernels.risk import InMemory, OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Run
 from tests.datasets import in_parts, learnable
-from tests.plugins.loss_oracles import Dented, Distance
+from tests.plugins.oracles import Dented, Distance
 
 quick = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

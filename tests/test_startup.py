@@ -1,10 +1,14 @@
-"""What each command imports, so that none pays for what another needs; no clock is asked."""
+"""What each command imports, so that none pays for what another needs."""
 
 from __future__ import annotations
 
 import ast
+import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +18,8 @@ from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
-from tests.imported import HEAVY, Imported, imported_by
+from tests.engine.deployed import put
+from tests.engine.small_cluster import Small, linear, small_cluster
 
 ROOT = Path(__file__).resolve().parents[1]
 NEVER_AT_THE_TOP = {
@@ -136,3 +141,85 @@ def test_a_heavy_library_would_be_seen(folder: Path) -> None:
     told = run(folder, "plugins", "--plugin", "slow.py")
     assert "scipy" in told.heavy()
     assert set(told.heavy()) <= set(HEAVY)
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        put(made, linear())
+        yield made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("models", "list"),
+        ("models", "show", "NAME"),
+        ("search", "alpha beta", "--model", "NAME", "--index", "INDEX"),
+        ("request", "--model", "NAME", "--index", "INDEX"),
+    ],
+)
+def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
+    small: Small, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    named = [{"NAME": small.name, "INDEX": small.index}.get(word, word) for word in words]
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    environ = {
+        **os.environ,
+        "OWPC_LTR_URL": small.engine.settings.url,
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    told = imported_by(*named, *place, folder=tmp_path, environ=environ)
+    assert told.code == 0, told.err
+    client = {"opensearchpy", "requests", "urllib3", "asyncio"}
+    assert told.heavy(allowed={*client, "pydantic", "numpy", "pystache", "pluggy"}) == []
+    assert len(told.modules) <= 450 + 370  # opensearch-py brings the first
+
+
+HEAVY = (
+    *("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pandas", "polars", "sklearn", "xgboost"),
+    *("opensearchpy", "requests", "urllib3", "tenacity", "asyncio", "pluggy", "pystache", "psutil"),
+    *("pydantic", "rich", "botocore", "jgo"),
+)
+"""Libraries whose import takes as long as a command may."""
+
+_RUN = """
+import json, sys
+from owpc_ltr import cli
+
+place, *sys.argv[1:] = sys.argv[1:]
+try:
+    cli.main()
+except SystemExit as ended:
+    with open(place, "w") as file:
+        json.dump([ended.code, sorted(sys.modules)], file)
+"""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The exit code of a command, what it printed, and all modules that were there at its end."""
+
+    code: int
+    out: str
+    err: str
+    modules: frozenset[str]
+
+    def heavy(self, allowed: Collection[str] = ()) -> list[str]:
+        """The heavy libraries among the modules, but for those allowed."""
+        return [name for name in HEAVY if name in self.modules and name not in allowed]
+
+
+def imported_by(*words: str, folder: Path, environ: Mapping[str, str]) -> Imported:
+    """Run `owpc-ltr` with these words in a folder, where its modules are noted."""
+    place = folder / "modules.json"
+    ended = subprocess.run(
+        [sys.executable, "-c", _RUN, str(place), *words],
+        cwd=folder,
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code, modules = json.loads(place.read_text())
+    return Imported(int(code or 0), ended.stdout, ended.stderr, frozenset(modules))

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that answers what a test scripts, faults included."""
+"""A real HTTP server that answers what a test scripts, and a client with a clock of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from pathlib import Path
 from socketserver import ThreadingTCPServer
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.settings import ConnectionSettings
 
 
 @dataclass(frozen=True)
@@ -204,3 +210,34 @@ def _drip(handler: _Handler, content: bytes, seconds: float) -> None:
     for byte in content:
         time.sleep(seconds)
         handler.wfile.write(bytes([byte]))
+
+
+WHOLE = {"hits": {"total": {"value": 3}, "hits": [{"_id": str(i), "é": "ü"} for i in range(3)]}}
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def make_engine(url: str, clock: Clock, **settings: Any) -> Engine:
+    retrying = Retrying(RetryBudget(clock=clock), clock, clock.sleep)
+    return Engine(ConnectionSettings(url, **{"timeout": 5.0, **settings}), retrying)
+
+
+def one_line(error: pytest.ExceptionInfo[BaseException]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.isprintable()
+    assert len(text) < 900
+    return text

@@ -18,8 +18,7 @@ from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
-from tests.behaviour.logs import counted
-from tests.behaviour.plain_counts import cells_of
+from tests.clicks.counts import cells_of, counted
 from tests.commands import Run, commands_in
 
 EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=700)

@@ -1,21 +1,42 @@
-"""An upload proves itself or leaves nothing behind, whatever fails on the way and whoever else."""
+"""Uploads: proven or without a trace, whatever fails, is killed or happens at once."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.defaults import PARITY_TOLERANCE
-from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
-from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, immutable_name
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import check_parity
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
+from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
-from tests.engine.deployed import KINDS, liar, put, state
-from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
+from owpc_ltr.protocols import Model
+from tests.engine.deployed import KINDS, liar, put, put_beside, state
+from tests.engine.small_cluster import (
+    FEATURESET,
+    STORES,
+    Small,
+    Unreliable,
+    linear,
+    probes,
+    small_cluster,
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -140,3 +161,330 @@ def test_a_feature_set_that_lacks_a_feature_is_named(small: Small) -> None:
     fewer = replace(FEATURESET, features=FEATURESET.features[:2])
     with pytest.raises(BadInput, match="lacks 'size'"):
         upload_model(small.engine, small.store, linear(), fewer, small.index, small.name)
+
+
+@dataclass
+class Fault:
+    """How a request fails: as an engine that is gone, or as a process that is stopped."""
+
+    made: type[BaseException]
+    lost_answer: bool
+    again: bool
+
+
+FAULTS = [
+    Fault(EngineUnavailable, lost_answer=False, again=False),
+    Fault(EngineUnavailable, lost_answer=True, again=False),
+    Fault(EngineUnavailable, lost_answer=False, again=True),
+    Fault(EngineUnavailable, lost_answer=True, again=True),
+    Fault(KeyboardInterrupt, lost_answer=False, again=False),
+    Fault(KeyboardInterrupt, lost_answer=True, again=True),
+]
+
+
+@pytest.mark.faults(sample=4)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be(
+    fault: Fault, small: Small
+) -> None:
+    """Every n-th request fails, until an upload needs fewer: no name ever means what is not there.
+
+    What a dead engine or process leaves behind is a model that no name means, never the reverse.
+    """
+    first = put(small, linear(), history=1000)
+    old = first.alias
+    fail_at, clean = 0, False
+    while not clean:
+        fail_at += 1
+        model = linear((1.0, 0.25, fail_at / 64))
+        unreliable = Unreliable(
+            small.engine,
+            fail_at,
+            lambda: fault.made("gone"),
+            lost_answer=fault.lost_answer,
+            again=fault.again,
+        )
+        engine = cast(Engine, unreliable)
+        store = small.store_through(engine)
+        succeeded = False
+        try:
+            upload_model(engine, store, model, FEATURESET, small.index, small.name)
+            succeeded = True
+        except (OwpcLtrError, KeyboardInterrupt):
+            pass
+        clean = unreliable.calls < fail_at
+        alias, models, certified = state(small)
+        assert alias is not None
+        known = dict(zip(models, certified, strict=True))
+        assert all(known[name] for name in alias.models)
+        assert alias == old or alias.previous == (*old.previous, old.current)
+        if succeeded:
+            assert alias != old
+        if not fault.again:
+            # The engine was there for clearing up.
+            assert set(models) == alias.models
+        old = alias
+    assert first.model in old.models
+    assert fail_at > 15
+
+
+@dataclass
+class Confused(Unreliable):
+    """An engine whose n-th request is carried out, and answered with something else."""
+
+    answer: Any = None
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        self.calls += 1
+        answer = self.engine.request(method, path, **given)
+        return self.answer if self.calls == self.fail_at else answer
+
+
+@pytest.mark.thorough(sample=1)
+@pytest.mark.parametrize("answer", [None, {"_shards": {"failed": 1}}], ids=str)
+def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
+    answer: Any, small: Small
+) -> None:
+    old = put(small, linear(), history=1000).alias
+    fail_at, clean = 0, False
+    while not clean:
+        fail_at += 1
+        engine = Confused(small.engine, fail_at, AssertionError, answer=answer)
+        with contextlib.suppress(OwpcLtrError):
+            put_beside(small, linear((1.0, 0.25, fail_at / 64)), engine)
+        clean = engine.calls < fail_at
+        alias, models, certified = state(small)
+        assert alias is not None
+        assert alias == old or alias.previous == (*old.previous, old.current)
+        known = dict(zip(models, certified, strict=True))
+        assert all(known[name] for name in alias.models)
+        old = alias
+    assert fail_at > 15
+
+
+def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
+    """An upload in a process that is killed, as by a power cut, after the answer to a request."""
+    engine = Engine(ConnectionSettings(url))
+    request = engine.request
+
+    def last(method: str, path: str, **given: Any) -> Any:
+        answer = request(method, path, **given)
+        if wanted in f"{method} {path} {'rescore' if 'rescore' in str(given) else ''}":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    engine.request = last  # type: ignore[method-assign]
+    store = STORES[kind](engine, own)
+    upload_model(engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, f"small-{own}", f"m-{own}")
+
+
+@pytest.mark.thorough(sample=2)
+@pytest.mark.parametrize(
+    ("wanted", "moved"),
+    [
+        ("_create", False),  # the model is stored, and nothing else says whose it is
+        ("rescore", False),  # and scored in the engine
+        (f"PUT /{INDEX}/_doc/certificate", False),
+        (f"PUT /{INDEX}/_doc/KIND%2F", True),
+    ],
+)
+def test_what_a_killed_upload_leaves_no_name_means_and_another_upload_takes_up(
+    wanted: str, moved: bool, small: Small
+) -> None:
+    first = put(small, linear())
+    context = multiprocessing.get_context("forkserver")
+    own = small.name.removeprefix("m-")
+    url = small.engine.settings.url
+    kind = small.store.kind
+    last = wanted.replace("KIND", kind)
+    child = context.Process(target=upload_until, args=(url, own, kind, last))
+    child.start()
+    child.join(120)
+    assert child.exitcode == -signal.SIGKILL
+    alias, models, _ = state(small)
+    assert alias is not None
+    (left,) = set(models) - {first.model}
+    assert alias.current == (left if moved else first.model)
+    assert prunable(small.engine, small.store) == ([] if moved else [left])
+    if wanted == "_create":
+        prune(small.engine, small.store, [left])
+        assert state(small) == (first.alias, [first.model], [True])
+    done = put(small, linear((1.0, 2.0, 0.25)))
+    assert done.model == left
+    assert done.alias == Alias(small.name, left, (first.model,))
+    assert prunable(small.engine, small.store) == []
+    assert all(state(small)[2])
+
+
+def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small) -> None:
+    base = put(small, linear(), history=1000)
+    done: list[str] = []
+    refused: list[str] = []
+    gate = threading.Barrier(2)
+
+    def go(weight: float) -> None:
+        gate.wait()
+        try:
+            done.append(put(small, linear((weight, 0.0, 0.0))).model)
+        except Refused as refusal:
+            refused.append(str(refusal))
+
+    for _ in range(4):
+        before = Aliases(small.engine, small.store).find(small.name)
+        assert before is not None
+        threads = [
+            threading.Thread(target=go, args=(len(done) + len(refused) + 1.0 + step / 8,))
+            for step in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    alias, models, certified = state(small)
+    assert alias is not None
+    assert all("somebody else moved" in words for words in refused)
+    assert len(done) + len(refused) == 8
+    assert sorted([*alias.previous, alias.current]) == sorted([base.model, *done])
+    assert set(models) == alias.models
+    assert all(certified)
+
+
+def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: Small) -> None:
+    """The failing one clears up while the other's name comes to mean the model."""
+    lying = liar(small)
+    for step in range(6):
+        model = linear((1.0, 2.0, step / 8))
+        results: list[Any] = []
+        gate = threading.Barrier(2)
+
+        def go(cluster: Small, model: Model = model, gate: Any = gate, to: Any = results) -> None:
+            gate.wait()
+            try:
+                to.append(put(cluster, model))
+            except OwpcLtrError as error:
+                to.append(error)
+
+        threads = [threading.Thread(target=go, args=(each,)) for each in (small, lying)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (won,) = [each.model for each in results if not isinstance(each, OwpcLtrError)]
+        (lost,) = [each for each in results if isinstance(each, Refused)]
+        assert "scores differently" in str(lost)
+        alias, models, certified = state(small)
+        assert alias is not None
+        assert alias.current == won
+        assert set(models) == alias.models
+        assert all(certified)
+
+
+@dataclass
+class Rival:
+    """An engine before whose n-th request (or each one) a failing upload takes the model out.
+
+    It has looked before whether a name means the model, and looks again: where one does by then,
+    it puts the model back.
+    """
+
+    small: Small
+    model: StoredModel
+    at: int | None
+    calls: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.small.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        self.calls += 1
+        if self.at in {None, self.calls}:
+            with contextlib.suppress(BadInput):
+                self.small.store.delete_model(self.model.name)
+            if self.model.name in Aliases(self.small.engine, self.small.store).pointed_to():
+                self.small.store.put_model(self.model)
+        return self.small.engine.request(method, path, **given)
+
+
+def as_stored(small: Small, model: LinearModel) -> StoredModel:
+    stored = export_linear(model, FEATURESET, "m")
+    return replace(stored, name=immutable_name(small.name, stored))
+
+
+def test_a_model_that_a_failing_upload_of_the_same_takes_out_is_stored_again(small: Small) -> None:
+    """Whenever it is taken out, the good upload succeeds all the same."""
+    at, calls, previous = 0, 1, None
+    while at < calls:
+        at += 1
+        model = linear((1.0, 2.0, at / 64))
+        rival = Rival(small, as_stored(small, model), at)
+        done = put_beside(small, model, rival, history=1000)
+        calls = rival.calls
+        alias, models, certified = state(small)
+        assert alias == done.alias
+        assert alias.current == rival.model.name
+        assert alias.previous[-1:] == ((previous,) if previous else ())
+        assert set(models) == alias.models
+        assert all(certified)
+        previous = done.model
+    assert at > 10
+
+
+def test_a_model_that_is_taken_out_again_and_again_is_given_up_and_leaves_nothing(
+    small: Small,
+) -> None:
+    before = put(small, linear())
+    model = linear((1.0, 2.0, 0.25))
+    rival = Rival(small, as_stored(small, model), None)
+    with pytest.raises(Refused, match="took it out: try again"):
+        put_beside(small, model, rival)
+    assert rival.calls < 60
+    assert state(small) == (before.alias, [before.model], [True])
+
+
+@dataclass
+class Meeting:
+    """An engine that waits, before it first moves a name, until the other upload is there too."""
+
+    engine: Engine
+    name: str
+    both: threading.Barrier
+    met: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if not self.met and method == "PUT" and path.endswith(f"%2F{self.name}"):
+            self.met = True
+            self.both.wait(60)
+        return self.engine.request(method, path, **given)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["a new name", "a known name"])
+def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
+    first: bool, small: Small
+) -> None:
+    before = None if first else put(small, linear()).model
+    model = linear((1.0, 2.0, 0.25))
+    both = threading.Barrier(2)
+    done: list[Any] = []
+
+    def go() -> None:
+        try:
+            done.append(put_beside(small, model, Meeting(small.engine, small.name, both)))
+        except OwpcLtrError as error:
+            done.append(error)
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one, two = done
+    assert isinstance(one, Uploaded)
+    assert isinstance(two, Uploaded)
+    assert one.alias == two.alias == Aliases(small.engine, small.store).find(small.name)
+    assert one.alias.previous == ((before,) if before else ())
+    _, models, certified = state(small)
+    assert set(models) == one.alias.models
+    assert all(certified)

@@ -1,4 +1,4 @@
-"""Feature logging: what is logged, with which parameters, and what the manifest says."""
+"""The feature log: judged = logged + absent + rejected, parameters, manifest, fingerprint."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.feature_log.chunks import Fate, LogCounts, Values
+from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (
+    GRADE,
     QUICK,
     Spoiler,
     assert_nothing_published,
     assert_only,
     clean_digest,
     digest,
+    judged,
     lenient,
     log,
     without,
@@ -32,6 +41,8 @@ from tests.engine.log_runs import (
 from tests.engine.memory_engine import (
     NAMES,
     MemoryEngine,
+    find,
+    is_log_search,
     small_featureset,
     small_judgments,
     value_of,
@@ -253,3 +264,264 @@ def test_progress_tells_of_every_document(out: Path) -> None:
     told: list[int] = []
     log(MemoryEngine(), out, progress=told.append)
     assert told == [10, 10, 10]
+
+
+@given(
+    st.sets(st.integers(0, 11)), st.sets(st.integers(0, 11)), st.integers(1, 12), st.integers(1, 5)
+)
+def test_judged_is_logged_and_absent_and_rejected(
+    tmp_path_factory: pytest.TempPathFactory,
+    absent: set[int],
+    poisoned: set[int],
+    chunk: int,
+    batch: int,
+) -> None:
+    def fault(_number: int, _path: str, body: Any, answer: Any) -> Any:
+        if is_log_search(body):
+            for hit in answer["hits"]["hits"]:
+                if int(hit["_id"][1:]) in poisoned:
+                    hit["matched_queries"] = {"title": 1e39}
+        return answer
+
+    engine = MemoryEngine(documents={f"d{d}" for d in range(12) if d not in absent}, fault=fault)
+    out = tmp_path_factory.mktemp("account") / "out.parquet"
+    judgments = small_judgments()
+    pairs = [(q.query_id, int(d[1:])) for q in judgments.queries for d in q.document_ids]
+    rejected = poisoned - absent
+    kept = [(q, f"d{d}") for q, d in pairs if d not in absent | rejected]
+    try:
+        account = log(engine, out, options=lenient(chunk=chunk, batch=batch)).counts
+    except Refused:
+        assert not kept
+        return
+    assert account.judged == 30
+    assert account.absent == sum(d in absent for _, d in pairs)
+    assert account.n_rejected == sum(d in rejected for _, d in pairs)
+    assert rows_of(load_dataset(out)) == kept
+
+
+def rows_of(data: RankingDataset) -> list[tuple[str, str]]:
+    assert data.document_ids is not None
+    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
+    return list(zip(queries.tolist(), data.document_ids.to_pylist(), strict=True))
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(-9, 9))
+def test_an_account_that_does_not_add_up_cannot_be(
+    logged: int, absent: int, rejected: int, error: int
+) -> None:
+    judged = logged + absent + rejected + error
+    if error:
+        with pytest.raises(Refused, match="do not add up"):
+            LogCounts(judged, logged, absent, {"a reason": rejected})
+    else:
+        assert LogCounts(judged, logged, absent, {"a reason": rejected}).judged == judged
+
+
+@pytest.mark.parametrize("liar", ["loses a row", "forgets a document", "gives no reason"])
+def test_a_chunk_that_loses_a_document_is_caught(liar: str) -> None:
+    values = Values.unknown(3, 2)
+    values.fates[:] = Fate.LOGGED
+    if liar == "loses a row":
+        values = Values(values.fates[:2], values.features[:2], {})
+    elif liar == "forgets a document":
+        values.fates[1] = Fate.UNKNOWN
+    else:
+        values.fates[1] = Fate.REJECTED
+    with pytest.raises(Refused):
+        values.counts(3)
+
+
+def test_more_absent_documents_than_allowed_end_the_run(out: Path) -> None:
+    engine = without("d7")
+    with pytest.raises(Refused, match=r"not in 'movies', and at most 1.0% may be") as caught:
+        log(engine, out)
+    assert "--max-absent 0.0" in str(caught.value)
+    assert_nothing_published(out)
+
+
+def test_a_wrong_index_is_noticed_after_the_first_chunk(out: Path) -> None:
+    engine = MemoryEngine(documents=set())
+    with pytest.raises(Refused, match="is it the right index"):
+        log(engine, out, options=replace(QUICK, in_flight=1))
+    assert engine.calls < 15
+
+
+def test_the_suggested_share_is_enough(out: Path) -> None:
+    engine = without("d7")
+    options = QUICK
+    for _ in range(3):
+        try:
+            log(engine, out, options=options)
+        except Refused as refusal:
+            options = replace(options, max_absent=float(str(refusal).split()[-1]))
+    assert_only(out)
+
+
+def refuse_more_than(documents: int, status: int, kind: str) -> Callable[..., Any]:
+    def fault(_number: int, _path: str, body: Any, answer: Any) -> Any:
+        if is_log_search(body) and len(find(body, "ids")["values"]) > documents:
+            raise EngineRefusal("refused", status, kind, "too big")
+        return answer
+
+    return fault
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(413, "content_too_long"), (400, "too_many_clauses"), (500, "too_many_nested_clauses")],
+)
+def test_a_search_that_is_too_big_is_halved_until_it_fits(
+    out: Path, clean: str, most: int, status: int, kind: str
+) -> None:
+    log(MemoryEngine(fault=refuse_more_than(most, status, kind)), out)
+    assert digest(out) == clean
+
+
+def test_a_search_that_is_too_big_for_one_document_ends_the_run(out: Path) -> None:
+    engine = MemoryEngine(fault=refuse_more_than(0, 400, "too_many_clauses"))
+    with pytest.raises(Refused, match=r"cannot be logged: .*too_many_clauses: too big"):
+        log(engine, out)
+    assert_nothing_published(out, kept=False)
+
+
+def test_halving_finds_the_one_document_that_spoils_the_search(out: Path) -> None:
+    def fault(_number: int, _path: str, body: Any, answer: Any) -> Any:
+        if is_log_search(body) and "d7" in find(body, "ids")["values"]:
+            raise EngineRefusal("refused", 400, "script_score", "negative")
+        return answer
+
+    with pytest.raises(Refused, match=r"document 'd7' of query 'q0' .*script_score: negative"):
+        log(MemoryEngine(fault=fault), out, options=replace(QUICK, in_flight=1))
+    report = log(MemoryEngine(fault=fault), out, options=lenient())
+    judged = sum("d7" in query.document_ids for query in small_judgments().queries)
+    assert report.counts.rejected == {"the engine refuses the search: script_score": judged}
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+def test_a_refusal_that_is_not_about_the_documents_is_passed_on_also_with_leave(
+    out: Path, status: int
+) -> None:
+    def fault(_number: int, path: str, _body: Any, answer: Any) -> Any:
+        if path.endswith("_search"):
+            raise EngineRefusal("no", status, "security_exception", "no")
+        return answer
+
+    with pytest.raises(EngineRefusal):
+        log(MemoryEngine(fault=fault), out, options=lenient())
+    assert_nothing_published(out, kept=False)
+
+
+TEXT = Feature("title", ("words",), {"match": {"title": "{{words}}"}})
+EXPRESSION = Feature("age", ("year",), "year * 2", "derived_expression")
+SCRIPT = Feature("old", ("year",), {"params": {"year": "year"}}, "script_feature")
+
+
+def typed(*features: Feature, **params: Any) -> dict[str, object]:
+    (found,) = typed_params(judged(**params), FeatureSet("movies", features))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("2001", 2001), ("-7", -7), ("+7", 7), (" 12 ", 12), ("1.5", 1.5), ("1e3", 1000.0)],
+)
+@pytest.mark.parametrize("feature", [EXPRESSION, SCRIPT], ids=lambda feature: feature.name)
+def test_what_computes_gets_a_number_and_all_else_its_text(
+    feature: Feature, text: str, number: float
+) -> None:
+    found = typed(TEXT, feature, year=text, more="3")
+    assert found == {"words": "10", "year": number, "more": "3"}
+    assert type(found["year"]) is type(number)
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999", "new", ""])
+def test_what_is_no_finite_number_stays_text_for_a_script_and_is_refused_for_an_expression(
+    text: str,
+) -> None:
+    assert typed(TEXT, SCRIPT, year=text)["year"] == text
+    for features in ([EXPRESSION], [EXPRESSION, SCRIPT], [SCRIPT, EXPRESSION]):
+        with pytest.raises(BadInput) as caught:
+            typed(*features, year=text)
+        assert str(caught.value) == (
+            f"query 'q7' has year='{text}', which a derived_expression of 'movies' needs as a "
+            "number"
+        )
+
+
+@pytest.mark.parametrize("number", [2001, 1.5, 0])
+def test_a_number_stays_one_for_templates_and_for_what_computes(number: float) -> None:
+    for features in ([TEXT], [TEXT, EXPRESSION], [TEXT, SCRIPT]):
+        assert typed(*features, year=number)["year"] is number
+
+
+@pytest.mark.parametrize("value", [[1.5], {"a": 1}, True])
+def test_what_is_no_number_is_refused_for_an_expression_by_its_value(value: Any) -> None:
+    with pytest.raises(BadInput, match=r"^query 'q7' has year='.*', which a derived_expression"):
+        typed(EXPRESSION, year=value)
+    assert typed(SCRIPT, year=value)["year"] == value
+
+
+def test_a_parameter_that_no_query_has_is_named_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="needs 'year', which the judgments do not have: they "):
+        typed(TEXT, EXPRESSION)
+
+
+def test_a_query_without_a_parameter_that_others_have_is_named() -> None:
+    queries = [
+        JudgedQuery("q1", {"words": "a", "year": "1"}, ["d"], GRADE),
+        JudgedQuery("q2", {"words": "b"}, ["d"], GRADE),
+    ]
+    with pytest.raises(BadInput, match="query 'q2' has no 'year', which the feature set 'movies'"):
+        typed_params(Judgments(queries), FeatureSet("movies", (TEXT, EXPRESSION)))
+
+
+def test_a_number_and_its_text_make_two_logs() -> None:
+    found = {fingerprint(judged(year=year)) for year in (1, "1", [1], True)}
+    assert len(found) == 4
+
+
+FIRST = JudgedQuery("q1", {"query": "a", "year": "1"}, ["d1", "d2"], np.array([1, 0], np.float32))
+SECOND = JudgedQuery("q2", {"query": "b"}, ["d1"], np.array([2], np.float32))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"query_id": "q3"},
+        {"params": {"query": "a", "year": "2"}},
+        {"params": {"query": "a"}},
+        {"document_ids": ["d2", "d1"]},
+        {"document_ids": ["d1", "d3"]},
+        {"grades": np.array([1, 1], np.float32)},
+        {"grades": np.array([0, 1], np.float32)},
+        {"weights": np.array([1, 2], np.float32)},
+        {"weights": np.array([2, 1], np.float32)},
+        {"importance": 2.0},
+        {"importance": 0.0},
+    ],
+    ids=str,
+)
+def test_any_other_judgment_has_another_fingerprint(change: dict[str, Any]) -> None:
+    changed = [replace(FIRST, **change), SECOND]
+    assert fingerprint(Judgments(changed)) != fingerprint(Judgments([FIRST, SECOND]))
+
+
+def test_the_order_of_queries_counts_and_that_of_parameters_does_not() -> None:
+    turned = replace(FIRST, params=dict(reversed(FIRST.params.items())))
+    assert fingerprint(Judgments([turned, SECOND])) == fingerprint(Judgments([FIRST, SECOND]))
+    assert fingerprint(Judgments([SECOND, FIRST])) != fingerprint(Judgments([FIRST, SECOND]))
+    noted = Judgments([FIRST, SECOND], notes=("read with care",))
+    assert fingerprint(noted) == fingerprint(Judgments([FIRST, SECOND]))
+
+
+def test_weights_of_1_say_what_no_weights_say() -> None:
+    ones = replace(FIRST, weights=np.ones(2, np.float32), importance=1.0)
+    assert fingerprint(Judgments([ones, SECOND])) == fingerprint(Judgments([FIRST, SECOND]))
+
+
+def test_a_weight_is_no_importance_of_the_same_size() -> None:
+    heavy = replace(SECOND, weights=np.array([2], np.float32))
+    often = replace(SECOND, importance=2.0)
+    assert fingerprint(Judgments([heavy])) != fingerprint(Judgments([often]))

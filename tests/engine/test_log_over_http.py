@@ -27,8 +27,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from owpc_ltr.host.judgment_lists import read_judgments
 from tests.commands import Run, commands_in
-from tests.engine.client.asking import Clock, make_engine
-from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply, make_engine
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 
 OPTIONS = LogOptions(pause=0, chunk=10, in_flight=2)

@@ -19,8 +19,7 @@ from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import Refused
-from tests.behaviour.logs import act, counted, counts, event, query
-from tests.behaviour.plain_counts import cells_of
+from tests.clicks.counts import act, cells_of, counted, counts, event, query
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop, filled, ubi_indices
 

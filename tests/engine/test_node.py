@@ -14,7 +14,7 @@ from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.commands import commands_in
-from tests.engine.conftest import SessionNode
+from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.node
 

@@ -33,8 +33,8 @@ from owpc_ltr_node.settings import (
 )
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from tests.engine.conftest import free_port
 from tests.engine.maven import fake_java
+from tests.session_node import free_port
 
 
 @pytest.mark.parametrize(("heap", "size"), [("512m", 2**29), ("1G", 2**30), ("131072k", 2**27)])

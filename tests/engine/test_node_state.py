@@ -22,7 +22,7 @@ from owpc_ltr_node.report import Silent
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
-from tests.engine.conftest import free_port
+from tests.session_node import free_port
 
 TOKEN = "0123456789abcdef" * 2
 RECORD = Record(

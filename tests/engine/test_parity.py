@@ -1,24 +1,42 @@
-"""The figures of a parity certificate: by enumeration, by another library, and where 0 is due."""
+"""Parity: its figures by enumeration, its samples, and the least coverage of a proof."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.splits import query_positions
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import MAX_DRIFT
-from owpc_ltr.engine.deployment.feature_drift import (
-    drift_refusal,
-    moved_features,
-    moved_rankings,
-)
+from owpc_ltr.engine.deployment.alias import all_aliases
+from owpc_ltr.engine.deployment.feature_drift import drift_refusal, moved_features, moved_rankings
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import Answered, parity_of
+from owpc_ltr.engine.deployment.verify import verify_model
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.parity_samples import (
+    DOCUMENTS,
+    QUERIES,
+    dataset_of,
+    packed,
+    parity_samples_of,
+    unpacked,
+)
+from tests.engine.memory_cluster import MemoryCluster
+from tests.engine.small_cluster import FEATURESET, linear, probes
 
 few = st.lists(st.integers(-3, 3), min_size=2, max_size=9)
 
@@ -163,3 +181,204 @@ def test_without_remembered_features_nothing_is_said_of_rankings() -> None:
     plain = [answered([1.0, 2.0], [1.0, 2.0])]
     assert moved_rankings(plain) is None
     assert drift_refusal(moved_features(("x",), plain), None, 0.0) is None
+
+
+def logged(queries: int = 60, documents: int = 3) -> RankingDataset:
+    """Judged documents as they come from an engine."""
+    generator = np.random.default_rng(0)
+    rows = queries * documents
+    features = generator.normal(size=(rows, 2)).astype(np.float32)
+    features[::5, 1] = np.nan
+    return make_dataset(
+        features,
+        generator.integers(0, 3, rows).astype(np.float32),
+        np.repeat([f"query {i}" for i in range(queries)], documents),
+        document_ids=pa.array([f"d{i}" for i in range(rows)]),
+        query_params=pa.array([json.dumps({"keywords": f"words {i}"}) for i in range(queries)]),
+    )
+
+
+def test_the_queries_of_the_lowest_hashes_are_remembered_in_their_order() -> None:
+    data = logged()
+    lowest = np.sort(np.argsort(query_positions(data, "probes"))[:QUERIES])
+    chosen = [sample["query_id"] for sample in parity_samples_of(data)]
+    assert chosen == data.query_ids.take(pa.array(lowest)).to_pylist()
+    assert chosen != data.query_ids[:QUERIES].to_pylist()
+
+
+def test_the_order_of_the_queries_chooses_none() -> None:
+    data = logged()
+    shuffled = data.select(np.random.default_rng(1).permutation(60))
+    one, other = parity_samples_of(data), parity_samples_of(shuffled)
+    by_id = {sample["query_id"]: sample for sample in other}
+    assert [by_id[sample["query_id"]] for sample in one] == one
+    assert len(other) == len(one) == QUERIES
+
+
+def test_a_query_that_leaves_takes_no_other_with_it() -> None:
+    data = logged()
+    chosen = [sample["query_id"] for sample in parity_samples_of(data)]
+    others = [i for i, query in enumerate(data.query_ids.to_pylist()) if query != chosen[0]]
+    left = [sample["query_id"] for sample in parity_samples_of(data.select(np.array(others)))]
+    assert set(chosen[1:]) < set(left)
+
+
+@pytest.mark.parametrize("queries", [1, 5, 60, 100])
+def test_as_many_queries_are_remembered_as_there_are_or_are_wanted(queries: int) -> None:
+    assert len(parity_samples_of(logged(), queries)) == min(queries, 60)
+
+
+def test_a_sample_is_what_was_logged() -> None:
+    data = logged(documents=DOCUMENTS + 2)
+    for sample in parity_samples_of(data):
+        query = data.query_ids.to_pylist().index(sample["query_id"])
+        rows = slice(query * (DOCUMENTS + 2), query * (DOCUMENTS + 2) + DOCUMENTS)
+        assert sample["params"] == {"keywords": f"words {query}"}
+        assert sample["document_ids"] == data.document_ids[rows].to_pylist()  # type: ignore[index]
+        assert sample["labels"] == data.labels[rows].tolist()
+        assert unpacked(sample["features"], DOCUMENTS, 2).tobytes() == data.features[rows].tobytes()
+
+
+def test_samples_read_back_as_judged_queries() -> None:
+    data = logged()
+    samples = json.loads(json.dumps(parity_samples_of(data), allow_nan=False))
+    read = dataset_of(samples, data.feature_names)
+    chosen = [data.query_ids.to_pylist().index(sample["query_id"]) for sample in samples]
+    expected = data.select(np.array(chosen))
+    assert read.query_ids.to_pylist() == expected.query_ids.to_pylist()
+    assert np.array_equal(read.labels, expected.labels)
+    assert np.array_equal(read.offsets, expected.offsets)
+    assert read.features.tobytes() == expected.features.tobytes()
+
+
+@pytest.mark.parametrize("missing", ["query_params", "document_ids"])
+def test_what_no_engine_logged_cannot_be_asked_again(missing: str) -> None:
+    absent: dict[str, Any] = {missing: None}
+    assert parity_samples_of(replace(logged(), **absent)) == []
+
+
+@given(st.lists(st.floats(width=32), min_size=6, max_size=6))
+def test_packed_features_come_back_bit_by_bit(values: list[float]) -> None:
+    matrix = np.array(values, np.float32).reshape(3, 2)
+    assert unpacked(packed(matrix), 3, 2).tobytes() == matrix.tobytes()
+    assert unpacked(packed(np.asfortranarray(matrix)), 3, 2).tobytes() == matrix.tobytes()
+
+
+@pytest.mark.parametrize("text", ["AAAA", "?", packed(np.zeros((2, 2), np.float32))])
+def test_features_of_another_size_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="the features of a sample are not 3 rows of 2"):
+        unpacked(text, 3, 2)
+
+
+SAMPLES = probes(documents=60, queries=4)
+ASKED = sorted({document for sample in SAMPLES for document in sample["document_ids"]})
+
+
+class Held:
+    """A cluster whose index holds these documents."""
+
+    def __init__(self, documents: list[str]) -> None:
+        self.cluster = MemoryCluster()
+        self.engine = cast(Engine, self.cluster)
+        self.store = PluginFreeStore(self.engine)
+        self.hold(documents)
+        self.store.put_featureset(FEATURESET)
+
+    def hold(self, documents: list[str]) -> None:
+        if "small" in self.cluster.indices:
+            self.engine.request("DELETE", "/small")
+        self.engine.request("PUT", "/small", body={})
+        for document in documents:
+            self.engine.request("PUT", f"/small/_doc/{document}", body={"n": 1})
+
+    def upload(self, samples: list[dict[str, Any]] = SAMPLES, **how: Any) -> Uploaded:
+        model = linear(probes=samples)
+        return upload_model(self.engine, self.store, model, FEATURESET, "small", "m", **how)
+
+
+def test_a_model_is_not_proven_on_one_document_of_many() -> None:
+    held = Held(ASKED[:1])
+    with pytest.raises(Refused, match=r"only \d of the 48 judged documents .* 'small', and a proof "
+                       "needs 24: .*--min-proof-coverage"):  # fmt: skip
+        held.upload()
+    assert all_aliases(held.engine) == []
+    assert held.store.list_models() == []
+
+
+def test_documents_of_one_query_are_no_proof_for_the_others() -> None:
+    first = SAMPLES[0]["document_ids"]
+    alone = [*SAMPLES[:1], *({**one, "document_ids": ["x"]} for one in SAMPLES[1:])]
+    with pytest.raises(Refused, match="only 1 of the 4 judged queries"):
+        Held(first).upload(alone)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
+def test_the_share_is_the_least_that_passes(share: float) -> None:
+    """Documents are taken out one by one: it passes just as long as their share is that."""
+    ids = [f"d{number}" for number in range(40)]
+    samples = [
+        {**SAMPLES[0], "query_id": f"q{part}", "document_ids": ids[part::2]} for part in (0, 1)
+    ]
+    for there in (1, 4, 9, 10, 19, 20, 21, 35, 36, 39, 40):
+        held = Held(ids[:there])
+        enough = there >= 10 and there / 40 >= share
+        try:
+            parity = held.upload(samples, min_proof_coverage=share).parity
+        except Refused:
+            assert not enough, there
+            continue
+        assert enough, there
+        assert (parity.documents, parity.absent) == (there, 40 - there)
+        told = f"{there} of 40 documents ({there / 40:.0%}) of 2 of 2 queries"
+        assert parity.compared() == ("40 documents of 2 queries" if there == 40 else told)
+
+
+def test_a_share_of_nothing_takes_any_and_none_takes_nothing() -> None:
+    assert Held(ASKED[:1]).upload(min_proof_coverage=0).parity.documents >= 1
+    with pytest.raises(Refused, match="none of the judged documents"):
+        Held([]).upload(min_proof_coverage=0)
+    with pytest.raises(UsageError, match="a share of documents is 0 to 1"):
+        Held(ASKED).upload(min_proof_coverage=2)
+
+
+def test_a_model_that_remembers_few_documents_needs_all_of_them() -> None:
+    few = [{**SAMPLES[0], "document_ids": ["d1", "d2", "d3"]}]
+    assert Held(["d1", "d2", "d3"]).upload(few).parity.documents == 3
+    with pytest.raises(Refused, match="needs 3"):
+        Held(["d1", "d2"]).upload(few)
+
+
+def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
+    held = Held(ASKED)
+    model = held.upload().model
+    assert verify_model(held.engine, held.store, model, tolerance=1e-5).drift == ()
+    held.hold(ASKED[:3])
+    with pytest.raises(Refused, match=r"only \d+ of the 48 judged documents"):
+        verify_model(held.engine, held.store, model, tolerance=1e-5)
+    told = verify_model(held.engine, held.store, model, tolerance=1e-5, min_proof_coverage=0).drift
+    assert any("documents are gone" in line for line in told)
+
+
+@pytest.mark.parametrize("index", ["", "..", "a/b", "a,b", "*"])
+def test_what_cannot_be_an_index_is_an_error_of_use(index: str) -> None:
+    held = Held(ASKED)
+    model = held.upload().model
+    with pytest.raises(UsageError):
+        verify_model(held.engine, held.store, model, index, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("name", ["m-363e5ec3", "m@363e5ec3", "m-20261122"])
+def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path) -> None:
+    held = Held(ASKED)
+    held.upload()
+    before = held.store.list_models()
+    with pytest.raises(OwpcLtrError, match=r"would read as a model of 'm'|no name has an '@'"):
+        upload_model(held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, "small", name)
+    assert held.store.list_models() == before
+    assert [alias.name for alias in all_aliases(held.engine)] == ["m"]
+
+
+def test_a_date_in_a_name_is_none_where_nothing_else_is_called_so() -> None:
+    held = Held(ASKED)
+    done = upload_model(held.engine, held.store, linear(), FEATURESET, "small", "shop-20261122")
+    assert done.alias.current == done.model

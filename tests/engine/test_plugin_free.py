@@ -1,28 +1,46 @@
-"""Without the plugin, on a real node: every feature and every model, score by score."""
+"""Without the plugin, on a real node: every feature and every kind of model, score by score."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import owpc_ltr as ltr
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.stores.feature_queries import check_clauses, count_clauses, named
+from owpc_ltr.engine.stores import plugin_free
+from owpc_ltr.engine.stores.feature_queries import (
+    check_clauses,
+    compile_featureset,
+    count_clauses,
+    linear_rescorers,
+    named,
+)
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.score_kinds import scoring
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_scoring_model
+from tests.commands import Run, commands_in
 from tests.engine.documents import KW, PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
+from tests.engine.small_cluster import WORDS, Small, small_cluster
 
 
 @pytest.fixture(scope="module")
@@ -253,3 +271,245 @@ def test_a_template_that_fails_is_named_and_nothing_is_stored(
     with pytest.raises(Refused, match="nosuchindex"):
         free.put_featureset(featureset_of({"m": QUERIES["match"]}, "other", "nosuchindex"))
     assert free.list_featuresets() == ["fs"]
+
+
+FEW = ("--optimizer", "boosting", "--set", "optimizer.trees=12", "--set", "optimizer.depth=3")
+KINDS = {
+    "linear": (),
+    "as-it-is": ("--normalise", "none"),
+    "gradient": ("--loss", "listnet", "--optimizer", "gradient"),
+    "adarank": ("--optimizer", "adarank"),
+    "coordinate": ("--optimizer", "coordinate-ascent"),
+    "rankboost": ("--optimizer", "rankboost"),
+    "piecewise": ("--piecewise-linear",),
+    "network": ("--loss", "listnet", "--optimizer", "gradient", "--set", "optimizer.model=network"),
+    "pairs": ("--optimizer", "boosting", "--set", "optimizer.interactions=2"),
+    "deep": FEW,
+    "no-missing": (*FEW, "--missing", "zero"),
+    "cheap": ("--feature-cost", "costs.json", "--feature-price", "0.01"),
+    "cheap-trees": (*FEW, "--feature-cost", "costs.json", "--feature-price", "0.01"),
+    "cheap-curves": (
+        "--piecewise-linear",
+        "--feature-cost",
+        "costs.json",
+        "--feature-price",
+        "0.01",
+    ),
+}
+CLIENT = {"network", "mixed"}
+"""Those that no engine without the plugin can run; what trees do depends on their size."""
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=120) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset that was logged on the node, and what features cost: the best one is dear."""
+    found = tmp_path_factory.mktemp("trained")
+    rng = np.random.default_rng(3)
+    lines = ["query_id,keywords,document_id,grade"]
+    for number in range(40):
+        keywords = " ".join(rng.choice(WORDS, 2, replace=False))
+        for document in rng.choice(120, 15, replace=False):
+            found_document = small.engine.request("GET", f"/{small.index}/_doc/d{document}")
+            text, size = found_document["_source"]["title"], found_document["_source"]["size"]
+            worth = sum(word in text for word in keywords.split()) + 0.2 * size + rng.normal(0, 0.3)
+            lines.append(f"q{number},{keywords},d{document},{int(np.clip(worth, 0, 3))}")
+    (found / "judgments.csv").write_text("\n".join(lines) + "\n")
+    (found / "costs.json").write_text(json.dumps({"title": 0.1, "body": 9.0, "size": 0.1}))
+    cluster = ltr.connect(
+        small.engine.settings.url, store=small.name.removeprefix("m-"), store_kind="plugin-free"
+    )
+    cluster.log_features(
+        judgments=found / "judgments.csv", out=found / "data.parquet", featureset="small",
+        index=small.index,
+    )  # fmt: skip
+    return found
+
+
+@pytest.fixture
+def run(
+    small: Small, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    made = commands_in(folder, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
+    return made
+
+
+def done(run: Run, *words: str) -> str:
+    code, out, err = run(*words)
+    assert code == 0, err
+    return out
+
+
+def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object]:
+    """A search for judged documents: its scores are those of the local model, and its order."""
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    data = load_dataset(Path("data.parquet"))
+    assert data.query_params is not None
+    assert data.document_ids is not None
+    keywords = json.loads(data.query_params[0].as_py())["keywords"]
+    query = {"bool": {"must": {"match_all": {}}, "filter": {"ids": {"values": [
+        one.as_py() for one in data.document_ids[: int(data.offsets[1])]]}}}}  # fmt: skip
+    Path("query.json").write_text(json.dumps(query))
+    out = done(run, "search", keywords, "--index", small.index, "--query-template", "query.json",
+               "--size", "15", "--json", *ranking, *place)  # fmt: skip
+    found: dict[str, object] = json.loads(out)
+    hits = found["after"]
+    assert isinstance(hits, list)
+    rows = {one.as_py(): n for n, one in enumerate(data.document_ids[: int(data.offsets[1])])}
+    model = load_scoring_model(Path(f"{name}.json"))
+    local = model.score(data.features[: int(data.offsets[1])])
+    remote = np.array([hit["score"] for hit in hits])
+    wanted = local[[rows[hit["document_id"]] for hit in hits]]
+    assert len(hits) == len(rows) == 15
+    assert np.all(np.abs(remote - wanted) <= 1e-5 * np.maximum(1, np.abs(wanted)))
+    assert np.all(np.diff(wanted) <= 1e-5)
+    assert len(np.unique(np.round(local, 6))) > 3
+    return found
+
+
+def uploaded(run: Run, small: Small, name: str) -> dict[str, object]:
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    told = json.loads(done(
+        run, "upload", f"{name}.json", "--name", f"{small.name}-{name}", "--index", small.index,
+        "--budget", "10s", "--json", *place,
+    ))  # fmt: skip
+    assert told["parity"]["largest_difference"] <= 1e-5
+    model: dict[str, object] = served(run, small, name, "--model", f"{small.name}-{name}")
+    return model
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
+    kind: str, run: Run, small: Small
+) -> None:
+    done(run, "train", "data.parquet", "--out", f"{kind}.json", *KINDS[kind])
+    found = uploaded(run, small, kind)
+    if kind not in {"deep", "no-missing", "cheap-trees"}:
+        assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
+    if kind.startswith("cheap"):
+        assert "body" not in load_scoring_model(Path(f"{kind}.json")).record["feature_cost"]["kept"]
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", ["average", "mixed"])
+def test_an_average_scores_in_the_cluster_as_it_does_here(
+    kind: str, run: Run, small: Small
+) -> None:
+    other = ("--piecewise-linear",) if kind == "mixed" else ("--optimizer", "gradient")
+    done(run, "train", "data.parquet", "--out", "one.json")
+    done(run, "train", "data.parquet", "--out", "other.json", *other)
+    done(run, "average", "one.json", "other.json", "--out", f"{kind}.json")
+    found = uploaded(run, small, kind)
+    assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
+
+
+@pytest.mark.node
+def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small) -> None:
+    done(run, "train", "data.parquet", "--out", "base.json")
+    done(run, "train-reranker", "data.parquet", "--reranker", "exchangeable", "--base", "base.json",
+         "--out", "reranker.json")  # fmt: skip
+    code, _, err = run("upload", "reranker.json", "--index", small.index,
+                       "--store", small.name.removeprefix("m-"))  # fmt: skip
+    assert code in {3, 5}
+    assert "--reranker" in err
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    found = json.loads(done(run, "search", "alpha beta", "--index", small.index, "--reranker",
+                            "reranker.json", "--json", *place))  # fmt: skip
+    assert found["reordered"]
+
+
+ASKED: list[dict[str, Any]] = [
+    {"match": {"title": "a b"}},
+    {"match": {"body": "a b"}},
+    {"constant_score": {"filter": {"term": {"tag": "a"}}}},
+]
+WEIGHTS = st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.25, 2.0])
+
+
+def rescorers_of(pairs: list[tuple[int, float]]) -> list[dict[str, Any]]:
+    """The rescorers of a model whose features ask the queries of these numbers."""
+    names = tuple(f"f{place}" for place in range(len(pairs)))
+    model = LinearModel(names, np.array([weight for _, weight in pairs]))
+    queries = {name: ASKED[asked] for name, (asked, _) in zip(names, pairs, strict=True)}
+    return [clause["query"] for clause in linear_rescorers(model, queries, 10)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(range(3)), WEIGHTS), min_size=1, max_size=8))
+def test_every_query_is_asked_once_with_all_its_weight(pairs: list[tuple[int, float]]) -> None:
+    clauses = rescorers_of(pairs)
+    wanted: dict[str, float] = defaultdict(float)
+    for asked, weight in pairs:
+        wanted[json.dumps(scoring(ASKED[asked]))] += weight
+    assert [c["query_weight"] for c in clauses] == [0.0, *[1.0] * (len(clauses) - 1)]
+    left = {query: weight for query, weight in wanted.items() if weight}
+    if not left:
+        (clause,) = clauses
+        assert clause["rescore_query"] == {"match_all": {}}
+        assert clause["rescore_query_weight"] == 0.0
+        return
+    found = terms_of(clauses)
+    assert len(dict(found)) == len(found)
+    assert dict(found) == left
+    assert len(clauses) == len({weight > 0 for weight in left.values()})
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_few_clauses_are_asked_together_and_a_query_that_has_many_alone(sizes: list[int]) -> None:
+    names = tuple(f"f{place}" for place in range(len(sizes)))
+    fields = [[f"{name}-{n}" for n in range(size)] for name, size in zip(names, sizes, strict=True)]
+    queries = {
+        name: {"multi_match": {"query": "a", "fields": own}}
+        for name, own in zip(names, fields, strict=True)
+    }
+    clauses = linear_rescorers(LinearModel(names, np.ones(len(names))), queries, 10)
+    groups = [clause["query"]["rescore_query"]["bool"]["should"] for clause in clauses]
+    asked = [part["function_score"]["query"] for group in groups for part in group]
+    assert asked == list(queries.values())
+    counted = [count_clauses([part["function_score"]["query"] for part in g]) for g in groups]
+    assert all(len(group) == 1 or count <= 32 for group, count in zip(groups, counted, strict=True))
+    # No two that follow each other would have had room together.
+    firsts = [count_clauses([group[0]["function_score"]["query"]]) for group in groups[1:]]
+    assert all(count + first > 32 for count, first in zip(counted, firsts, strict=False))
+
+
+def terms_of(clauses: list[dict[str, Any]]) -> list[tuple[str, float]]:
+    """Each query of the rescorers with its weight, signed."""
+    return [
+        (json.dumps(part["query"]), clause["rescore_query_weight"] * part["weight"])
+        for clause in clauses
+        for part in (one["function_score"] for one in clause["rescore_query"]["bool"]["should"])
+    ]
+
+
+def test_a_model_asks_for_its_own_features_whichever_was_asked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept ready of one model serves no other of the same set, and is made ready once."""
+    made = []
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return compile_featureset(*given)
+
+    monkeypatch.setattr(plugin_free, "compile_featureset", counted)
+    features = tuple(
+        Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in ("a", "b")
+    )
+    featureset = FeatureSet("two", features)
+    store = PluginFreeStore(Engine(ConnectionSettings("http://127.0.0.1:1")))
+    for _ in range(2):
+        for weights, asked in (([1.0, 0.0], {"a"}), ([0.0, 2.0], {"b"}), ([1.0, 2.0], {"a", "b"})):
+            model = LinearModel(featureset.feature_names, np.array(weights))
+            stored = export_linear(model, featureset, "m")
+            for words in ("one", "another"):
+                clauses = store.rescore(stored, {"keywords": words}, 10)
+                told = json.dumps(clauses)
+                assert {name for name in "ab" if f'"{name}": "{words}"' in told} == asked
+    assert len(made) == 3

@@ -19,19 +19,11 @@ ENGINES = (
     *("opensearch:2.19.6", "opensearch:3.4.0", "opensearch:3.8.0"),
 )
 HALF = (
-    *(
-        "aliases",
-        "client_scored",
-        "deployment",
-        "feature_kinds",
-        "bulk_load",
-        "gate",
-        "bulk_requests",
-    ),
-    *("known_items", "live", "log_on_node", "model_lifecycle", "plugin_free", "profiling", "push"),
-    *("search", "stores", "verify", "window"),
+    *("plugin_free_trees", "deployment", "feature_values", "bulk_load", "gate", "workflows"),
+    *("live_reranking", "log_on_node", "model_lifecycle", "plugin_free", "profiling"),
+    *("featureset_push", "search", "stores", "verify"),
 )
-ROWS = ("capabilities", "between_versions", "road")
+ROWS = ("capabilities", "between_versions", "workflow")
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "engines.md"
 BEGIN = "<!-- The table: made by make test-engines; do not edit. -->"

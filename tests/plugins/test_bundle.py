@@ -18,7 +18,7 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.protocols import Fit, Run
-from tests.plugins.loss_oracles import Dented, Distance
+from tests.plugins.oracles import Dented, Distance
 
 
 def problem(seed: int, queries: int = 6, documents: int = 8, features: int = 4) -> RankingDataset:

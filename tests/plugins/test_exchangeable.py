@@ -1,4 +1,4 @@
-"""The exchangeable reranker against double loops, tensors, permutations and finite differences."""
+"""The exchangeable reranker against loops and tensors; its fit and its explanations."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_losses.lambdarank import LambdaRank
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable, Objective
 from owpc_ltr_rerankers.exchangeable.lists import ListBatch, chosen_columns
 from owpc_ltr_rerankers.exchangeable.reordering import (
     ExchangeableReordering,
     ReorderingShape,
     log_factors,
     positive_base,
+    slopes_of,
 )
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.host import registry
 from owpc_ltr.host.settings import configure
+from owpc_ltr.plugin_checks import check_reranker
 from owpc_ltr.plugin_checks.samples import sample_dataset
-from tests.plugins.reranker_oracles import (
+from owpc_ltr.protocols import ExplainingReordering, Loss, Reranker, Run
+from tests.plugins.oracles import (
     ALL_KERNELS,
+    SoftMax,
     cosine,
     double_loop,
     fields_of,
@@ -32,6 +40,7 @@ from tests.plugins.reranker_oracles import (
     product_terms,
     query_normalised,
     rbf,
+    slope_error,
     symmetric_tensor,
     word_vectors,
 )
@@ -329,3 +338,237 @@ def test_positive_functions_increase_and_standardise(rng: np.random.Generator) -
     z = positive_base("exp", scores, offsets_of(50)).logarithms
     assert z.mean() == pytest.approx(0, abs=1e-12)
     assert z.std() == pytest.approx(1)
+
+
+LOSSES = [plugin.cls() for plugin in registry.load().all("loss") if plugin.cls().conservative] + [
+    SoftMax()
+]
+
+
+def objective_of(loss: Loss, kernels: str, data: RankingDataset, **settings: Any) -> Objective:
+    base = data.features @ np.array([0.7, -0.5, 0.0, 0.3])
+    return Exchangeable(kernels, **settings).objective(loss, data, base, Run())
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("later", [False, True], ids=["first-term", "later-term"])
+def test_the_gradient_is_that_of_finite_differences(
+    loss: Loss, later: bool, rng: np.random.Generator
+) -> None:
+    objective = objective_of(loss, "cosine,rbf", sample_dataset(2), penalty=0.3)
+    if later:
+        objective = objective.after(rng.normal(size=4)).after(rng.normal(size=5))
+    start = objective.start()
+    errors = [
+        slope_error(objective.value_and_gradient, start + 0.3 * rng.normal(size=len(start)))
+        for _ in range(5)
+    ]
+    # Where a loss has kinks, a few points lie on one.
+    assert np.median(errors) < 1e-5
+
+
+def test_a_wrong_gradient_would_be_seen(rng: np.random.Generator) -> None:
+    objective = objective_of(SoftMax(), "cosine", sample_dataset(2))
+
+    def lie(parameters: Vector) -> tuple[float, Vector]:
+        value, gradient = objective.value_and_gradient(parameters)
+        return value, gradient * np.array([1.01, 1.0, 1.0])
+
+    assert slope_error(lie, np.array([0.5, 0.1, 0.2])) > 1e-3
+
+
+def test_a_planted_weight_is_found_and_a_large_penalty_takes_it_back(
+    rng: np.random.Generator,
+) -> None:
+    """Labels follow how alone a document is in its list, which no pointwise score tells."""
+    features = rng.normal(size=(600, 4)).astype(np.float32)
+    offsets = np.arange(0, 601, 20)
+    alone = -ReorderingShape("rbf").sums(features, tuple("1234"), offsets)[:, 0]
+    cuts = np.array([np.quantile(part, 0.8) for part in alone.reshape(30, 20)])
+    labels = (alone > np.repeat(cuts, 20)).astype(np.float32)
+    data = make_dataset(features, labels, np.repeat(np.arange(30), 20))
+    base = rng.normal(size=600)
+    reranker = Exchangeable("rbf")
+    learned = reranker.fit(SoftMax(), data, base, Run())
+    assert isinstance(learned, ExchangeableReordering)
+    assert learned.weights[0, 0] < -1
+    held = replace(reranker, penalty=1e6).fit(SoftMax(), data, base, Run())
+    assert isinstance(held, ExchangeableReordering)
+    assert abs(held.weights[0, 0]) < 1e-4
+    scores = learned.rerank(features, base, offsets)
+    top = np.array([labels[20 * q + np.argmax(scores[20 * q : 20 * q + 20])] for q in range(30)])
+    assert top.mean() > 0.6
+
+
+def test_a_further_term_never_prices_higher(rng: np.random.Generator) -> None:
+    data = sample_dataset(2)
+    objective = objective_of(SoftMax(), "cosine,rbf", data)
+    first = objective.descend(100)
+    assert objective.after(first.weights).descend(100).value <= first.value + 1e-9
+
+
+def test_the_scale_of_the_base_does_not_matter() -> None:
+    data = sample_dataset(2)
+    base = data.features @ np.array([0.7, -0.5, 0.0, 0.3])
+    reranker = Exchangeable()
+    one = reranker.fit(SoftMax(), data, base, Run())
+    two = reranker.fit(SoftMax(), data, 1e6 * base - 3e5, Run())
+    np.testing.assert_allclose(one.as_dict()["weights"], two.as_dict()["weights"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "reranker",
+    [
+        Exchangeable(),
+        Exchangeable("cosine,rbf,dot:1+2", kernel_sums="raw", normalise="none"),
+        Exchangeable("rbf", positive="softplus", terms=2, penalty=0.1),
+    ],
+    ids=["default", "raw", "two-terms"],
+)
+def test_the_contract_holds(reranker: Reranker) -> None:
+    check_reranker(reranker, SoftMax())
+
+
+def test_a_smooth_loss_of_the_library_is_descended() -> None:
+    data = sample_dataset(2)
+    objective = objective_of(Pairwise(inner="logistic"), "cosine", data)
+    start = objective.value_and_gradient(objective.start())[0]
+    found = objective.descend(100)
+    assert found.value < start
+    assert found.steps < 60
+
+
+def test_a_loss_that_is_no_cost_is_refused() -> None:
+    data = sample_dataset(2)
+    with pytest.raises(UsageError, match="lambdarank"):
+        Exchangeable().fit(LambdaRank(), data, np.arange(data.n_documents, dtype=float), Run())
+
+
+NAMES = tuple("1234")
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def reordering(rng: np.random.Generator, terms: int = 1, **shape: Any) -> ExchangeableReordering:
+    made = ReorderingShape(**{"kernels": ALL_KERNELS, **shape})
+    weights = rng.normal(scale=0.3, size=(terms, len(made.parsed())))
+    shares = rng.uniform(0.1, 1, terms)
+    return ExchangeableReordering(NAMES, made, weights, shares / shares.sum())
+
+
+def a_list(rng: np.random.Generator, count: int = 12) -> tuple[Any, Any, Any]:
+    features = rng.normal(size=(count, 4)).astype(np.float32)
+    features[rng.random(features.shape) < 0.1] = np.nan
+    return features, rng.uniform(0.5, 3, count), fields_of(count, rng)
+
+
+@pytest.mark.parametrize("kernel", ALL_KERNELS.split(","))
+@settings(max_examples=10)
+@given(seed=SEEDS)
+def test_pairs_add_up_to_the_sums(kernel: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features, _, fields = a_list(rng, int(rng.integers(1, 15)))
+    for normalise in (True, False):
+        lists = ListBatch(features, NAMES, np.array([0, len(features)]), fields, normalise)
+        (made,) = ReorderingShape(kernel).parsed()
+        pairs = made.pairs(lists)
+        assert not np.diag(pairs).any()
+        np.testing.assert_allclose(pairs.sum(axis=1), made.sums(lists), atol=1e-10)
+        np.testing.assert_allclose(pairs, pairs.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("positive", ["exp", "softplus", "as-is"])
+@pytest.mark.parametrize("terms", [1, 3])
+@settings(max_examples=10)
+@given(seed=SEEDS)
+def test_terms_add_up_to_what_the_list_did(positive: str, terms: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sums = str(rng.choice(["mean", "raw"]))
+    made = reordering(rng, terms, positive=positive, kernel_sums=sums)
+    features, base, fields = a_list(rng)
+    moved = made.rerank(features, base, None, fields) - base
+    assert isinstance(made, ExplainingReordering)
+    found = made.explain(features, base, fields)
+    assert [term.name for term in found] == [f"the list by {k}" for k in ALL_KERNELS.split(",")]
+    largest = np.abs(moved).max()
+    assert np.abs(sum(term.amounts for term in found) - moved).max() <= 1e-9 * largest
+    for term in found:
+        assert term.by_document is not None
+        added = term.by_document.sum(axis=1)
+        assert np.abs(added - term.amounts).max() <= 1e-9 * (np.abs(term.by_document).max() + 1)
+
+
+@given(SEEDS)
+def test_with_one_term_a_logarithm_is_the_weight_times_the_sum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = reordering(rng)
+    features, base, fields = a_list(rng)
+    sums = made.shape.sums(features, NAMES, np.array([0, len(features)]), fields)
+    for kernel, term in enumerate(made.explain(features, base, fields)):
+        assert term.logarithms is not None
+        expected = made.weights[0, kernel] * sums[:, kernel]
+        np.testing.assert_allclose(term.logarithms, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(SEEDS)
+def test_logarithms_of_several_terms_add_up_to_the_factor(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sums = rng.normal(scale=2, size=(20, 3))
+    weights, shares = rng.normal(size=(4, 3)), rng.uniform(0.1, 1, 4)
+    shares /= shares.sum()
+    added = (slopes_of(sums, weights, shares) * sums).sum(axis=1)
+    np.testing.assert_allclose(added, log_factors(sums, weights, shares), atol=1e-8)
+
+
+def test_a_document_that_is_taken_away_takes_what_it_added(rng: np.random.Generator) -> None:
+    """With raw sums of rows that no list changes, and the base as it is."""
+    made = reordering(
+        rng, kernels="cosine,dot:1+2", kernel_sums="raw", normalise="none", positive="as-is"
+    )
+    features, base, _ = a_list(rng)
+    (one, other) = made.explain(features, base)
+    assert one.by_document is not None
+    assert other.by_document is not None
+    scores = made.rerank(features, base)
+    left = made.rerank(features[:-1], base[:-1])
+    logarithms = sum(  # what the last document added to the log of each factor
+        term.by_document[:-1, -1] * (term.logarithms / term.amounts)[:-1]
+        for term in (one, other)
+        if term.by_document is not None and term.logarithms is not None
+    )
+    np.testing.assert_allclose(np.log(scores[:-1] / left), logarithms, rtol=1e-6)
+
+
+def test_of_a_long_list_it_is_not_said_who_added_what(rng: np.random.Generator) -> None:
+    made = reordering(rng, kernels="cosine,rbf", rbf_documents=5)
+    features, base, _ = a_list(rng)
+    assert [term.by_document for term in made.explain(features, base)] == [None, None]
+    moved = made.rerank(features, base) - base
+    total = sum(term.amounts for term in made.explain(features, base))
+    np.testing.assert_allclose(total, moved, atol=1e-9)
+
+
+def test_a_list_of_one_document_does_nothing(rng: np.random.Generator) -> None:
+    made = reordering(rng, kernels="cosine,dot")
+    for term in made.explain(np.ones((1, 4), np.float32), np.ones(1)):
+        assert term.amounts.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kernel", ["similarity:text", "similarity:vector", "same:site"])
+def test_lists_that_come_again_have_the_sums_that_they_have_alone(
+    kernel: str, rng: np.random.Generator
+) -> None:
+    """The same objects twice, one of them changed, the first again, and a shorter one."""
+    _, _, fields = a_list(rng)
+    name = kernel.partition(":")[2]
+    first = fields[name]
+    changed = [first[1], *first[1:]]
+    several = [first, first, changed, first, first[:-1]]
+    (made,) = ReorderingShape(kernel).parsed()
+
+    def sums(lists: list[Any]) -> Any:
+        offsets = np.cumsum([0, *map(len, lists)])
+        features = np.zeros((int(offsets[-1]), 4), np.float32)
+        joined = {name: [value for one in lists for value in one]}
+        return made.sums(ListBatch(features, NAMES, offsets, joined))
+
+    np.testing.assert_array_equal(sums(several), np.concatenate([sums([one]) for one in several]))

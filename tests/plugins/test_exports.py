@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_exports.elastic import Elastic
 from owpc_ltr_exports.opensearch import OpenSearch
+from owpc_ltr_exports.plugin_free_trees import PluginFreeTreesTarget
 from owpc_ltr_exports.solr import Solr
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
@@ -22,9 +23,10 @@ from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
-from owpc_ltr.models.trees import HIGHEST
+from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel
 from tests.commands import commands_in
 from tests.foreign_models import NAMES, data, elastic_score, solr_score, zero_model
+from tests.models import random_forest
 
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
 LINEAR = LinearModel(NAMES, np.array([0.1, 2.0, 0.0, -3.0]))
@@ -207,3 +209,57 @@ def test_a_model_that_no_engine_has_is_refused_by_each(rng: np.random.Generator)
     for plugin in load().all("export-target"):
         with pytest.raises(Refused, match="average"):
             export_model(average, target=plugin.name, version="9.8", featureset=FEATURES)
+
+
+NAMES_SEARCH = ("title", "body", "size")
+FEATURES_SEARCH = FeatureSet(
+    "f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES_SEARCH)
+)
+DOCUMENTS = np.round(np.random.default_rng(1).normal(size=(80, 3)), 1).astype(np.float32)
+
+
+def model(link: str = "identity", depth: int = 3) -> TreeModel:
+    forest = random_forest(np.random.default_rng(2), DOCUMENTS, trees=9, depth=depth)
+    return TreeModel(NAMES_SEARCH, forest, 0.2, link)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("depth", [0, 3])
+def test_the_file_alone_scores_as_the_model_does_but_for_a_constant(link: str, depth: int) -> None:
+    target = PluginFreeTreesTarget()
+    ranker = model(link, depth)
+    made = target.export(ranker, "m", "3.8", FEATURES_SEARCH)
+    difference = target.scores(made, NAMES_SEARCH, DOCUMENTS) - ranker.score(DOCUMENTS)
+    assert np.ptp(difference) < 1e-5
+
+
+def test_the_window_is_a_setting_and_beyond_it_the_searchs_order_is_kept() -> None:
+    made = PluginFreeTreesTarget(window=37).export(model(), "m", "3.8", FEATURES_SEARCH)
+    (clause,) = json.loads(made.text)["rescore"]
+    assert clause["window_size"] == 37
+    assert clause["query"]["query_weight"] == 2.0**-100
+    with pytest.raises(ValueError, match="1 to 10000"):
+        PluginFreeTreesTarget(window=0)
+
+
+def test_templates_that_are_text_cannot_stand_in_a_body() -> None:
+    text = Feature("title", ("q",), '{"match": {"title": "{{q}}"}}')
+    mixed = replace(FEATURES_SEARCH, features=(text, *FEATURES_SEARCH.features[1:]))
+    with pytest.raises(Refused, match="'title' is mustache text"):
+        PluginFreeTreesTarget().export(model(), "m", "3.8", mixed)
+
+
+def test_a_set_of_queries_is_needed_and_an_engine_of_this_world() -> None:
+    with pytest.raises(UsageError, match="--featureset"):
+        PluginFreeTreesTarget().export(model(), "m", "3.8")
+    with pytest.raises(UsageError, match="choose 1"):
+        PluginFreeTreesTarget().export(model(), "m", "0.90", FEATURES_SEARCH)
+
+
+@pytest.mark.parametrize("old", ["params.floor", "params.step", '"rescore"', '"feature"'])
+def test_another_script_or_no_script_is_not_read_as_ours(old: str) -> None:
+    made = PluginFreeTreesTarget().export(model(), "m", "3.8", FEATURES_SEARCH)
+    damaged = replace(made, text=made.text.replace(old, old.replace("r", "x").replace("f", "x")))
+    assert damaged != made
+    with pytest.raises(BadInput, match="no rescoring by tables"):
+        PluginFreeTreesTarget().scores(damaged, NAMES_SEARCH, DOCUMENTS)

@@ -1,20 +1,22 @@
-"""Small results to make pages of: rankers of which it is known who is better."""
+"""Small results to make pages of: rankers of known quality, and a log of simulated users."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import vl_convert
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_report.blocks import Chart
-from owpc_ltr_report.charts import (
-    VEGA_LITE,
-)
+from owpc_ltr_report.charts import VEGA_LITE
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
@@ -159,3 +161,27 @@ def check_harmless(page: str) -> Elements:
         for name in ("src", "href", "action"):
             assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
     return found
+
+
+@cache
+def events(sessions: int = 4000, queries: int = 40) -> pa.Table:
+    """What users did with 20 documents a query."""
+    return simulate.clicks(simulate.example_world(queries, 20), sessions=sessions)
+
+
+@cache
+def clicked(sessions: int = 4000, **how: Any) -> ClickJudgments:
+    """The judgments of it."""
+    return judge_clicks(events(sessions), **how)
+
+
+def hostile_clicked() -> ClickJudgments:
+    """Judgments of queries and actions whose texts would do harm."""
+    table = events()
+    names = table["query"].cast(pa.string()).combine_chunks().dictionary_encode()
+    known = names.dictionary.to_pylist()
+    # Texts are normalised before they are shown.
+    texts = [*HOSTILE, *known[len(HOSTILE) :]]
+    renamed = pa.array(texts).take(names.indices)
+    place = table.schema.get_field_index("query")
+    return judge_clicks(table.set_column(place, "query", renamed))

@@ -15,8 +15,7 @@ import pytest
 import owpc_ltr
 from owpc_ltr.evaluation.evaluate import evaluate
 from tests.proxy_labels import comparison
-from tests.report.click_samples import hostile_clicked
-from tests.report.samples import HOSTILE, against, curves, dataset, linear
+from tests.report.samples import HOSTILE, against, curves, dataset, hostile_clicked, linear
 
 pytestmark = pytest.mark.thorough
 

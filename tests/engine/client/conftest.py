@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from tests.engine.client.asking import Clock, make_engine
-from tests.engine.fake_engine import FakeEngine
+from tests.engine.fake_engine import Clock, FakeEngine, make_engine
 
 
 @pytest.fixture

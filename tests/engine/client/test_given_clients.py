@@ -20,8 +20,7 @@ import owpc_ltr as ltr
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from tests.engine.client.asking import WHOLE, one_line
-from tests.engine.fake_engine import FakeEngine, Reply
+from tests.engine.fake_engine import WHOLE, FakeEngine, Reply, one_line
 
 
 class ApiError(Exception):

@@ -1,21 +1,21 @@
-"""Feature sets of the LTR plugin: our requests are the recorded ones, its noes are told."""
+"""The LTR plugin's stores, feature sets and logged features: requests and answers as recorded."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import FeatureSet
-from tests.engine.recorded import (
-    REFUSALS,
-    Exchange,
-    featureset_of,
-    with_name,
-)
+from tests.engine.recorded import REFUSALS, Exchange, featureset_of, with_name
 
 
 @pytest.mark.parametrize(("store", "number"), [(None, "029"), (None, "044"), ("other", "050")])
@@ -140,3 +140,121 @@ def test_a_cluster_where_nothing_was_pushed_lists_nothing(replay: Any) -> None:
     for what in ("featureset", "model"):
         absent = Exchange("GET", f"/_ltr/_{what}", {}, None, 404, {"error": reason})
         assert getattr(LtrPluginStore(replay(absent)[0]), f"list_{what}s")() == []
+
+
+PARAMS = {"keywords": "alpha beta", "tag": "x"}
+
+
+@pytest.mark.parametrize(("store", "number"), [(None, "051"), ("other", "063"), (None, "071")])
+def test_logging_asks_as_recorded_for_these_documents_only(
+    store: str | None, number: str, protocol: dict[str, Exchange], replay: Any
+) -> None:
+    engine, _ = replay()
+    search = LtrPluginStore(engine, store).log_search(
+        featureset_of(protocol["029"]), {**PARAMS, "other": 1}, ["0", "1"]
+    )
+    recorded = protocol[number].body
+    ids, sltr = search.body["query"]["bool"]["filter"]
+    assert ids == {"ids": {"values": ["0", "1"]}}
+    assert [sltr] == recorded["query"]["bool"]["filter"]
+    assert search.body["ext"] == recorded["ext"]
+    assert search.body["_source"] is recorded["_source"] is False
+    assert search.body["size"] == 2
+    assert search.params == {}
+
+
+def test_logged_values_come_in_order_and_missing_ones_are_not_zero(
+    protocol: dict[str, Exchange], replay: Any
+) -> None:
+    store = LtrPluginStore(replay()[0])
+    featureset = featureset_of(protocol["029"])
+    hits = protocol["071"].answer["hits"]["hits"]
+    assert len(hits) == 400
+    for hit in hits:
+        values = store.features_of(featureset, hit)
+        for value, entry in zip(values, hit["fields"]["_ltrlog"][0]["main"], strict=True):
+            assert math.isnan(value) if "value" not in entry else value == entry["value"]
+    assert any(math.isnan(value) for hit in hits for value in store.features_of(featureset, hit))
+
+
+def test_a_feature_that_is_no_number_is_not_taken_for_a_missing_one(
+    protocol: dict[str, Exchange], replay: Any
+) -> None:
+    featureset = featureset_of(protocol["205"], "fsnan")
+    with pytest.raises(Refused, match="'nanf'"):
+        LtrPluginStore(replay()[0]).features_of(
+            featureset, protocol["206"].answer["hits"]["hits"][0]
+        )
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda hit: hit.pop("fields"),
+        lambda hit: hit["fields"].pop("_ltrlog"),
+        lambda hit: hit["fields"]["_ltrlog"].clear(),
+        lambda hit: hit["fields"]["_ltrlog"][0].pop("main"),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"].pop(),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"].reverse(),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"].append({"name": "x", "value": 1.0}),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(name="renamed"),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value=None),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value="1.0"),
+        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value=True),
+    ],
+)
+def test_an_answer_without_exactly_the_features_is_refused(
+    spoil: Callable[[Any], object], protocol: dict[str, Exchange], replay: Any
+) -> None:
+    hit = json.loads(json.dumps(protocol["051"].answer["hits"]["hits"][0]))
+    store, featureset = LtrPluginStore(replay()[0]), featureset_of(protocol["029"])
+    store.features_of(featureset, hit)
+    spoil(hit)
+    with pytest.raises(Refused):
+        store.features_of(featureset, hit)
+
+
+def test_derived_features_are_computed_as_the_plugin_does(
+    protocol: dict[str, Exchange],
+) -> None:
+    derived = compile_expression("title_bm25 * 2 + ln(1 + n) * boostp")
+    for hit in protocol["053"].answer["hits"]["hits"]:
+        values = {e["name"]: e.get("value", 0.0) for e in hit["fields"]["_ltrlog"][0]["main"]}
+        expected = np.float32(values["derived"])
+        assert np.float32(derived({**values, "boostp": 0.5})) == expected
+
+
+def test_the_cluster_tells_that_it_has_the_plugin(replay: Any) -> None:
+    about = {
+        "cluster_name": "c",
+        "cluster_uuid": "u",
+        "version": {"number": "3.8.0", "distribution": "opensearch"},
+    }
+    engine, server = replay("001", Exchange("GET", "/", {}, None, 200, about))
+    assert choose_store(engine).kind == "ltr-plugin"
+    assert choose_store(engine, "plugin-free").kind == "plugin-free"
+    assert not server.strangers
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"), [(None, ["005"]), (None, ["006"]), ("other", ["007"])]
+)
+def test_preparing_a_store_twice_is_harmless(
+    name: str | None, numbers: list[str], replay: Any
+) -> None:
+    engine, server = replay(*numbers)
+    LtrPluginStore(engine, name).prepare()
+    assert not server.strangers
+    assert len(server.fake.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["_bad", "BadName", "a,b", "*", "..", ""])
+def test_names_that_the_plugin_would_refuse_or_mistake_are_not_sent(name: str, replay: Any) -> None:
+    engine, server = replay()
+    with pytest.raises(OwpcLtrError):
+        LtrPluginStore(engine, name)
+    for act in ("get_featureset", "delete_featureset", "get_model", "delete_model"):
+        if name not in {"BadName"}:
+            with pytest.raises(OwpcLtrError):
+                getattr(LtrPluginStore(engine), act)(name)
+    assert not server.fake.requests

@@ -1,0 +1,518 @@
+"""`judge clicks`: grades by gain, weights by certainty, files, and relabelled feature logs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.grading import (
+    CLIP,
+    GradingOptions,
+    cuts,
+    grades,
+    parse_grades,
+    propensity_weights,
+    worth,
+    worth_of_any,
+)
+from owpc_ltr_clicks.judge_clicks import judge_counts
+from owpc_ltr_clicks.judgments import judge
+from owpc_ltr_clicks.model_selection import ChosenModel, choose_model
+from owpc_ltr_clicks.relabelling import relabel_log
+from owpc_ltr_clicks.simulation import clicks
+
+import owpc_ltr as ltr
+from owpc_ltr import OwpcLtrWarning, judge_clicks, make_dataset, read_judgments, save_dataset, train
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
+from owpc_ltr.host.registry import installed
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import ClickFit
+from tests.clicks.counts import counted, event, simulated
+from tests.commands import Run, commands_in
+
+WORLD = simulate.example_world(40, 20)
+EVENTS = simulate.clicks(WORLD, sessions=8000)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    found = commands_in(tmp_path, monkeypatch, capsys)
+    pq.write_table(EVENTS, "events.parquet")
+    return found
+
+
+@given(st.integers(1, 6), st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_a_grade_is_that_whose_gain_is_nearest(top: int, worths: list[float]) -> None:
+    gains = (2.0 ** np.arange(top + 1) - 1) / (2.0**top - 1)
+    away = np.abs(np.array(worths)[:, None] - gains)
+    found = grades(np.array(worths), top).astype(int)
+    assert np.allclose(away[np.arange(len(worths)), found], away.min(axis=1))
+    assert (np.diff(cuts(top)) > 0).all()
+
+
+def test_a_document_that_nobody_saw_has_no_higher_grade_than_one_that_was_passed_over() -> None:
+    rows = [
+        event(f"s{n}", name, place, action)
+        for n in range(60)
+        for place, name in enumerate(["liked", "passed", *(["hardly"] if n == 0 else [])], 1)
+        for action in ("view", *(("click",) if name == "liked" and n % 3 else ()))
+    ]
+    found = judge_counts(counted(rows), model="dctr")
+    graded = dict(
+        zip(found.table["doc_id"].to_pylist(), found.table["grade"].to_pylist(), strict=True)
+    )
+    assert graded["hardly"] == graded["passed"] == 0 < graded["liked"]
+    counts, fit = found.behaviour.counts, found.chosen.fit
+    assert worth_of_any(counts, fit, 1.0) == fit.prior[0] / sum(fit.prior)
+    worths = np.array([0.02, 0.06, 0.3])
+    assert grades(worths, 4).tolist() == [0, 1, 2]
+    assert grades(worths, 4, of_any=0.06).tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize("text", ["1..4", "0..x", "0..0", "4", ""])
+def test_grades_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read the grades"):
+        parse_grades(text)
+
+
+def test_where_only_clicks_count_worth_is_attractiveness_and_else_it_grows_with_the_value() -> None:
+    _, behaviour = simulated(2000, queries=20)
+    fit = installed().find("click-model", "dctr")().fit(behaviour.counts)
+    assert worth(behaviour.counts, fit, 1.0) == pytest.approx(fit.attractiveness)
+    rows = [event(f"s{n}", d, 1, action) for n in range(40) for d in "ab"
+            for action in ("view", "click", *(("buy",) if d == "b" else ()))]  # fmt: skip
+    sold = counted(rows, actions={"click": 1.0, "buy": 4.0})
+    fit = installed().find("click-model", "dctr")().fit(sold.counts)
+    clicked, bought = worth(sold.counts, fit, 4.0)
+    assert clicked < fit.attractiveness[0] / 2
+    assert bought > 0.9 * fit.attractiveness[1]
+
+
+def test_a_document_that_was_seen_often_weighs_more() -> None:
+    found = judge_clicks(EVENTS, model="pbm", min_people=1)
+    weight = np.asarray(found.table["weight"])
+    assert ((weight > 0) & (weight < 1)).all()
+    shown = found.behaviour.counts.by_pair(found.behaviour.counts.shown)
+    often, seldom = np.quantile(shown, [0.9, 0.1])
+    assert weight[shown >= often].mean() > weight[shown <= seldom].mean() + 0.1
+
+
+def test_judgments_order_documents_as_the_truth_does() -> None:
+    found = judge_clicks(EVENTS, grades="none")
+    row = {name: number for number, name in enumerate(WORLD.documents)}
+    truth = WORLD.attraction[[row[name] for name in found.table["doc_id"].to_pylist()]]
+    given = np.asarray(found.table["grade"])
+    sure = np.asarray(found.table["weight"]) > 0.8
+    assert np.corrcoef(given[sure], truth[sure])[0, 1] > 0.8
+
+
+def test_what_is_doubtful_is_warned_of() -> None:
+    few = [event(f"s{n}", d, place, action) for n in range(9) for place, d in enumerate("abc")
+           for action in ("view", *(("click",) if d == "a" else ()))]  # fmt: skip
+    with pytest.warns(OwpcLtrWarning) as told:
+        judge_clicks(pa.Table.from_pylist(few), model="pbm")
+    messages = " ".join(str(one.message) for one in told)
+    assert "9 clicks are few" in messages
+    assert "positions are taken to begin with 0" in messages
+    assert "clicks do not identify examination; the grades of pbm are no better than" in messages
+
+
+def test_no_session_and_no_client_is_in_the_judgments() -> None:
+    found = judge_clicks(EVENTS, query_weights="people")
+    assert found.table.schema.names == [
+        "query", "doc_id", "grade", "judged_by", "weight", "query_weight",
+    ]  # fmt: skip
+    people = np.asarray(found.table["query_weight"])
+    assert (people >= 5).all()
+
+
+def test_weighted_judgments_are_those_of_users_who_look_at_everything() -> None:
+    users = simulate.Users(steepness=0.5)
+    world, behaviour = simulated(40_000, users, (0.0,) * 4, queries=20)
+    counts = behaviour.counts
+    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
+                   users.examination(10), (1.0, 1.0))  # fmt: skip
+    graded, weights, effective = propensity_weights(counts, fit, clip=100.0)
+    row = {name: number for number, name in enumerate(world.documents)}
+    names = counts.documents.to_pylist()
+    truth = world.attraction[[row[names[d]] for d in counts.pair_document]]
+    shown = counts.by_pair(counts.shown)
+    clicked = graded == 1
+    per_look = weights[clicked] / shown[clicked]
+    assert np.corrcoef(per_look, truth[clicked])[0, 1] > 0.95
+    assert effective.clipped == 0
+    assert 0 < effective.effective < effective.clicks == counts.clicked.sum()
+
+
+def test_clipped_weights_are_told_and_few_effective_clicks_are_warned_of() -> None:
+    _, behaviour = simulated(3000, queries=20)
+    counts = behaviour.counts
+    looked = np.array([1.0, *[1e-4] * 9])
+    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown), looked, (1.0, 1.0))
+    _, _, clipped = propensity_weights(counts, fit, clip=2.0)
+    low = counts.clicked[counts.rank > 1].sum()
+    assert clipped.clipped == low
+    assert clipped.warnings == ()
+    rare = ClickFit(fit.attractiveness, fit.trials, np.array([*[1.0] * 9, 1e-6]), (1.0, 1.0))
+    _, _, decided = propensity_weights(counts, rare, clip=1e6)
+    assert decided.share < 0.2
+    assert "a few of them decide" in decided.warnings[0]
+    with pytest.raises(UsageError, match="weights cannot be clipped at 0"):
+        judge_clicks(EVENTS, ips=True, clip=0.0)
+
+
+def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run: Run) -> None:
+    code, out, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet")
+    assert (code, err) == (0, "")
+    assert f"{len(EVENTS):,} events read, " in out
+    assert "MODEL  LOG LIKELIHOOD OF A SESSION  PERPLEXITY" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "   1 " in out
+    assert "█" * 30 in out
+    table = pq.read_table("j.parquet")
+    assert table.schema.names == ["query", "doc_id", "grade", "judged_by", "weight"]
+    assert set(table["grade"].to_pylist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
+def test_the_command_tells_machines_the_same(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv", "--json")
+    code, out, _ = run(
+        *words, "--model", "pbm", "--set", "click-model.rounds=40", "--grades", "none"
+    )
+    told = json.loads(out)
+    assert code == 0
+    events = told["events"]
+    assert events["read"] == events["used"] + sum(events["unusable"].values()) == len(EVENTS)
+    assert [one["model"] for one in told["held_out"]] == ["pbm"]
+    assert [one["rank"] for one in told["ranks"]] == list(range(1, 11))
+    assert len(Path("j.tsv").read_text().splitlines()) == told["documents"] + 1
+
+
+@pytest.mark.parametrize("model", ["auto", "pbm", "dctr"])
+def test_a_ranking_that_never_changes_is_warned_of_everywhere(run: Run, model: str) -> None:
+    static = simulate.clicks(WORLD, None, (0.6,), 8000)
+    pq.write_table(static, "static.parquet")
+    words = ("judge", "clicks", "static.parquet", "--out", "j.parquet", "--model", model)
+    code, out, err = run(*words)
+    assert code == 0
+    said = "where the ranking never changes, clicks do not identify examination"
+    assert said in " ".join(err.split())
+    assert ("examination not identified" in out) == (model != "dctr")
+    told = json.loads(run(*words, "--json")[1])
+    assert any(said in warning for warning in told["warnings"])
+    assert told["ranks_vary"] is False
+    by_model = {one["model"]: one["identified"] for one in told["held_out"]}
+    if model == "auto":
+        assert by_model == {"coec": False, "dctr": True, "pbm": False, "sdbn": True}
+        assert by_model[told["model"]]
+        assert f"auto chose {told['model']}, as coec and pbm would compare ranks" in err
+
+
+def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.parquet")
+    out = " ".join(run(*words)[1].replace("\\\n", "").split())
+    assert "Let people judge the first 10 results of both rankers for 40 queries" in out
+    assert "at most 800 documents): people who know what searchers want" in out
+    told = json.loads(run(*words, "--json")[1])
+    assert told["to_judge"]["documents_at_most"] == 800
+    assert all(f" {command} " in f" {out} " for command in told["next"])
+    weighted = json.loads(run(*words, "--ips", "--json")[1])
+    assert weighted["next"] == told["next"]
+    assert "next" not in json.loads(run(*words, "--as-srw", "--json")[1])
+    there = ("--document-field", "_id", "--index", "products", "--url", "http://127.0.0.1:9")
+    _, train_, *asking = (
+        json.loads(run(*words, *there, "--json")[1])["next"]
+    )  # fmt: skip
+    assert all("--index products --url http://127.0.0.1:9" in command for command in asking)
+    assert train_ == "owpc-ltr train j-log.parquet --out j-model.json"
+
+
+def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "my judgments.parquet", "--json")
+    logging, training, pooling, uploading = json.loads(run(*words)[1])["next"]
+    found = read_judgments("my judgments.parquet").queries
+    data = make_dataset(
+        np.random.default_rng(0).normal(size=(sum(len(q.document_ids) for q in found), 2)),
+        np.concatenate([query.grades for query in found]),
+        [query.query_id for query in found for _ in query.document_ids],
+        document_ids=[name for query in found for name in query.document_ids],
+    )
+    params = [json.dumps(query.params) for query in found]
+    save_dataset(replace(data, query_params=pa.array(params)), "my judgments-log.parquet")
+    code, _, err = run(*shlex.split(training)[1:])
+    assert (code, Path("my judgments-model.json").exists()) == (0, True), err
+    for command in (logging, pooling, uploading):
+        # Without a cluster only the words are read; an option that there is not has code 2.
+        typed = shlex.split(command)[1:]
+        assert run(*typed, "--help")[0] == 0, command
+        assert run(*typed, "--none-such", "--help")[0] == 2
+
+
+def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
+    for name in ("one", "other"):
+        assert run("judge", "clicks", "events.parquet", "--out", f"{name}.parquet")[0] == 0
+    assert Path("one.parquet").read_bytes() == Path("other.parquet").read_bytes()
+
+
+def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
+    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "i.parquet", "--ips")
+    assert code == 0
+    assert "clicks, weighted by " in out
+    assert set(pq.read_table("i.parquet")["grade"].to_pylist()) == {0.0, 1.0}
+    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
+    assert code == 0
+    assert f"{len(EVENTS):,} events read, {len(EVENTS):,} used" in out
+    assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade", "judged_by"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--model", "none-such"), 2, "none-such"),
+        (("--columns", "sku"), 2, "cannot read the column 'sku': write ROLE=COLUMN"),
+        (("--columns", "query=q"), 3, "it has no column 'q'"),
+        (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
+        (("--as-srw", "--ips"), 2, "--ips and --as-srw exclude each other"),
+        (("--clip", "5"), 2, "--clip is for --ips"),
+        (("--srw-max-rank", "5"), 2, "--srw-max-rank is for --as-srw"),
+        (("--ips", "--grades", "none"), 2, "--ips has grades and weights of its own"),
+        (("--as-srw", "--weights", "none"), 2, "--as-srw has grades and weights of its own"),
+        (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
+        (("--set", "click-model.rounds=1"), 2, "settings are of one click model: name it"),
+        (("--weights", "much"), 2, "'much' is not one of 'certainty', 'impressions', 'none'"),
+        (("--query-weights", "much"), 2, "'much' is not one of 'people', 'none'"),
+        (("--min-people", "100000"), 3, "no event of "),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(
+    run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", *words)
+    assert found == code
+    assert message in err
+    assert err.count("\n") == 1
+    assert not Path("j.parquet").exists()
+
+
+def test_a_log_without_a_click_is_refused(run: Run) -> None:
+    views = EVENTS.filter(pc.equal(EVENTS["action"].cast(pa.string()), "impression"))
+    pq.write_table(views, "views.parquet")
+    for more in ((), ("--ips",), ("--as-srw",), ("--model", "pbm")):
+        code, out, err = run("judge", "clicks", "views.parquet", "--out", "j.parquet", *more)
+        assert (code, out) == (3, "")
+        assert f"no click is left to learn from: of {len(views):,} impressions none" in err
+        assert err.count("\n") == 1
+        assert not Path("j.parquet").exists()
+    code, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", "--actions",
+                       "buy=1")  # fmt: skip
+    assert code == 3
+    assert "the log has 9,5" in err or "'click'" in err
+
+
+def test_a_log_whose_every_click_is_a_bot_s_is_refused(run: Run) -> None:
+    people = [event(f"p{n}", d, place) for n in range(20) for place, d in enumerate("abc", 1)]
+    bots = [
+        event(f"bot{n}", f"d{place}", place, action)
+        for n in range(20)
+        for place in range(1, 60)
+        for action in ("view", "click")
+    ]
+    pq.write_table(pa.Table.from_pylist([*people, *bots]), "bots.parquet")
+    code, _, err = run("judge", "clicks", "bots.parquet", "--out", "j.parquet")
+    assert code == 3
+    assert "2,360 events left out: a session of more than 50 clicks" in err
+    assert not Path("j.parquet").exists()
+
+
+def test_a_data_frame_of_any_library_is_a_log() -> None:
+    wanted = judge_clicks(EVENTS, model="sdbn").table
+    plain = EVENTS.set_column(3, "query", EVENTS["query"].cast(pa.string()))
+    for frame in (EVENTS.to_pandas(), pl.from_arrow(EVENTS), plain.to_reader(), plain.to_pandas()):
+        assert judge_clicks(frame, model="sdbn").table.equals(wanted)
+    assert judge_clicks(EVENTS.to_pandas(), as_srw=True).table.equals(
+        judge_clicks(EVENTS, as_srw=True).table
+    )
+    with pytest.raises(BadInput, match="a list is no data frame"):
+        judge_clicks([{"query": "x"}])
+
+
+def test_clicks_that_a_person_repeats_can_be_kept() -> None:
+    rows = [
+        {**event(f"p{n}", d, place, action), "session": f"p{n} {visit}"}
+        for n in range(10)
+        for visit in range(3)
+        for place, d in enumerate("abc", 1)
+        for action in ("view", *(("click", "click") if d == "a" else ()))
+    ]
+    clicks = [
+        judge_counts(counted(rows, keep_repeats=keep), model=model)
+        .behaviour.counts.clicked.sum()
+        for keep in (False, True)
+        for model in ("dctr", "sdbn", "pbm", "coec")
+    ]  # fmt: skip
+    assert clicks == [10] * 4 + [30] * 4
+    with pytest.warns(OwpcLtrWarning):
+        assert len(judge_clicks(pa.Table.from_pylist(rows), keep_repeats=True).table) == 3
+
+
+def test_a_model_of_ones_own_judges_from_a_file() -> None:
+    example = Path(__file__).parents[2] / "docs/examples/owpc-ltr-known-looks/known_looks.py"
+    found = judge_clicks(EVENTS, model="known-looks", plugins=[example])
+    assert found.chosen.name == "known-looks"
+    with pytest.raises(PluginError):
+        judge_clicks(EVENTS, model="known-looks")
+
+
+def test_auto_tries_every_model_that_is_installed() -> None:
+    _, behaviour = simulated(2000, queries=20)
+    models = {one.name: one.cls() for one in installed().all("click-model")}
+    told = choose_model(behaviour, models).held_out
+    assert {one.model for one in told} == set(models)
+
+
+@pytest.mark.parametrize("name", ["j.parquet", "j.tsv"])
+def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -> None:
+    found = judge_clicks(EVENTS, query_weights="people")
+    found.write(tmp_path / name)
+    read = read_judgments(tmp_path / name)
+    assert read.notes == ()
+    rows = found.table.to_pylist()
+    told: list[Any] = [
+        (query.query_id, document, float(grade), float(weight), query.importance)
+        for query in read.queries
+        for document, grade, weight in zip(
+            query.document_ids, query.grades, query.weights if query.weights is not None else (),
+            strict=True,
+        )
+    ]  # fmt: skip
+    assert told == [
+        (row["query"], row["doc_id"], row["grade"], pytest.approx(row["weight"]),
+         row["query_weight"])
+        for row in rows
+    ]  # fmt: skip
+
+
+def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -> None:
+    world = simulate.example_world(150, 20, seed=3)
+    rng = np.random.default_rng(0)
+    good = world.attraction + 0.3 * rng.normal(size=len(world.documents))
+    old = rng.normal(size=len(good))
+    rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
+    behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=30_000))
+    model = installed().find("click-model", "pbm")()
+    chosen = ChosenModel("pbm", model, model.fit(behaviour.counts), ())
+    table = judge(behaviour, chosen, GradingOptions(clip=CLIP)).table
+    row = {name: number for number, name in enumerate(world.documents)}
+    rows = np.array([row[name] for name in table["doc_id"].to_pylist()])
+    features = np.stack([good[rows], old[rows]], axis=1)
+    trust = []
+    for weights in (np.asarray(behaviour.counts.by_pair(behaviour.counts.clicked)),
+                    np.asarray(table["weight"])):  # fmt: skip
+        data = make_dataset(
+            features, table["grade"].to_pylist(), table["query"].to_pylist(),
+            document_weights=np.maximum(weights, 1e-3), feature_names=["good", "old"],
+        )  # fmt: skip
+        model = train(data, loss="pairwise", optimizer="bundle", settings={"optimizer.C": 1.0},
+                      validation_share=0, test_share=0)  # fmt: skip
+        of_good, of_old = model.as_dict()["weights"]
+        trust.append(of_old / of_good)
+    clicked, weighted = trust
+    assert weighted < clicked
+
+
+@pytest.fixture(scope="module")
+def log() -> RankingDataset:
+    rng = np.random.default_rng(0)
+    ids = np.repeat([f"q{number}" for number in range(12)], 9)
+    texts = [json.dumps({"keywords": f"Red  SHOE {number}"}) for number in range(12)]
+    return ltr.make_dataset(
+        rng.normal(size=(len(ids), 2)),
+        rng.integers(0, 3, len(ids)),
+        ids,
+        document_ids=[f"d{number % 40}" for number in range(len(ids))],
+        query_params=pa.array(texts),
+    )
+
+
+def pairs_of(data: RankingDataset) -> dict[tuple[str, str], tuple[float, float, float]]:
+    assert data.document_ids is not None
+    names = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
+    values = zip(data.labels.tolist(), data.weights.tolist(), data.features[:, 0], strict=True)
+    return dict(zip(zip(names, data.document_ids.to_pylist(), strict=True), values, strict=True))
+
+
+def test_every_judged_row_has_the_grade_and_weight_of_its_judgment(log: RankingDataset) -> None:
+    judged = judge_clicks(clicks(log, sessions=4000, shown=6), model="pbm").table
+    found = relabel_log(log, judged)
+    assert found.not_logged == 0
+    own, before = pairs_of(found.data), pairs_of(log)
+    assert len(own) == len(judged) < log.n_documents
+    for row in judged.to_pylist():
+        name = f"q{row['query'].removeprefix('red shoe ')}", row["doc_id"]
+        assert own[name] == pytest.approx((row["grade"], row["weight"], before[name][2]))
+
+
+def test_what_was_not_logged_is_counted_and_queries_without_a_row_are_left_out(
+    log: RankingDataset,
+) -> None:
+    judged = pa.table(
+        {
+            "query": ["red shoe 3", "red shoe 3", "red shoe 4", "blue hat"],
+            "doc_id": ["d27", "elsewhere", "nowhere", "d1"],
+            "grade": [1.0, 2.0, 1.0, 1.0],
+        }
+    )
+    found = relabel_log(log, judged)
+    assert found.not_logged == 3
+    assert found.data.query_ids.to_pylist() == ["q3"]
+    assert pairs_of(found.data) == {("q3", "d27"): (1.0, 1.0, log.features[27, 0])}
+    with pytest.raises(Refused, match="none of 1 judgments"):
+        relabel_log(log, judged.slice(3))
+
+
+def test_what_cannot_be_joined_is_refused(log: RankingDataset) -> None:
+    twice = pa.table({"query": ["red shoe 3"] * 2, "doc_id": ["d27"] * 2, "grade": [1.0, 2.0]})
+    with pytest.raises(BadInput, match="judged twice"):
+        relabel_log(log, twice)
+    with pytest.raises(BadInput, match="no document ids"):
+        relabel_log(replace(log, document_ids=None), twice)
+
+
+def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400 * 20, 2)).astype(np.float32)
+    labels = (features[:, 0] + rng.normal(size=len(features)) > 2.2).astype(np.float32)
+    ids = np.repeat([f"q{number}" for number in range(400)], 20)
+    names = [f"d{number}" for number in range(len(ids))]
+    data = ltr.make_dataset(features, labels, ids, document_ids=names)
+    served = [features[:, 1] + 0.5 * rng.normal(size=len(features)) for _ in range(4)]
+    events = clicks(data, None, served, 8000)
+    found, raw = (judge_clicks(events, model=model) for model in ("pbm", "dctr"))
+    assert 0 < what_served_weighs(data, found.table) < 1.5
+    assert what_served_weighs(data, raw.table) > 2
+    # By its probability alone, what was shown at the bottom is better than what was passed over.
+    by_cuts = pa.array(grades(found.chosen.fit.attractiveness, 4))
+    assert what_served_weighs(data, found.table.set_column(2, "grade", by_cuts)) < -0.5
+
+
+def what_served_weighs(data: RankingDataset, judged: pa.Table) -> float:
+    """The weight of what the lists were ordered by, beside that of what attracts."""
+    settings = {"C": 1.0, "generator": "constant", "grades": "thresholds"}
+    model = ltr.train(
+        relabel_log(data, judged).data, settings=settings, validation_share=0, test_share=0
+    )
+    assert isinstance(model, LinearModel)
+    return float(model.weights[1] / model.weights[0])

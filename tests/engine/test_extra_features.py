@@ -1,0 +1,394 @@
+"""External features on a real node: logged, learned, served by clients, searched."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from owpc_ltr import connect, train
+from owpc_ltr.data.datasets import open_dataset
+from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.search.client_rerank import live_search
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.errors import UsageError
+from owpc_ltr.formats.model_conversion import is_client_scored
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.models.reordering import ReorderingModel
+from tests.commands import Run, commands_in
+from tests.datasets import by_query, written
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
+
+pytestmark = pytest.mark.node
+
+DOCUMENTS, QUERIES = 120, 40
+GATE = [
+    "--require-gain",
+    "ndcg@10",
+    "--baseline",
+    "query",
+    "--accept-unproven",
+    "clicks are the truth",
+]
+QUERY = {"match": {"body": "{{keywords}}"}}
+Rates = dict[tuple[str, str], float]
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=DOCUMENTS) as made:
+        yield made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def texts() -> list[str]:
+    return [f"{WORDS[n % 8]} {WORDS[(n % 8 + n // 8 + 1) % 8]}" for n in range(QUERIES)]
+
+
+@functools.cache
+def rates() -> Rates:
+    """How often each third of the documents was clicked for a query: not for every pair."""
+    rng = np.random.default_rng(11)
+    pairs = [(text, f"d{d}") for text in texts() for d in range(DOCUMENTS) if rng.random() < 0.7]
+    return dict(zip(pairs, np.round(rng.random(len(pairs)), 3).tolist(), strict=True))
+
+
+def rates_file(path: Path, known: Rates, key: str = "query") -> Path:
+    ids = {text: f"q{n}" for n, text in enumerate(texts())}
+    queries = [text if key == "query" else ids[text] for text, _ in known]
+    columns = {key: queries, "document_id": [d for _, d in known], "ctr": list(known.values())}
+    return written(path, columns)
+
+
+@pytest.fixture(scope="module")
+def made(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder: judgments that clicks decide, a table of these, what was logged, and two models."""
+    folder, known = tmp_path_factory.mktemp("joined"), rates()
+    lines, rng = ["query_id,query,doc_id,grade"], np.random.default_rng(3)
+    for number, text in enumerate(texts()):
+        for d in range(1, DOCUMENTS):
+            liked = known.get((text, f"d{d}"), 0.0) + rng.normal(0, 0.3) > 0.6
+            lines.append(f"q{number},{text},d{d},{int(liked)}")
+    (folder / "judged.csv").write_text("\n".join(lines) + "\n")
+    (folder / "query.json").write_text(json.dumps(QUERY))
+    rates_file(folder / "ctr.parquet", known)
+    rates_file(folder / "newer.parquet", {pair: 1 - rate for pair, rate in known.items()})
+    rates_file(folder / "by_id.parquet", known, "query_id")
+    with cluster_of(small) as cluster:
+        cluster.log_features(
+            judgments=folder / "judged.csv", out=folder / "data.parquet", index=small.index,
+            extra_features=[folder / "ctr.parquet"],
+        )  # fmt: skip
+    split = load_dataset(folder / "data.parquet").split()
+    train(split.training, settings={"C": 10.0}).save(folder / "model.json")
+    boosted = train(split.training, optimizer="boosting", settings={"trees": 10})
+    boosted.save(folder / "trees.json")
+    return folder
+
+
+@contextmanager
+def cluster_of(small: Small) -> Iterator[Cluster]:
+    own = small.name.removeprefix("m-")
+    cluster = connect(small.engine.settings.url, store_kind="plugin-free", store=own)
+    yield cluster
+    cluster.engine.close()
+
+
+@pytest.fixture
+def place(made: Path, small: Small, tmp_path: Path) -> list[str]:
+    """The files beside the command, and the options that say where the cluster is."""
+    for file in made.iterdir():
+        shutil.copy(file, tmp_path / file.name)
+    url, own = small.engine.settings.url, small.name.removeprefix("m-")
+    return ["--url", url, "--store-kind", "plugin-free", "--store", own]
+
+
+def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str]) -> None:
+    log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
+    code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet")
+    assert code == 0
+    met = sum((text, f"d{d}") in rates() for text in texts()
+              for d in range(1, DOCUMENTS))  # fmt: skip
+    assert (
+        f"ctr.parquet: ctr joined by query and document_id; {met:,} judged pairs have a row, "
+        f"{4760 - met:,} have none; {len(rates()) - met:,} of {len(rates()):,} rows met no pair"
+    ) in out
+    assert Path("again.parquet").read_bytes() == Path("data.parquet").read_bytes()
+    code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet", "--json")
+    (told,) = json.loads(out)["joined_tables"]
+    assert (told["file"], told["matched"]) == ("ctr.parquet", met)
+    code, _, err = run(*log, "--extra-features", "absent.parquet", "--out", "again.parquet")
+    assert (code, "cannot read absent.parquet: no such file" in err) == (3, True)
+
+
+def scores_here(small: Small, model: str, text: str, known: Rates) -> dict[str, float]:
+    """The laptop's scores of all documents: the engine's features, and the clicks of a mapping."""
+    ids = [f"d{d}" for d in range(DOCUMENTS)]
+    params = {"keywords": text, "query": text}
+    probe = {"params": params, "document_ids": ids}
+    found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    clicks = [[known.get((text, document), np.nan)] for document in found]
+    matrix = np.hstack([features, np.array(clicks, np.float32)])
+    return dict(zip(found, load_scoring_model(Path(model)).score(matrix).tolist(), strict=True))
+
+
+def upload(
+    run: Run, small: Small, place: list[str], *words: str, model: str = "model.json"
+) -> tuple[int, str, str]:
+    where = ["--name", small.name, "--index", small.index]
+    return run("upload", model, *where, *words, *place)
+
+
+def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    code, out, err = upload(run, small, place)
+    (line,) = [each for each in err.splitlines() if each.startswith("owpc-ltr:")]
+    assert code == 5
+    assert "reads 'ctr' (joined from ctr.parquet), which is in no index" in line
+    assert "train without it" in line
+    assert "--client-scored" in line
+    assert small.store.list_models() == []
+    code, out, err = upload(run, small, place, "--client-scored", "--extra-features", "ctr.parquet")
+    assert (code, err) == (0, "")
+    assert "the client scores it: it was asked for" in out
+    (stored,) = small.store.list_models()
+    assert is_client_scored(small.store.get_model(stored))
+    text = texts()[9]
+    search = [
+        "search",
+        text,
+        "--model",
+        small.name,
+        "--query-template",
+        "query.json",
+        "--json",
+        *place,
+    ]
+    code, _, err = run(*search)
+    assert code == 2
+    assert "reads 'ctr' (joined from ctr.parquet)" in err
+    assert "--extra-features FILE" in err
+    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
+    assert code == 0
+    found, here = json.loads(out), scores_here(small, "model.json", text, rates())
+    assert (found["scored_by"], found["reason"]) == ("client", None)
+    after = [(hit["document_id"], hit["score"]) for hit in found["after"]]
+    assert after == [(document, here[document]) for document, _ in after]
+    assert [score for _, score in after] == sorted((s for _, s in after), reverse=True)
+    assert after != [(hit["document_id"], hit["score"]) for hit in found["before"]]
+    # A newer table is what a search looks up in, and none of it what the model was trained with.
+    newer = {pair: 1 - rate for pair, rate in rates().items()}
+    code, out, _ = run(*search, "--extra-features", "newer.parquet")
+    there = scores_here(small, "model.json", text, newer)
+    assert all(hit["score"] == there[hit["document_id"]] for hit in json.loads(out)["after"])
+    code, _, err = run("request", text, "--model", small.name, *place)
+    assert (code, "scored by the client" in err) == (5, True)
+
+
+def test_verify_looks_values_up_or_says_that_it_did_not(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    code, _, err = upload(run, small, place, "--client-scored")
+    assert code == 0
+    assert "'ctr' (joined from ctr.parquet): values of no index" in err
+    code, out, err = run("verify", small.name, *place)
+    assert code == 0
+    assert "taken as at the upload" in err
+    told = [line.split()[0] for line in out.splitlines()[1:4]]
+    assert sorted(told) == ["body", "size", "title"]
+    code, out, err = run("verify", small.name, "--extra-features", "ctr.parquet", "--json", *place)
+    assert (code, err) == (0, "")
+    assert {one["feature"]: one["by"] for one in json.loads(out)["features"]} == dict.fromkeys(
+        ["title", "body", "size", "ctr"], 0.0
+    )
+    code, _, err = run("verify", small.name, "--extra-features", "newer.parquet", *place)
+    assert (code, "feature 'ctr' drifted by" in err) == (5, True)
+    other = written(Path("other.parquet"), {"document_id": ["d1"], "views": [3]})
+    code, _, err = run("verify", small.name, "--extra-features", str(other), *place)
+    assert (code, "no table given has it" in err) == (2, True)
+
+
+def test_a_table_of_other_values_does_not_pass_an_upload(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    before = small.store.list_models()
+    flags = ["--client-scored", "--extra-features", "newer.parquet"]
+    code, _, err = upload(run, small, place, *flags)
+    assert (code, "feature 'ctr' is not what it was" in err) == (5, True)
+    assert small.store.list_models() == before
+    code, _, _ = upload(run, small, place, *flags, "--max-drift", "10")
+    assert code == 0
+
+
+def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_gate(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    live = ["--judgments", "judged.csv", "--window", "120"]
+    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
+    gate = [*GATE, "--query-template", "query.json", "--split", "all"]
+    code, out, err = upload(run, small, place, *flags, *live, *gate)
+    assert (code, "gain in ndcg@10" in out) == (0, True), err
+    template = ["--query-template", "query.json", "--index", small.index]
+    ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
+    figures = []
+    for ranker in (small.name, "model.json"):
+        code, _, err = run("evaluate-live", ranker, *ask)
+        assert (code, "--extra-features FILE" in err) == (2, True)
+        code, out, _ = run("evaluate-live", ranker, *ask, "--extra-features", "ctr.parquet")
+        assert code == 0
+        figures.append(json.loads(out)["metrics"][0]["unjudged_irrelevant"])
+    assert figures[0] == figures[1]
+    assert figures[0]["mean_difference"] > 0.1
+    # By query id too: of judged queries it is known.
+    code, out, _ = run("evaluate-live", small.name, *ask, "--extra-features", "by_id.parquet")
+    assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
+    tables = ["--extra-features", "by_id.parquet"]
+    search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
+    code, _, err = run(*search, "--query-template", "query.json", *place)
+    assert (code, "this query has no id" in err) == (2, True)
+    code, out, _ = run(*search, "--query-template", "query.json", "--query-id", "q3", *place)
+    here = scores_here(small, "model.json", texts()[3], rates())
+    assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
+    sheet = ["judge", "pool", "--queries", "judged.csv", "--rankers", small.name, "--depth", "3"]
+    sheet += [*template, "--out", "sheet.csv", *place]
+    assert run(*sheet)[0] == 2
+    assert run(*sheet, "--extra-features", "ctr.parquet")[0] == 0
+    assert run("evaluate", "model.json", "data.parquet", "--split", "all")[0] == 0
+
+
+def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    whole = load_scoring_model("model.json")
+    LinearModel(
+        whole.feature_names, np.array([1.0, 0.5, -0.2, 0.0]), record=dict(whole.record)
+    ).save("small.json")
+    export = ["export", "small.json", "--for", "opensearch", "--version", "3.8.0"]
+    assert run(*export, "--out", "engine.json")[0] == 0
+    assert "ctr" not in Path("engine.json").read_text()
+    code, out, err = upload(run, small, place, "--json", model="small.json")
+    assert code == 0
+    assert "makes nothing of 'ctr' (joined from ctr.parquet): it was left out" in err
+    told = json.loads(out)
+    stored = small.store.get_model(told["model"])
+    assert not is_client_scored(stored)
+    assert [one["feature"] for one in told["drift"]["features"]].count("ctr") == 0
+    text = texts()[5]
+    code, out, _ = run(
+        "search", text, "--model", small.name, "--query-template", "query.json", "--json", *place
+    )
+    here = scores_here(small, "small.json", text, {})
+    found = json.loads(out)
+    assert (code, found["scored_by"]) == (0, "engine")
+    assert [hit["score"] for hit in found["after"]] == pytest.approx(
+        [here[hit["document_id"]] for hit in found["after"]], rel=1e-5
+    )
+    tables = ["--extra-features", "ctr.parquet"]
+    code, _, err = run("search", text, "--model", small.name, *tables, *place)
+    assert (code, "reads nothing that is joined: leave ctr.parquet out" in err) == (2, True)
+    certificate = Certificates(small.engine, small.store).get(told["model"])
+    assert certificate.record["joined_left_out"] == ["ctr"]
+    assert run("verify", small.name, *place)[0] == 0
+
+
+def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    code, _, err = upload(run, small, place, model="trees.json")
+    assert (code, "reads 'ctr'" in err) == (5, True)
+    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
+    assert upload(run, small, place, *flags, model="trees.json")[0] == 0
+    code, out, _ = run("search", texts()[2], "--model", small.name,
+                       "--query-template", "query.json",
+                       "--extra-features", "ctr.parquet", "--json", *place)  # fmt: skip
+    here = scores_here(small, "trees.json", texts()[2], rates())
+    assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
+    gate = ["--require-gain", "ndcg@10", "--data", "data.parquet"]
+    code, _, err = upload(run, small, place, "--client-scored", *gate)
+    assert (code, "was not seen: " in err, "ctr" in err) == (5, True, True)
+    accepted = ["--accept-unproven", "clicks are the truth"]
+    code, _, err = upload(run, small, place, *flags, *gate, *accepted)
+    assert (code, "gain in ndcg@10 over" in err) == (5, True)
+
+
+def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:
+    log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
+    code, _, err = run(*log, "--extra-features", "ctr.parquet", "--out", "parts", "--buckets", "20")
+    assert code == 0, err
+    assert by_query(open_dataset("parts").load()) == by_query(load_dataset(Path("data.parquet")))
+    for number in (2, 1):
+        code, _, err = run(*log, "--out", "two", "--part", f"{number}/2")
+        assert code == 0, err
+    manifest = open_dataset("two").manifest
+    assert manifest is not None
+    assert manifest["judged"] == manifest["logged"] == 4760
+    learn = ["--optimizer", "bundle", "--set", "optimizer.C=1"]
+    code, _, err = run("train", "two", "--out", "two.json", *learn)
+    assert code == 0, err
+    code, _, err = run(*log, "--out", "two", "--part", "1/2")
+    assert (code, "it holds this part of a dataset already" in err) == (2, True)
+
+
+def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
+    run: Run, small: Small, place: list[str]
+) -> None:
+    base = load_scoring_model("model.json")
+    ranker = ReorderingModel(base, "", None, dict(base.record))
+    ranker.save("reranker.json")
+    text = texts()[4]
+    search = ["search", text, "--reranker", "reranker.json", "--index", small.index,
+              "--query-template", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
+    code, _, err = run(*search)
+    assert (code, "the reranker reads 'ctr'" in err) == (2, True)
+    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
+    found, here = json.loads(out), scores_here(small, "model.json", text, rates())
+    assert (code, found["reason"]) == (0, None)
+    assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
+    explain = ["explain-search", *search[1:6], "--query-template", "query.json", "--json", *place]
+    code, _, err = run(*explain)
+    assert (code, "the reranker reads 'ctr'" in err) == (2, True)
+    code, out, _ = run(*explain, "--extra-features", "ctr.parquet")
+    told = json.loads(out)
+    assert (code, told["warnings"]) == (0, [])
+    for hit in told["hits"]:
+        amounts = {each["feature"]: each["contribution"] for each in hit["features"]}
+        assert amounts["ctr"] or hit["features"][-1]["value"] is None
+        assert told["baseline"] + sum(amounts.values()) == pytest.approx(here[hit["document_id"]])
+    request = SearchRequest(small.index, QUERY, {"keywords": text})
+    with pytest.raises(UsageError, match="--extra-features FILE"):
+        live_search(small.engine, PluginFreeStore(small.engine), request, ranker)
+
+
+def test_from_python_a_frame_does_as_well_as_a_file(
+    small: Small, made: Path, tmp_path: Path
+) -> None:
+    table: Any = pq.read_table(made / "ctr.parquet")
+    popular = table.group_by("document_id").aggregate([("ctr", "mean")])
+    with cluster_of(small) as cluster:
+        report = cluster.log_features(
+            judgments=made / "judged.csv", out=tmp_path / "frames.parquet", index=small.index,
+            extra_features=[table.to_pandas(), popular],
+        )  # fmt: skip
+    files = [one["file"] for one in report.manifest["joined_tables"]]
+    assert files == ["frame 1", "frame 2"]
+    one, other = load_dataset(made / "data.parquet"), load_dataset(tmp_path / "frames.parquet")
+    assert other.feature_names == (*FEATURESET.feature_names, "ctr", "ctr_mean")
+    np.testing.assert_array_equal(one.features, other.features[:, :4])

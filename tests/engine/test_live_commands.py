@@ -1,0 +1,269 @@
+"""Commands on live results of a real node, and with plugins from files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.host.registry import load
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
+from owpc_ltr.training.train_reranker import train_reranker
+from tests.commands import Run, commands_in
+from tests.engine.deployed import logged_dataset
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+
+pytest.importorskip("owpc_ltr.host.judgment_lists")
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=120) as made:
+        yield made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def place(small: Small, tmp_path: Path) -> list[str]:
+    """Files to type, and the options that say where."""
+    answer = small.engine.request(
+        "POST", f"/{small.index}/_search", body={"size": 120, "query": {"match_all": {}}}
+    )
+    hits = answer["hits"]["hits"]
+    rng = np.random.default_rng(2)
+    lines = ["query_id,query,doc_id,grade"]
+    for number in range(40):
+        words = {WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]}
+        # Judges leave out a document in five, and err in one of ten.
+        for hit in [one for one in hits if rng.random() < 0.8]:
+            wrong = rng.random() < 0.1
+            grade = int((words <= set(hit["_source"]["title"].split())) != wrong)
+            lines.append(f"q{number},{' '.join(sorted(words))},{hit['_id']},{grade}")
+    (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "query.json").write_text(json.dumps({"match": {"body": "{{keywords}}"}}))
+    save_model(linear((1.0, 0.0, 0.0)), tmp_path / "good.json")
+    save_model(linear((0.0, 0.0, -1.0)), tmp_path / "bad.json")
+    url, own = small.engine.settings.url, small.name.removeprefix("m-")
+    return [
+        "--url", url, "--store-kind", "plugin-free", "--store", own, "--index", small.index,
+    ]  # fmt: skip
+
+
+QUERY = ["--query-template", "query.json"]
+LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
+GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
+
+
+@pytest.mark.node
+def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
+    code, out, _ = run("evaluate-live", "good.json", *LIVE, *place)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    out = " ".join(out.split())
+    assert re.search("warning: .*flatter", out)
+    for words in ("irrelevant", "left out", "judged among the first 10", "recall of the window"):
+        assert words in out
+    code, out, _ = run("evaluate-live", "good.json", *LIVE, "--json", *place)
+    told = json.loads(out)
+    (one,) = told["metrics"]
+    assert one["unjudged_irrelevant"]["mean_difference"] > 0
+    assert one["bounds"]["before"][0] == pytest.approx(one["unjudged_irrelevant"]["mean_b"])
+    assert 0 < told["judged_at_10"]["before"] < 1
+    assert told["milliseconds"]["after"]["p95"] >= told["milliseconds"]["after"]["median"]
+
+
+@pytest.mark.node
+def test_a_refused_upload_is_one_line_and_leaves_nothing(
+    run: Run, place: list[str], small: Small
+) -> None:
+    gate = [*GATE, "--judgments", "judged.csv", "--name", small.name]
+    code, _, err = run("upload", "bad.json", *gate, *place)
+    (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
+    assert code == 5
+    assert "live gain in ndcg@10 over 'the query alone'" in refusal
+    assert refusal.split(": ")[1] in {"worse", "no significant difference"}
+    assert small.store.list_models() == []
+    code, out, _ = run("upload", "good.json", *gate, *place)
+    assert (code, len(small.store.list_models())) == (0, 1)
+    assert "\nbetter\nlive gain in ndcg@10 over 'the query alone'" in out
+    told = " ".join(out.split())
+    assert re.search(r"judged among the first 10: \d\d% with the query alone, \d\d% with the", told)
+    assert "recall of the window: " in told
+
+
+@pytest.mark.node
+def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
+    run: Run, place: list[str], tmp_path: Path, small: Small
+) -> None:
+    with (tmp_path / "judged.csv").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    with (tmp_path / "few.csv").open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[::3])
+    name = f"{small.name}-settled"
+    words = ["upload", "good.json", *GATE, "--name", name]
+    code, out, err = run(*words, "--judgments", "few.csv", *place)
+    (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
+    assert code == 5
+    assert re.match(r"owpc-ltr: cannot tell: only \d\d% of the first ten documents of ", refusal)
+    assert "judged among the first 10: " in out
+    documents = re.search(r"\(about ([\d,]+) documents\)", refusal)
+    assert documents is not None
+    command = shlex.split(refusal.partition("documents): owpc-ltr ")[2])
+    assert command[:2] == ["judge", "pool"]
+    code, out, _ = run(*command, "--json")
+    told = json.loads(out)
+    assert (code, told["queries"]) == (0, 40)
+    assert told["documents"] == int(documents[1].replace(",", ""))
+    # Who names the risk gets in, and that is kept.
+    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--accept-unproven", "I looked")
+    assert code == 0
+    assert "cannot tell: only" in out
+    assert "accepted unproven: I looked" in out
+    code, out, _ = run("models", "show", name, *place[:6])
+    assert re.search(r"gate.accepted_unproven +I looked", out)
+    assert re.search(r"gate.verdict +cannot tell", out)
+    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--json")
+    refused = json.loads(out)
+    assert (code, refused["model"], refused["gate"]["passed"]) == (5, None, False)
+    assert refused["gate"]["verdict"]["outcome"] == "cannot tell"
+
+
+@pytest.mark.node
+def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
+    run: Run, place: list[str], tmp_path: Path
+) -> None:
+    split = HashSplit(0.1, 0.5)
+    save_model(linear(source={"split": split.as_dict()}), tmp_path / "trained.json")
+    pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "query,trained.json"]
+    pool += ["--sample", "12", "--depth", "5", "--out", "sheet.csv", *QUERY, *place]
+    code, out, _ = run(*pool)
+    assert (code, "documents of 12 queries" in out) == (0, True)
+    with (tmp_path / "sheet.csv").open(newline="") as opened:
+        drawn = sorted({row["query_id"] for row in csv.DictReader(opened)})
+    assert set(split.sides_of(drawn)) == {"test"}
+
+
+@pytest.mark.node
+def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
+    run: Run, place: list[str], tmp_path: Path
+) -> None:
+    asked = ["--queries", "judged.csv", "--rankers", "query.json", "--fields", "title"]
+    code, out, _ = run("judge", "pool", *asked, "--depth", "5", "--out", "sheet.csv", *place)
+    assert (code, "200 documents of 40 queries" in out) == (0, True)
+    log = ["log-features", *place, "--judgments", "sheet.csv", "--out", "logged.parquet"]
+    code, _, err = run(*log)
+    assert (code, "200 of 200 lines have none" in err) == (3, True)
+    with (tmp_path / "sheet.csv").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    with (tmp_path / "sheet.csv").open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({**row, "grade": n % 2 if n < 150 else ""} for n, row in enumerate(rows))
+    code, _, err = run(*log)
+    assert (code, "50 of 200 lines have none" in err) == (3, True)
+    code, out, err = run(*log, "--skip-unjudged")
+    assert (code, "50 lines without a grade were left out" in err) == (0, True)
+    assert "150 judged = 150 logged" in out
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate-live", "good.json"], "--judgments"),
+        (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
+        (["upload", "good.json", "--accept-unproven", "x"], "of a gain that is required"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    run: Run, place: list[str], words: list[str], message: str
+) -> None:
+    code, _, err = run(*words, *place)
+    assert (code, message in err) == (2, True)
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+RERANKER = EXAMPLES / "owpc-ltr-list-range" / "list_range.py"
+METRIC = EXAMPLES / "owpc-ltr-success" / "success.py"
+
+
+@pytest.fixture
+def small_plugins(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+@pytest.fixture
+def run_plugins(
+    small_plugins: Small,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    command = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", small_plugins.engine.settings.url)
+    return lambda *words: command(*words, "--store", small_plugins.name.removeprefix("m-"))
+
+
+def test_a_search_is_reordered_by_a_reranker_that_is_a_file(
+    run_plugins: Run, small_plugins: Small
+) -> None:
+    base = LinearModel(FEATURESET.feature_names, linear().weights)
+    reordering = train_reranker(
+        logged_dataset(small_plugins),
+        base=base,
+        reranker="list-range",
+        settings={"penalty": 0.1},
+        plugins=[RERANKER],
+        validation_share=0,
+        test_share=0,
+    )
+    save_model(reordering, Path("reordering.json"))
+    asked = (
+        "search",
+        "alpha gamma",
+        "--index",
+        small_plugins.index,
+        "--reranker",
+        "reordering.json",
+    )
+    code, _, err = run_plugins(*asked)
+    assert code == 2
+    assert "no reranker is named 'list-range'" in err
+    code, out, err = run_plugins(*asked, "--plugin", str(RERANKER), "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["reordered"]
+
+
+def test_a_gain_is_measured_by_a_metric_that_is_a_file(
+    run_plugins: Run, small_plugins: Small
+) -> None:
+    assert not any(found.name == "success" for found in load().all("metric"))
+    save_dataset(logged_dataset(small_plugins), Path("data.parquet"))
+    save_model(linear((0.0, 1.0, -1.0)), Path("poor.json"))
+    save_model(linear((2.0, 0.0, 0.2)), Path("good.json"))
+    at = ("--index", small_plugins.index, "--featureset", "small", "--name", small_plugins.name)
+    assert run_plugins("upload", "poor.json", *at)[0] == 0
+    gain = ("--require-gain", "success@1,relevant-above=2", "--data", "data.parquet",
+            "--accept-unproven", "documents at random")  # fmt: skip
+    code, _, err = run_plugins("upload", "good.json", *at, *gain)
+    assert code == 2
+    assert "success" in err
+    code, out, err = run_plugins("upload", "good.json", *at, *gain, "--plugin", str(METRIC))
+    assert code == 0, err
+    assert "gain in success@1,relevant-above=2 over " in out

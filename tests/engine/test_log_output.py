@@ -1,0 +1,462 @@
+"""What a feature log writes: folders of parts, weights of judgments, external features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.reading import read_external_features
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments.weights import importance_of, weights_of
+from owpc_ltr.data.letor import read_letor, write_letor
+from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.data.partitioned.dataset import open_partitioned
+from owpc_ltr.data.partitioned.manifest import Share
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.log_features import output_parts
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.live_queries import judged_queries
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from tests.datasets import by_query, content, frame
+from tests.engine.log_runs import (
+    QUICK,
+    assert_nothing_published,
+    ctr,
+    ctr_file,
+    digest,
+    lenient,
+    log,
+    without,
+)
+from tests.engine.log_runs import log as log_plainly
+from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
+
+JUDGMENTS = small_judgments(queries=24)
+WHOLE = PartitionedOutput()
+
+
+def part(number: int, of: int) -> PartitionedOutput:
+    return PartitionedOutput(share=Share(number, of))
+
+
+def logged(out: Path, engine: MemoryEngine | None = None, **how: Any) -> LogReport:
+    return log(engine or MemoryEngine(), out, **{"judgments": JUDGMENTS, **how})
+
+
+def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
+    engine = without("d3")
+    logged(tmp_path / "a.parquet", engine, options=lenient())
+    report = logged(tmp_path / "parts", engine, options=lenient(), parted=WHOLE)
+    data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
+    assert by_query(parts.load()) == by_query(data)
+    assert parts.manifest == data.manifest == report.manifest
+    assert (parts.featureset_hash, parts.feature_names) == (
+        data.featureset_hash,
+        data.feature_names,
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "parts"}
+
+
+def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
+    from typing import cast
+
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.feature_log.log import run_log
+    from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+
+    engine = MemoryEngine()
+    store = PluginFreeStore(cast(Engine, engine))
+    tables = read_external_features(ctr_file(tmp_path))
+    found = []
+    for name, parted in (("a.parquet", None), ("parts", WHOLE)):
+        run_log(
+            engine, store, engine.featureset, JUDGMENTS, engine.index, tmp_path / name,
+            options=QUICK, joined=tables, parted=parted,
+        )  # fmt: skip
+        path = tmp_path / name
+        found.append(load_dataset(path) if parted is None else open_partitioned(path).load())
+    assert by_query(found[0]) == by_query(found[1])
+    assert found[0].manifest == found[1].manifest
+    with pytest.raises(UsageError, match="--extra-features counts a table's rows once"):
+        part(1, 2).check(tmp_path / "other", tables)
+
+
+def test_several_writers_log_what_one_does(tmp_path: Path) -> None:
+    """Counts add up, and the parts are the same files."""
+    engine = without("d3")
+    logged(tmp_path / "one", engine, options=lenient(), parted=WHOLE)
+    for number in (2, 3, 1):
+        logged(tmp_path / "three", engine, options=lenient(), parted=part(number, 3))
+    one, three = open_partitioned(tmp_path / "one"), open_partitioned(tmp_path / "three")
+    assert three.manifest == one.manifest
+    assert three.fingerprint == one.fingerprint
+    files = [
+        {name: data for name, data in content(tmp_path / folder).items() if "part-" in name}
+        for folder in ("one", "three")
+    ]
+    assert files[0] == files[1]
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    logged(tmp_path / "a", parted=part(1, 3))
+    with pytest.raises(BadInput, match="it lacks 2/3, 3/3: write it with --part 2/3"):
+        open_partitioned(tmp_path / "a")
+    with pytest.raises(UsageError, match="it holds this part of a dataset already"):
+        logged(tmp_path / "a", parted=part(1, 3))
+    with pytest.raises(UsageError, match=r"_manifest-1-of-3.json in it is of other parts"):
+        logged(tmp_path / "a", parted=part(1, 2))
+    with pytest.raises(UsageError, match=r"_manifest-1-of-3.json in it is of other parts"):
+        logged(tmp_path / "a", parted=WHOLE)
+
+
+def test_parts_of_two_moments_are_not_taken_together(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    logged(tmp_path / "a", engine, parted=part(1, 2))
+    engine.revision += 1
+    logged(tmp_path / "a", engine, parted=part(2, 2))
+    with pytest.raises(BadInput, match="are of two datasets, with other source"):
+        open_partitioned(tmp_path / "a")
+
+
+@pytest.mark.parametrize("parted", [WHOLE, part(2, 2)])
+def test_a_log_that_stops_goes_on_to_the_same_bytes(
+    parted: PartitionedOutput, tmp_path: Path
+) -> None:
+    logged(tmp_path / "clean", parted=parted)
+
+    def gone(number: int, _path: str, _body: Any, answer: Any) -> Any:
+        if number > 12:
+            raise EngineUnavailable("the engine has gone")
+        return answer
+
+    out = tmp_path / "out"
+    with pytest.raises(EngineUnavailable, match="chunks are kept"):
+        logged(out, MemoryEngine(fault=gone), parted=parted)
+    assert not out.exists()
+    report = logged(out, parted=parted)
+    assert report.resumed > 0
+    assert content(out) == content(tmp_path / "clean")
+    assert {path.name for path in tmp_path.iterdir()} == {"clean", "out"}
+
+
+def test_a_full_disk_at_the_end_costs_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    from owpc_ltr.errors import DiskFault
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    logged(tmp_path / "clean", parted=WHOLE)
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(pq.ParquetWriter, "write_table", full)
+        with pytest.raises(DiskFault, match="no space left"):
+            logged(out, parted=WHOLE)
+    report = logged(out, parted=WHOLE)
+    assert report.resumed == JUDGMENTS.n_judgments
+    assert content(out) == content(tmp_path / "clean")
+
+
+def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("")
+    searches = 0
+
+    def count(_number: int, _path: str, _body: Any, answer: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return answer
+
+    engine = MemoryEngine(fault=count)
+    for parted, out, message in (
+        (part(1, 21), "a", "20 buckets cannot be shared by 21"),
+        (WHOLE, "other", "it has files that are no part of a dataset"),
+        (PartitionedOutput(buckets=0), "a", "1 to 1000 buckets"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            logged(tmp_path / out, engine, parted=parted)
+    few = small_judgments(queries=1)
+    empty = next(n for n in (1, 2) if not _has(part(n, 2), few))
+    with pytest.raises(BadInput, match=f"none of the 1 queries is in part {empty}/2"):
+        logged(tmp_path / "a", engine, judgments=few, parted=part(empty, 2))
+    assert searches == 0
+
+
+def _has(parted: PartitionedOutput, judgments: Any) -> bool:
+    try:
+        return bool(parted.own(judgments).queries)
+    except BadInput:
+        return False
+
+
+def test_a_log_without_a_document_is_refused(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    engine.documents = {"elsewhere"}
+    with pytest.raises(Refused, match="could be logged"):
+        logged(tmp_path / "a", engine, options=lenient(), parted=WHOLE)
+
+
+@pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "/", "-1/4", "1/4/2"])
+def test_a_text_that_is_no_part_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write it as 3/16"):
+        output_parts(None, text)
+
+
+def test_parts_share_the_queries(tmp_path: Path) -> None:
+    own = [part(number, 3).own(JUDGMENTS).queries for number in (1, 2, 3)]
+    ids = [query.query_id for queries in own for query in queries]
+    assert sorted(ids) == sorted(query.query_id for query in JUDGMENTS.queries)
+    assert output_parts(None, None) is None
+    assert output_parts(40, "2/3") == PartitionedOutput(40, Share(2, 3))
+    assert np.diff([len(queries) for queries in own]).size == 2
+
+
+PLAIN = small_judgments(queries=24)
+
+
+def weighed(judgments: Judgments = PLAIN) -> Judgments:
+    """Weights from 0 up for most documents, an importance for most queries."""
+    queries = [
+        replace(
+            query,
+            weights=None if n % 5 == 3 else np.array([(n + d) % 4 / 2 for d in range(5)], "f4"),
+            importance=None if n % 7 == 2 else n % 3 + 0.5,
+        )
+        for n, query in enumerate(judgments.queries)
+    ]
+    return Judgments(queries)
+
+
+def logged_weights(out: Path, judgments: Judgments, engine: Any = None, **how: Any) -> LogReport:
+    return log(engine or MemoryEngine(), out, judgments=judgments, **how)
+
+
+def told(data: RankingDataset) -> dict[str, Any]:
+    """By query: the weight of each document, and the importance."""
+    assert data.document_ids is not None
+    ids, cuts = data.document_ids.to_pylist(), data.offsets.tolist()
+    return {
+        query: (dict(zip(ids[a:b], data.weights[a:b].tolist(), strict=True)), asked)
+        for query, asked, a, b in zip(
+            data.query_ids.to_pylist(), data.query_importance.tolist(), cuts, cuts[1:], strict=False
+        )
+    }
+
+
+def expected(judgments: Judgments, lacking: str = "") -> dict[str, Any]:
+    return {
+        query.query_id: (
+            {
+                document: sure
+                for document, sure in zip(
+                    query.document_ids, weights_of(query).tolist(), strict=True
+                )
+                if document != lacking
+            },
+            importance_of(query),
+        )
+        for query in judgments.queries
+    }
+
+
+def test_a_dataset_has_the_weights_of_what_was_logged(tmp_path: Path) -> None:
+    logged_weights(tmp_path / "a.parquet", weighed(), without("d3"), options=lenient())
+    data = load_dataset(tmp_path / "a.parquet")
+    assert told(data) == expected(weighed(), "d3")
+    assert data.document_weights is not None
+    assert data.query_weights is not None
+    assert repr(data).count("weighted by query and document") == 1
+
+
+def test_every_road_of_a_dataset_keeps_them(tmp_path: Path) -> None:
+    logged_weights(tmp_path / "a.parquet", weighed())
+    data = ltr.read_dataset(tmp_path / "a.parquet")
+    whole = expected(weighed())
+    assert told(data) == whole
+    sides = data.split()
+    parts = ltr.partition(data, out=tmp_path / "parts", buckets=3)
+    again = [told(each) for each in (sides.training, sides.validation, sides.test)]
+    assert {query: one for side in again for query, one in side.items()} == whole
+    assert told(parts.load()) == whole
+    assert told(data.select(np.array([3, 1]))).items() <= whole.items()
+    assert told(ltr.open_dataset(tmp_path / "parts").load()) == whole
+    back = judged_queries(data)
+    assert expected(Judgments(back)) == whole
+
+
+def test_weights_of_1_are_the_same_bytes_as_none(tmp_path: Path) -> None:
+    ones = [
+        replace(query, weights=np.ones(5, np.float32), importance=1.0) for query in PLAIN.queries
+    ]
+    logged_weights(tmp_path / "a.parquet", PLAIN)
+    logged_weights(tmp_path / "b.parquet", Judgments(ones))
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    assert load_dataset(tmp_path / "b.parquet").document_weights is None
+
+
+def test_folders_of_parts_have_them_whoever_writes(tmp_path: Path) -> None:
+    # A weight of one query alone: the other writers do not see it, and have its column.
+    one = [replace(PLAIN.queries[0], importance=2.0), *PLAIN.queries[1:]]
+    for name, judgments in (("all", weighed()), ("one", Judgments(one))):
+        logged_weights(tmp_path / f"{name}.parquet", judgments)
+        logged_weights(tmp_path / name, judgments, parted=PartitionedOutput())
+        for number in (2, 3, 1):
+            share = PartitionedOutput(share=Share(number, 3))
+            logged_weights(tmp_path / f"{name}-of-3", judgments, parted=share)
+        data = load_dataset(tmp_path / f"{name}.parquet")
+        for folder in (name, f"{name}-of-3"):
+            parts = open_partitioned(tmp_path / folder)
+            assert by_query(parts.load()) == by_query(data)
+            assert told(parts.load()) == expected(judgments)
+        files = [
+            {path: data for path, data in content(tmp_path / folder).items() if "part-" in path}
+            for folder in (name, f"{name}-of-3")
+        ]
+        assert files[0] == files[1]
+
+
+def test_a_log_goes_on_with_the_same_weights_and_with_no_others(tmp_path: Path) -> None:
+    def gone(number: int, _path: str, _body: Any, answer: Any) -> Any:
+        if number > 12:
+            raise EngineUnavailable("the engine has gone")
+        return answer
+
+    out, options = tmp_path / "a.parquet", replace(QUICK, chunk=5)
+    with pytest.raises(EngineUnavailable, match="kept"):
+        logged_weights(out, weighed(), MemoryEngine(fault=gone), options=options)
+    with pytest.raises(Refused, match=r"half-done work of another job \(other judgments\)"):
+        logged_weights(out, PLAIN, options=options)
+    logged_weights(out, weighed(), options=options)
+    logged_weights(tmp_path / "clean.parquet", weighed(), options=options)
+    assert out.read_bytes() == (tmp_path / "clean.parquet").read_bytes()
+
+
+def log_extra(
+    out: Path, extra_features: Any, engine: MemoryEngine | None = None, **options: Any
+) -> LogReport:
+    engine = engine or MemoryEngine()
+    client = cast(Engine, engine)
+    return run_log(
+        engine, PluginFreeStore(client), engine.featureset, small_judgments(), engine.index, out,
+        options=LogOptions(**{**vars(QUICK), **options}),
+        joined=read_external_features(extra_features),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "results").mkdir()
+    return tmp_path / "results" / "movies.parquet"
+
+
+def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: Path) -> None:
+    views = frame({"doc_id": ["d0", "d1"], "views": [10, None], "new": [True, False]})
+    log_plainly(MemoryEngine(), tmp_path / "plain.parquet")
+    report = log_extra(out, [ctr_file(tmp_path), views])
+    plain, data = load_dataset(tmp_path / "plain.parquet"), load_dataset(out)
+    assert data.feature_names == (*NAMES, "ctr", "views", "new")
+    np.testing.assert_array_equal(data.features[:, :4], plain.features)
+    assert data.featureset_hash == plain.featureset_hash
+    assert data.document_ids is not None
+    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
+    pairs = list(zip(queries, data.document_ids.to_pylist(), strict=True))
+    by_document = {"d0": (10, 1), "d1": (np.nan, 0)}
+    expected = [(ctr().get(p, np.nan), *by_document.get(p[1], (np.nan, np.nan))) for p in pairs]
+    np.testing.assert_array_equal(data.features[:, 4:], np.array(expected, np.float32))
+    assert data.manifest is not None
+    first, second = data.manifest["joined_tables"]
+    assert (first["file"], first["keys"]) == ("ctr.parquet", ["query_id", "document_id"])
+    assert first["sha256"] == digest(tmp_path / "ctr.parquet")
+    met = sum(pair in ctr() for pair in pairs)
+    assert (first["matched"], first["unmatched"], first["unused"]) == (met, 30 - met, 25 - met)
+    assert (second["file"], second["features"]) == ("frame 2", ["views", "new"])
+    assert data.manifest["missing"]["ctr"] == 30 - met
+    assert report.manifest == data.manifest
+    # All else that the manifest says is of the engine, as without tables.
+    rest = {key: part for key, part in data.manifest.items() if key != "joined_tables"}
+    assert {**rest, "missing": None} == {**plain.manifest, "missing": None}  # type: ignore[dict-item]
+
+
+def test_documents_that_are_absent_keep_others_values_in_place(tmp_path: Path, out: Path) -> None:
+    log_extra(out, ctr_file(tmp_path), without("d0", "d7"), max_absent=1.0)
+    data = load_dataset(out)
+    assert data.document_ids is not None
+    queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
+    expected = [
+        ctr().get(p, np.nan) for p in zip(queries, data.document_ids.to_pylist(), strict=True)
+    ]
+    assert "d0" not in data.document_ids.to_pylist()
+    np.testing.assert_array_equal(data.features[:, 4], np.array(expected, np.float32))
+
+
+def test_without_tables_a_log_is_what_it_was(tmp_path: Path, out: Path) -> None:
+    log_extra(out, None)
+    log_plainly(MemoryEngine(), tmp_path / "plain.parquet")
+    assert digest(out) == digest(tmp_path / "plain.parquet")
+    assert "joined_tables" not in (load_dataset(out).manifest or {})
+
+
+def away(number: int, _path: str, _body: Any, answer: Any) -> Any:
+    if number > 14:
+        raise EngineUnavailable("the engine does not answer")
+    return answer
+
+
+def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
+    tmp_path: Path, out: Path
+) -> None:
+    log_extra(tmp_path / "clean.parquet", ctr_file(tmp_path), chunk=5)
+    with pytest.raises(EngineUnavailable, match="kept"):
+        log_extra(out, ctr_file(tmp_path), MemoryEngine(fault=away), chunk=5, in_flight=1)
+    (tmp_path / "newer").mkdir()
+    for other in (ctr_file(tmp_path / "newer", scale=2.0), None, [ctr_file(tmp_path), frame(
+            {"doc_id": ["d0"], "views": [1]})]):  # fmt: skip
+        with pytest.raises(Refused, match=r"another job \(other joined tables\)"):
+            log_extra(out, other, chunk=5)
+    report = log_extra(out, ctr_file(tmp_path), chunk=5)
+    assert report.resumed > 0
+    assert digest(out) == digest(tmp_path / "clean.parquet")
+    assert digest(out) != digest(log_with_other(tmp_path))
+
+
+def log_with_other(folder: Path) -> Path:
+    path = folder / "other.parquet"
+    log_extra(path, ctr_file(folder / "newer", scale=2.0), chunk=5)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"document_id": ["D1"], "views": [1]}, "are they ids of the same kind"),
+        ({"document_id": ["d1"], "year": [1]}, "the feature set has a feature 'year' too"),
+    ],
+)
+def test_a_table_that_cannot_be_joined_is_refused_before_any_search(
+    columns: dict[str, Any], message: str, out: Path
+) -> None:
+    engine = MemoryEngine()
+    with pytest.raises(BadInput, match=message):
+        log_extra(out, frame(columns), engine)
+    assert engine.calls == 0
+    assert_nothing_published(out, kept=False)
+
+
+def test_a_joined_column_is_a_column_of_letor_text_too(tmp_path: Path, out: Path) -> None:
+    log_extra(out, ctr_file(tmp_path))
+    data = load_dataset(out)
+    write_letor(data, tmp_path / "data.txt")
+    back = read_letor(tmp_path / "data.txt")
+    np.testing.assert_array_equal(back.features, data.features)

@@ -1,0 +1,283 @@
+"""A feature log that is interrupted resumes to the same bytes, or publishes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.files.journal import Journal
+from tests.engine.memory_engine import MemoryEngine, log_slowly
+from tests.engine.memory_engine import log as log_in_memory
+from tests.faults.seeds import Seeds
+
+OPTIONS = LogOptions(pause=0, chunk=5, in_flight=2)
+"""Six chunks of one query each."""
+TWO_CHUNKS = LogOptions(pause=0, chunk=15, in_flight=2)
+
+
+def log(out: Path, engine: MemoryEngine | None = None, options: LogOptions = OPTIONS) -> LogReport:
+    return log_in_memory(engine or MemoryEngine(), out, options=options)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def run_folder(out: Path) -> Path:
+    return out.with_name(out.name + ".run")
+
+
+def assert_only(out: Path) -> None:
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of an undisturbed run."""
+    path = tmp_path_factory.mktemp("clean") / "clean.parquet"
+    log(path)
+    return digest(path)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    return folder / "movies.parquet"
+
+
+@pytest.fixture
+def half_done(out: Path) -> Path:
+    """An output whose run was stopped by the engine after three of six chunks."""
+
+    def away(number: int, _path: str, _body: Any, answer: Any) -> Any:
+        if number > 14:
+            raise EngineUnavailable("the engine does not answer")
+        return answer
+
+    with pytest.raises(EngineUnavailable, match="kept"):
+        log(out, MemoryEngine(fault=away), LogOptions(pause=0, chunk=5, in_flight=1))
+    assert 2 <= len(list((run_folder(out) / "chunks").iterdir())) <= 4
+    return out
+
+
+def cut_journal(run: Path, keep: int) -> None:
+    journal = run / "journal"
+    journal.write_bytes(journal.read_bytes()[:keep])
+
+
+@pytest.mark.parametrize("tail", [b"", b"\n", b"{", b'{"chunk": 5}\n', b"\0" * 200, b"[1]\n"])
+def test_a_journal_torn_at_any_byte_loses_no_more_than_its_tail(
+    half_done: Path, clean: str, tail: bytes, tmp_path: Path
+) -> None:
+    whole = (run_folder(half_done) / "journal").read_bytes()
+    assert whole.count(b"\n") >= 2
+    for keep in range(0, len(whole) + 1, 23):
+        copy = tmp_path / f"{keep}"
+        shutil.copytree(half_done.parent, copy)
+        cut_journal(copy / run_folder(half_done).name, keep)
+        with (copy / run_folder(half_done).name / "journal").open("ab") as journal:
+            journal.write(tail)
+        report = log(copy / half_done.name)
+        assert report.resumed >= 5 * whole[:keep].count(b"\n")
+        assert digest(copy / half_done.name) == clean
+
+
+def empty_chunk(run: Path) -> None:
+    next((run / "chunks").iterdir()).write_bytes(b"")
+
+
+def flip_bit(run: Path) -> None:
+    path = next((run / "chunks").iterdir())
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def lose_chunk(run: Path) -> None:
+    next((run / "chunks").iterdir()).unlink()
+
+
+def lose_chunks(run: Path) -> None:
+    shutil.rmtree(run / "chunks")
+
+
+def lose_description(run: Path) -> None:
+    (run / "job.json").unlink()
+
+
+def lose_journal(run: Path) -> None:
+    (run / "journal").unlink()
+
+
+def leave_litter(run: Path) -> None:
+    (run / ".journal.abc").write_bytes(b"half")
+    (run / "chunks" / ".0123.abc").write_bytes(b"half")
+    (run / "dataset.parquet").write_bytes(b"half")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        empty_chunk,
+        flip_bit,
+        lose_chunk,
+        lose_chunks,
+        lose_description,
+        lose_journal,
+        leave_litter,
+    ],
+)
+def test_whatever_a_crash_leaves_behind_the_run_goes_on_to_the_same_bytes(
+    half_done: Path, clean: str, damage: Callable[[Path], None]
+) -> None:
+    damage(run_folder(half_done))
+    log(half_done)
+    assert digest(half_done) == clean
+    assert_only(half_done)
+
+
+def test_a_journal_of_another_job_or_of_other_contents_counts_for_nothing(
+    half_done: Path, clean: str
+) -> None:
+    journal = Journal(run_folder(half_done) / "journal")
+    for key, piece in dict(journal.pieces).items():
+        journal.append(key, piece.value, f"0{piece.scope}")
+    with pytest.warns(OwpcLtrWarning, match="kept chunks are of another snapshot"):
+        assert log(half_done).resumed == 0
+    assert digest(half_done) == clean
+    assert_only(half_done)
+
+
+@pytest.mark.parametrize("description", [b"", b"{", b"[]", b"null", b'{"judgments": 1}', b"\xff"])
+def test_an_unreadable_description_is_never_taken_for_this_job(
+    half_done: Path, clean: str, description: bytes
+) -> None:
+    (run_folder(half_done) / "job.json").write_bytes(description)
+    with pytest.raises(Refused, match="another job"):
+        log(half_done)
+    log(half_done, options=LogOptions(pause=0, chunk=5, restart=True))
+    assert digest(half_done) == clean
+
+
+def test_a_chunk_that_is_changed_while_the_run_is_under_way_is_noticed(out: Path) -> None:
+    def meddle(number: int, _path: str, _body: Any, answer: Any) -> Any:
+        if number == 18:
+            flip_bit(run_folder(out))
+        return answer
+
+    with pytest.raises(Refused, match="changed from outside"):
+        log(out, MemoryEngine(fault=meddle))
+    assert not out.exists()
+
+
+def test_other_work_in_the_folder_is_refused_and_stays(half_done: Path, clean: str) -> None:
+    before = sorted(path.read_bytes() for path in (run_folder(half_done) / "chunks").iterdir())
+    with pytest.raises(Refused, match=r"another job \(other chunk\): .*--restart") as caught:
+        log(half_done, options=LogOptions(pause=0, chunk=6))
+    assert "\n" not in str(caught.value)
+    assert before == sorted(
+        path.read_bytes() for path in (run_folder(half_done) / "chunks").iterdir()
+    )
+    assert log(half_done).resumed > 0
+    assert digest(half_done) == clean
+
+
+def test_a_restart_asks_for_everything_again(half_done: Path, clean: str) -> None:
+    assert log(half_done, options=LogOptions(pause=0, chunk=5, restart=True)).resumed == 0
+    assert digest(half_done) == clean
+
+
+def test_a_resumed_run_asks_for_no_finished_chunk_again(half_done: Path) -> None:
+    resumed, whole = MemoryEngine(), MemoryEngine()
+    report = log(half_done, resumed)
+    log(half_done.with_name("whole.parquet"), whole)
+    assert report.resumed > 0
+    # A chunk of one query: a search, and a look at the engine, the index and the feature set;
+    # only the search is repeated, to know that the values are still the same.
+    assert resumed.calls == whole.calls - 3 * report.resumed // 5
+
+
+def test_an_output_that_is_a_folder_is_refused_before_any_work(out: Path) -> None:
+    out.mkdir()
+    with pytest.raises(UsageError, match="is a folder"):
+        log(out)
+    assert_only(out)
+
+
+# ---------------------------------------------------------------- other processes
+
+
+@pytest.fixture(scope="module")
+def children() -> ForkServerContext:
+    """Processes whose imports are done: a kill hits the work, not the start."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.engine.memory_engine", "owpc_ltr.data.parquet"])
+    return context
+
+
+@pytest.mark.faults
+def test_a_run_killed_at_any_time_goes_on_to_the_same_bytes(
+    out: Path, clean: str, children: ForkServerContext, seeds: Seeds
+) -> None:
+    pause = 0.002
+    whole = MemoryEngine()
+    log(out, whole)
+    out.unlink()
+    for seed in seeds(sample=4, whole=100):
+        rng = np.random.default_rng(seed)
+        last, late = int(rng.integers(1, whole.calls + 1)), rng.uniform(0, 2 * pause)
+        child = children.Process(target=log_slowly, args=(out, pause, last, late))
+        child.start()
+        child.join()
+        if child.exitcode == -signal.SIGKILL:
+            assert not out.exists() or digest(out) == clean
+        else:
+            assert child.exitcode == 0
+            assert digest(out) == clean
+            assert_only(out)
+            out.unlink()
+        child.close()
+    log(out)
+    assert digest(out) == clean
+    assert_only(out)
+
+
+def test_a_second_process_on_the_same_output_is_refused_in_one_line(
+    out: Path, clean: str, children: ForkServerContext
+) -> None:
+    child = children.Process(target=log_slowly, args=(out, 0.1))
+    child.start()
+    lock = run_folder(out) / "lock"
+    give_up = time.monotonic() + 20
+    while not (lock.exists() and lock.read_bytes()):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    with pytest.raises(Refused, match=f"process {child.pid} on .* is writing") as caught:
+        log(out)
+    assert "\n" not in str(caught.value)
+    child.kill()
+    child.join()
+    log(out)
+    assert digest(out) == clean
+    assert_only(out)
+
+
+def test_two_outputs_in_one_folder_do_not_meet(out: Path, half_done: Path, clean: str) -> None:
+    other = half_done.with_name("other.parquet")
+    log(other)
+    log(half_done)
+    assert digest(other) == digest(half_done) == clean

@@ -1,0 +1,389 @@
+"""A node with the LTR plugin, scripted from its recordings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.serving_mode import searchable
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
+from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST
+from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.linear import Normaliser
+from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.protocols import Model
+from tests.engine.deployed import KINDS, Plugin, connected, liar, put, trees
+from tests.engine.fake_engine import FakeEngine
+from tests.engine.scripted_plugin import ScriptedPlugin
+from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
+
+
+def cluster_of(small: Small) -> Cluster:
+    own = small.name.removeprefix("m-")
+    return ltr.connect(small.engine.settings.url, store=own, store_kind=small.store.kind)
+
+
+@pytest.fixture
+def small(plugin_node: tuple[str, ScriptedPlugin]) -> Iterator[Small]:
+    with small_cluster(plugin_node[0], kind="ltr-plugin") as made:
+        yield made
+
+
+@pytest.mark.node
+def test_what_a_killed_trial_left_is_known_as_ours(small: Small) -> None:
+    with searchable(small.store, export_linear(linear(), FEATURESET, "it")) as kept:
+        assert prunable(small.engine, small.store) == [kept.name]
+    assert small.store.list_models() == []
+
+
+def other_set() -> FeatureSet:
+    title = Feature("title", ("keywords",), {"match": {"body": "{{keywords}}"}})
+    return replace(FEATURESET, features=(title, *FEATURESET.features[1:]))
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        sets = cluster_of(small).featuresets
+        asked: Any = {"index": small.index, "params": {"keywords": "alpha"}, "replace": True}
+        model = put(small, linear()).model
+        earlier = put(small, linear((1, 1, 1))).model
+        for act in (
+            lambda: sets.delete("small"),
+            lambda: sets.push(other_set(), **asked),
+        ):
+            with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*--force"):
+                act()
+        assert sets.get("small").hash == FEATURESET.hash
+        assert sets.push(FEATURESET, **asked).hash == FEATURESET.hash
+        sets.push(replace(other_set(), name="free"), **asked)
+        sets.delete("free")
+        sets.push(other_set(), **asked, force=True)
+        sets.delete("small", force=True)
+        assert sets.names() == []
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_never_explained_by_another_set_than_it_scores_by(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    """The plugin logs by the set's name; without it the model's own copy is asked."""
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        cluster = cluster_of(small)
+        put(small, linear())
+        before = cluster.explain("alpha beta", model=small.name, index=small.index)
+        small.store.put_featureset(other_set(), replace=True)
+        if kind == "ltr-plugin":
+            with pytest.raises(Refused, match="'small' was replaced since"):
+                cluster.explain("alpha beta", model=small.name, index=small.index)
+        else:
+            after = cluster.explain("alpha beta", model=small.name, index=small.index)
+            assert after.as_dict() == before.as_dict()
+
+
+def derived_set(expression: str) -> FeatureSet:
+    made = Feature("twice", (), expression, DERIVED)
+    return FeatureSet("derived", (*FEATURESET.features, made))
+
+
+def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
+    """Whether the derived feature is below the threshold; a missing one goes left."""
+    forest = Forest(
+        np.array([0], np.int32),
+        np.array([3, -1, -1], np.int32),
+        np.array([threshold, 0, 0], np.float32),
+        np.array([1, 0, 0], np.int32),
+        np.array([True, False, False]),
+        np.array([0, -1.0, 2.0]),
+    )
+    record = {"probes": probes(), "featureset_hash": featureset.hash}
+    return TreeModel(featureset.feature_names, forest, 0.0, record=record)
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    wanted = {"plugin-free": "'twice'.*--client-scored", "ltr-plugin": "'twice'.*--missing zero"}
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        sets = cluster_of(small).featuresets
+        with pytest.warns(OwpcLtrWarning, match=wanted[kind]):
+            sets.push(derived_set("title * 2"), index=small.index, params={"keywords": "alpha"})
+
+
+@pytest.mark.node
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+@pytest.mark.parametrize(
+    ("expression", "threshold", "mend"),
+    [
+        ("0 - title * size", -0.5, "train with --missing zero"),
+        ("size - title", 4.0, "use a linear model"),
+    ],
+)
+def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_why(
+    expression: str, threshold: float, mend: str, small: Small
+) -> None:
+    """And what is advised does it, and nothing less."""
+    cluster, featureset = cluster_of(small), derived_set(expression)
+    cluster.featuresets.push(featureset, index=small.index, params={"keywords": "alpha"})
+    where: Any = {"name": small.name, "index": small.index, "featureset": "derived"}
+    trees = one_split(featureset, threshold)
+    mended = linear()
+    mended = replace(mended, feature_names=featureset.feature_names, weights=np.ones(4))
+    mended.record["featureset_hash"] = featureset.hash
+    refused: list[Model] = [trees]
+    if "linear" in mend:
+        refused.append(trees.with_missing_as_zero())
+    for model in refused:
+        with pytest.raises(Refused, match=f"'twice' is derived from 'title'.*; {mend}"):
+            cluster.upload(model, **where)
+    good: Model = mended if "linear" in mend else trees.with_missing_as_zero()
+    assert cluster.upload(good, **where).parity.largest_difference <= 1e-5
+
+
+@pytest.mark.node
+@pytest.mark.filterwarnings("ignore:no document has a value")
+@pytest.mark.parametrize("named", [True, False])
+def test_a_cluster_that_gains_the_plugin_keeps_its_models(
+    named: bool, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+) -> None:
+    """Nothing says which store is meant: what was there before is used where it is."""
+    url, plugin = plugin_node
+    with small_cluster(url) as small:
+        plugin.runs = False
+        own = small.name.removeprefix("m-") if named else None
+        before = ltr.connect(url, store=own)
+        before.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
+        for weights in ((1.0, 1.0, 1.0), (1.0, 0.5, -0.2)):
+            before.upload(linear(weights), name=small.name, index=small.index, featureset="small")
+        found = before.search("alpha beta", model=small.name)
+
+        plugin.runs = True
+        now = ltr.connect(url, store=own)
+        assert now.store.kind == "ltr-plugin"
+        assert now.search("alpha beta", model=small.name).after == found.after
+        immutable = now.models.resolve(small.name)
+        assert now.search("alpha beta", model=immutable).after == found.after
+        body = now.request("alpha", model=small.name)
+        assert "sltr" not in str(body)
+        assert now.verify(small.name).drift == ()
+        assert now.models.show(small.name).content["model"] == immutable
+        assert now.explain("alpha beta", model=small.name).hits
+        assert (
+            now.profile(keywords=["alpha"], model=small.name, repeat=2).store_kind == "plugin-free"
+        )
+        assert now.featuresets.get("small").hash == FEATURESET.hash
+        (tmp_path / "judged.csv").write_text("query,docid,rating\nalpha,d1,1\nalpha,d2,0\n")
+        now.log_features(
+            judgments=tmp_path / "judged.csv", out=tmp_path / "data.parquet",
+            featureset="small", index=small.index,
+        )  # fmt: skip
+        assert now.models.rollback(small.name).alias.current != immutable
+        assert now.models.promote(immutable).alias.current == immutable
+        again = now.upload(linear((2.0, 1.0, 1.0)), name=small.name, index=small.index)
+        assert again.store_kind == "plugin-free"
+        assert now.models.delete(small.name, yes=True).models
+        assert plugin.stores == {}
+        with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
+            now.search("alpha", model=small.name, index=small.index)
+        with pytest.raises(UsageError, match=r"in the ltr-plugin store .*--store-kind"):
+            now.upload(linear(), name=small.name, index=small.index)
+        now.featuresets.delete("small")
+
+
+def sparse_trees() -> TreeModel:
+    """Splits on the third feature and on none of the others."""
+    forest = one_split(derived_set("title * 2"), 4.0).forest
+    forest = replace(forest, feature=np.array([2, -1, -1], np.int32))
+    return TreeModel(
+        FEATURESET.feature_names, forest, 0.5,
+        record={"probes": probes(), "featureset_hash": FEATURESET.hash},
+    )  # fmt: skip
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("model", "used"),
+    [(linear((1.0, 0.0, -0.2)), ("title", "size")), (sparse_trees(), ("size",))],
+    ids=["linear", "trees"],
+)
+def test_a_model_of_fewer_features_computes_no_others(
+    model: Model, used: tuple[str, ...], plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    """The plugin computes the whole set of a model: it is stored with a set of its own."""
+    url, plugin = plugin_node
+    with small_cluster(url, kind="ltr-plugin") as small:
+        cluster = cluster_of(small)
+        done = put(small, model)
+        assert done.parity.largest_difference <= 1e-5
+        assert done.form is not None
+        assert f"{len(used)} of 3 features" in done.form.words
+        plugin.computed.clear()
+        found = cluster.search("alpha beta", model=small.name)
+        assert plugin.computed == [len(used)]
+        stored = small.store.get_model(done.model)
+        assert stored.featureset.feature_names == used
+        # What people push and log by is what it was.
+        assert cluster.featuresets.names() == ["small"]
+        assert small.store.get_featureset(done.model).hash == stored.featureset.hash
+        assert cluster.verify(small.name).drift == ()
+        explained = cluster.explain("alpha beta", model=small.name)
+        assert [one.score for one in explained.hits] == pytest.approx(
+            [hit.score for hit in found.after], abs=1e-5
+        )
+        put(small, linear())
+        cluster.models.rollback(small.name)
+        cluster.models.delete(small.name, yes=True)
+        assert small.store.list_models() == []
+        with pytest.raises(BadInput):
+            small.store.get_featureset(done.model)
+        assert cluster.featuresets.get("small").hash == FEATURESET.hash
+
+
+@pytest.mark.node
+def test_an_upload_that_fails_leaves_no_set_behind(
+    plugin_node: tuple[str, ScriptedPlugin],
+) -> None:
+    with small_cluster(plugin_node[0], kind="ltr-plugin") as small:
+        before = sorted(plugin_node[1].stores[small.name.removeprefix("m-")])
+        with pytest.raises(Refused, match="scores differently"):
+            put(liar(small), linear((1.0, 0.0, -0.2)))
+        assert sorted(plugin_node[1].stores[small.name.removeprefix("m-")]) == before
+
+
+@pytest.mark.node
+def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Small) -> None:
+    """And that way leads there: the feature set is pushed first."""
+    curves = AdditiveModel(FEATURESET.feature_names, {})
+    mixed = AverageModel(
+        FEATURESET.feature_names, (linear(), sparse_trees()), np.array([0.5, 0.5]),
+        record=linear().record,
+    )  # fmt: skip
+    way = "featureset push.*--store-kind plugin-free"
+    refused: list[tuple[Any, dict[str, Any]]] = [
+        (linear(), {"client_scored": True}),
+        (curves, {}),
+        (mixed, {}),
+    ]
+    for model, options in refused:
+        known = replace(model, record=linear().record)
+        with pytest.raises(Refused, match=way):
+            put(small, known, **options)
+    own = small.name.removeprefix("m-")
+    free = ltr.connect(small.engine.settings.url, store=own, store_kind="plugin-free")
+    free.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
+    done = free.upload(mixed, name=small.name, index=small.index)
+    assert done.parity.scored_by == "client"
+    small.engine.request("DELETE", f"/owpc-ltr-store-{own}")
+
+
+@pytest.mark.node
+def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None:
+    own, name = small.name.removeprefix("m-"), f"{small.name}-here"
+    put(replace(small, name=name), linear())
+    elsewhere = ltr.connect(small.engine.settings.url)
+    with pytest.raises(BadInput, match=f"--store-kind ltr-plugin --store {own}"):
+        elsewhere.search("alpha", model=name, index=small.index)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeEngine]:
+    with FakeEngine() as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("version", "format_"), [("2.19.0", XGBOOST), ("3.3.0", RANKLIB), ("3.8.0", XGBOOST)]
+)
+def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
+    version: str, format_: str, fake: FakeEngine
+) -> None:
+    plugin = Plugin(version)
+    engine = connected(fake, plugin)
+    done = upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    assert done.type == format_
+    assert done.parity.scored_by == "engine"
+    assert done.parity.largest_difference <= 1e-6
+    assert done.parity.documents == 48
+    certificate = Certificates(engine, LtrPluginStore(engine)).get(done.model)
+    assert certificate.interval.proven
+    assert certificate.interval.low == pytest.approx(-0.5, abs=1e-5)
+    assert certificate.interval.high == pytest.approx(3.5, abs=1e-5)
+
+
+def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) -> None:
+    plugin = Plugin("3.8.0", off=0.01)
+    engine = connected(fake, plugin)
+    with pytest.raises(Refused, match="scores differently"):
+        upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    assert plugin.models == {}
+    assert Aliases(engine, LtrPluginStore(engine)).find("m") is None
+    assert not any("certificate" in path for path in plugin.documents)
+
+
+def test_what_the_engine_would_refuse_is_not_sent(fake: FakeEngine) -> None:
+    """A scale that float32 rounds to 0, which is no standard deviation in the engine."""
+    plugin = Plugin("3.8.0")
+    engine = connected(fake, plugin)
+    tiny = replace(linear(), normalisers={"size": Normaliser("standard", 0.0, 1e-46)})
+    with pytest.raises(Refused, match=r"3\.8\.0 would not take 'm'.*not positive"):
+        upload_model(engine, LtrPluginStore(engine), tiny, FEATURESET, "small", "m")
+    assert {asked.method for asked in fake.requests} == {"GET"}
+
+
+def test_splits_of_a_feature_that_is_never_missing_go_into_every_version(fake: FakeEngine) -> None:
+    """Between 3.2 and 3.7 a missing value always goes right: no fault where there is none."""
+    whole = trees()
+    only_size = replace(whole.forest, default_left=whole.forest.feature == 2)
+    engine = connected(fake, Plugin("3.3.0"))
+    done = upload_model(
+        engine, LtrPluginStore(engine), replace(whole, forest=only_size), FEATURESET, "small", "m"
+    )
+    assert done.type == XGBOOST
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["as it was sent", "as text"])
+def test_what_a_killed_upload_left_in_the_plugin_is_known_by_the_hash_of_its_content(
+    as_text: bool, fake: FakeEngine
+) -> None:
+    """However the plugin gives a definition back; and a model of anybody else's is not."""
+    plugin = Plugin("3.8.0")
+    engine = connected(fake, plugin)
+    store = LtrPluginStore(engine)
+    names = [
+        upload_model(engine, store, model, FEATURESET, "small", "m").model
+        for model in (trees(), linear())
+    ]
+    assert prunable(engine, store) == []
+    plugin.documents.clear()
+    foreign = json.loads(json.dumps(plugin.models[names[1]]))
+    foreign["model"]["name"] = "m-12345678"
+    plugin.models["m-12345678"] = foreign
+    for model in plugin.models.values():
+        ranker = model["model"]["model"]
+        if as_text and not isinstance(ranker["definition"], str):
+            ranker["definition"] = json.dumps(ranker["definition"])
+    assert prunable(engine, store) == sorted(names)
+    prune(engine, store, names)
+    assert list(plugin.models) == ["m-12345678"]

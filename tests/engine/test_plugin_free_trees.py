@@ -1,0 +1,591 @@
+"""Trees without the plugin: inside the engine where they fit, otherwise scored by the client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from owpc_ltr import connect
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.defaults import MAX_DRIFT, PARITY_TOLERANCE
+from owpc_ltr.engine.deployment import serving_mode as store_form
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
+from owpc_ltr.engine.deployment.verify import verify_model
+from owpc_ltr.engine.profile import measure_profile
+from owpc_ltr.engine.search.latency import Subject
+from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
+from owpc_ltr.engine.search.search import search_stored
+from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
+from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
+from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free
+from owpc_ltr.formats.plugin_free.trees import TYPE, store_plugin_free_trees
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.parity_samples import packed
+from owpc_ltr.models.score_range import score_interval
+from owpc_ltr.models.trees import LINKS, Forest, TreeModel
+from owpc_ltr.protocols import Model
+from tests.commands import commands_in
+from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
+from tests.faults.seeds import Seeds
+from tests.models import random_forest
+from tests.models import trees as trees_client
+
+QUERY = {"match": {"body": "{{keywords}}"}}
+PARAMS = {"keywords": "alpha gamma"}
+PATIENT = Budget(10_000.0, repeat=2)
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> TreeModel:
+    """Trees that remember features as the engine gives them."""
+    asked = []
+    for probe in probes():
+        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        assert ids == probe["document_ids"]
+        asked.append({**probe, "features": packed(features)})
+    grown = forest or random_forest(np.random.default_rng(4), features, trees=12)
+    record = {"probes": asked, "featureset_hash": FEATURESET.hash}
+    return TreeModel(FEATURESET.feature_names, grown, base, record=record)
+
+
+def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
+    options = {"budget": PATIENT, **options}
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+    )
+
+
+def told(done: Uploaded) -> str:
+    assert done.form is not None
+    return done.form.words
+
+
+def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small) -> None:
+    done = put(small, trees(small))
+    assert done.type == TYPE
+    assert done.parity.scored_by == "engine"
+    assert done.parity.largest_difference < 1e-6
+    assert done.parity.swapped == 0
+    assert "it runs inside the engine" in told(done)
+    assert "the budget is 10000 ms" in told(done)
+    assert done.form is not None
+    assert done.form.added_ms is not None
+    found = verify_model(small.engine, small.store, done.model, tolerance=1e-5)
+    assert found.drift == ()
+    assert found.parity is not None
+    assert found.parity.scored_by == "engine"
+
+
+def test_without_a_budget_the_client_scores_them(small: Small) -> None:
+    done = put(small, trees(small), budget=Budget(0))
+    assert is_client_scored(small.store.get_model(done.model))
+    assert done.parity.scored_by == "client"
+    assert told(done) == "the client scores it: the budget for scripts is 0"
+
+
+def test_beyond_the_budget_the_client_scores_them(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for added, scored_by in ((14.2, "client"), (9.9, "engine")):
+        monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, _of=added, **__: _of)
+        done = put(small, trees(small, base=added), budget=Budget(10.0))
+        assert done.parity.scored_by == scored_by
+        assert f"{added:+.1f} ms" in told(done)
+        assert done.form is not None
+        assert done.form.as_dict() == {
+            "runs_in": scored_by,
+            "why": told(done),
+            "added_ms": added,
+            "budget_ms": 10.0,
+        }
+
+
+def test_without_a_measurement_the_same_model_is_always_served_alike(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the node is busy with: the size of the model decides, and is said."""
+    monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, **__: pytest.fail("timed"))
+    model = trees(small)
+    first = put(small, model, budget=Budget())
+    assert first.parity.scored_by == "engine"
+    assert "at most 64 feature queries and 64 tables" in told(first)
+    monkeypatch.setattr(store_form, "MOST_TABLES", 0)
+    second = put(small, model, budget=Budget())
+    assert second.parity.scored_by == "client"
+    assert "--budget 10ms measures it" in told(second)
+
+
+@dataclass
+class Scriptless:
+    """An engine that allows no inline scripts."""
+
+    engine: Engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if "script_score" in json.dumps(given.get("body")):
+            why = "cannot execute [inline] scripts"
+            raise EngineRefusal(f"{method} {path}", 400, "illegal_argument_exception", why)
+        return self.engine.request(method, path, **given)
+
+
+@pytest.mark.parametrize("budget", [Budget(), PATIENT])
+def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
+    model, engine = trees(small), cast(Engine, Scriptless(small.engine))
+    store = small.store_through(engine)
+    done = upload_model(engine, store, model, FEATURESET, small.index, small.name, budget=budget)
+    assert done.parity.scored_by == "client"
+    assert "cannot execute [inline] scripts" in told(done)
+
+
+def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small: Small) -> None:
+    model = trees(small)
+    first = put(small, model)
+    again = put(small, model, budget=Budget(1e-9))
+    assert again.model == first.model
+    assert again.form is not None
+    assert again.form.added_ms is None
+
+
+def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
+    @dataclass
+    class Shifting:
+        """A store whose rescorers add to what they should give."""
+
+        store: Store
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.store, name)
+
+        def rescore(self, model: StoredModel, params: Any, window: int) -> Any:
+            definition = {**model.definition, "unit": model.definition["unit"] * 1.001}
+            return self.store.rescore(replace(model, definition=definition), params, window)
+
+    lying = cast(Store, Shifting(small.store))
+    with pytest.raises(Refused, match="the engine scores differently"):
+        upload_model(
+            small.engine, lying, trees(small), FEATURESET, small.index, small.name, budget=PATIENT
+        )
+    assert small.store.list_models() == []
+
+
+def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> None:
+    model = trees(small)
+    # Where the first tree gives nothing, the second is lost beside what it could have given.
+    forest = Forest(
+        np.array([0, 3], np.int32),
+        np.array([2, -1, -1, 2, -1, -1], np.int32),
+        np.array([5, 0, 0, 2, 0, 0], np.float32),
+        np.array([1, 0, 0, 4, 0, 0], np.int32),
+        np.array([True, False, False, True, False, False]),
+        np.array([0, 0, 1e9, 0, 0.001, 0.002]),
+    )
+    done = put(small, replace(model, forest=forest))
+    assert done.parity.scored_by == "client"
+    assert "32 bits lose" in told(done)
+
+
+def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
+    model = trees(small)
+    stored = small.store.get_model(put(small, model).model)
+    both = search_stored(
+        small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
+    )
+    assert both.scored_by == "engine"
+    assert "tables" in both.form
+    probe = {"params": PARAMS, "document_ids": [f"d{n}" for n in range(small.documents)]}
+    ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    local = dict(zip(ids, model.score(features), strict=True))
+    own = [local[hit.document_id] for hit in both.after]
+    np.testing.assert_allclose([hit.score for hit in both.after], own, atol=1e-5)
+    with on_trial(small.engine, small.store, model, FEATURESET) as serve:
+        served = serve(SearchRequest(small.index, QUERY, PARAMS, 10, 30))
+    assert list(served.document_ids[:10]) == [hit.document_id for hit in both.after]
+
+
+def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
+    stored = small.store.get_model(put(small, trees(small)).model)
+    quiet: Any = lambda *_: None  # noqa: E731
+    found = measure_profile(
+        small.engine, small.store, Subject(small.index, QUERY, FEATURESET, stored), [PARAMS],
+        repeat=1, window=10, seed=0, progress=quiet,
+    )  # fmt: skip
+    assert found.capacity.clauses is not None
+    assert {cost.feature for cost in found.costs} == set(FEATURESET.feature_names)
+
+
+def test_the_command_line_tells_where_a_model_runs(
+    small: Small,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    trees(small).save(tmp_path / "trees.json")
+    place = ("--url", small.engine.settings.url, "--store", small.name.removeprefix("m-"))
+    asked = ("--index", small.index, *place)
+    put_it = ("upload", "trees.json", "--name", small.name)
+    code, out, err = run(*put_it, "--budget", "60s", *asked)
+    assert code == 0, err
+    assert "it runs inside the engine" in out
+    code, out, err = run("models", "show", small.name, *place)
+    assert "form.why" in out
+    assert "form.runs_in" in out
+    code, out, err = run("search", "alpha gamma", "--model", small.name, *asked)
+    assert "the engine scored the window" in out
+    code, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
+    assert json.loads(out)["rescore"][0]["query"]["query_weight"] == 2.0**-100
+    assert "are the model's plus" in err
+    code, out, err = run(*put_it, "--budget", "soon", *asked)
+    assert code == 2
+    assert "--budget is a time" in err
+
+
+def test_a_request_warns_of_the_constant(small: Small) -> None:
+    put(small, trees(small))
+    cluster = connect(small.engine.settings.url, store=small.name.removeprefix("m-"))
+    with pytest.warns(OwpcLtrWarning, match="are the model's plus"):
+        cluster.request("alpha", model=small.name, index=small.index)
+
+
+def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) -> None:
+    before = _scripts(small)
+    model = trees(small)
+    first = put(small, model)
+    put(small, replace(model, base=0.75), history=0)
+    assert prunable(small.engine, small.store) == [first.model]
+    prune(small.engine, small.store, [first.model])
+    assert first.model not in small.store.list_models()
+    assert _scripts(small) == before
+
+
+def _scripts(small: Small) -> Any:
+    """The scripts that the cluster keeps: none is ever stored, for their source is constant."""
+    state = small.engine.request("GET", "/_cluster/state/metadata")
+    return state["metadata"].get("stored_scripts", {})
+
+
+OPENSEARCH = serving_profile("opensearch", "3.8.0")
+
+
+def put_client(small: Small, model: TreeModel, **options: Any) -> Uploaded:
+    options = {"budget": Budget(0), **options}
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+    )
+
+
+def index_again(small: Small, documents: int) -> None:
+    """Documents written once more, as they are but for one word: statistics of the index move."""
+    for number in range(documents):
+        path = f"/{small.index}/_doc/d{number}"
+        source = small.engine.request("GET", path)["_source"]
+        source["body"] += " alpha"
+        small.engine.request("PUT", path, params={"refresh": "true"}, body=source)
+
+
+@dataclass
+class Rounding:
+    """A store that keeps a tree's leaf otherwise than it was sent."""
+
+    store: Store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def put_model(self, stored: StoredModel) -> None:
+        wrong = dict(stored.definition)
+        wrong["value"] = [0.26 if value == 0.25 else value for value in wrong["value"]]
+        assert wrong != stored.definition
+        self.store.put_model(replace(stored, definition=wrong))
+
+
+def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
+    model = trees_client(small)
+    done = put_client(small, model)
+    assert done.parity.scored_by == "client"
+    assert done.parity.largest_difference == 0.0
+    assert [one.by for one in done.features] == [0.0] * 3
+    assert done.rankings is not None
+    assert (done.rankings.tau, done.rankings.ndcg_difference) == (1.0, 0.0)
+    stored = small.store.get_model(done.model)
+    assert is_client_scored(stored)
+    features = np.random.default_rng(2).uniform(0, 9, (50, 3)).astype(np.float32)
+    features[::5] = np.nan
+    np.testing.assert_array_equal(client_model(stored).score(features), model.score(features))
+
+
+def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
+    model = trees_client(small)
+    stored = small.store.get_model(put_client(small, model).model)
+    both = search_stored(
+        small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
+    )
+    assert both.scored_by == "client"
+    assert both.reason == ""
+    assert len(both.after) == 10
+    probe = {"params": PARAMS, "document_ids": [f"d{n}" for n in range(small.documents)]}
+    ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+    local = dict(zip(ids, model.score(features), strict=True))
+    scores = [hit.score for hit in both.after]
+    assert scores == [local[hit.document_id] for hit in both.after]
+    assert scores == sorted(scores, reverse=True)
+    with pytest.raises(Refused, match="scored by the client"):
+        request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
+
+
+def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
+    small: Small,
+) -> None:
+    model = trees_client(small)
+    index_again(small, 3)
+    done = put_client(small, model)
+    assert done.parity.largest_difference == 0.0
+    # Far more than the tolerance of scores, and yet nothing is wrong.
+    assert 1e-4 < done.features[0].by < MAX_DRIFT
+    assert done.features[0].feature == "body"
+    assert done.rankings is not None
+    assert done.rankings.tau > 0.8
+    assert done.rankings.ndcg_difference is not None
+
+
+def test_a_wrong_stored_tree_is_refused_and_taken_out(small: Small) -> None:
+    lying = replace(small, store=cast(Store, Rounding(small.store)))
+    with pytest.raises(Refused, match=r"read back from the store scores differently: by 0\.01 on"):
+        put_client(lying, trees_client(small))
+    assert small.store.list_models() == []
+
+
+def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings(
+    small: Small,
+) -> None:
+    other = {"match": {"title": "{{keywords}}"}}
+    features = [replace(one, template=other) if one.name == "body" else one
+                for one in FEATURESET.features]  # fmt: skip
+    edited = replace(FEATURESET, features=tuple(features))
+    model = trees_client(small, edited)
+    with pytest.raises(Refused, match=r"feature 'body' is not what it was.*deviations") as caught:
+        put_client(small, model)
+    for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "--max-drift"):
+        assert words in str(caught.value)
+    assert small.store.list_models() == []
+    allowed = put_client(small, model, max_drift=1e6)
+    assert allowed.features[0].by > MAX_DRIFT
+    assert allowed.rankings is not None
+    assert allowed.rankings.tau < 0.95
+
+
+def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known(
+    small: Small,
+) -> None:
+    done = put_client(small, trees_client(small, probes=probes()))
+    assert done.parity.largest_difference == 0.0
+    assert (done.features, done.rankings) == ((), None)
+
+
+def test_verify_says_the_same_two_figures(small: Small) -> None:
+    done = put_client(small, trees_client(small))
+    found = verify_model(
+        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
+    )
+    assert found.drift == ()
+    assert found.parity is not None
+    assert found.parity.scored_by == "client"
+    index_again(small, 3)
+    found = verify_model(
+        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
+    )
+    assert found.parity is not None
+    assert found.parity.largest_difference == 0.0
+    assert found.features[0].by > 1e-4
+    assert found.rankings is not None
+    assert found.rankings.tau > 0.8
+
+
+def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
+    definition = {**to_stored_model(trees_client(small), FEATURESET, "m", "plugin-free").definition}
+    definition["left"] = [0] * 8
+    with pytest.raises(BadInput, match="damaged"):
+        small.store.put_model(StoredModel("m", "owpc-ltr/trees", definition, FEATURESET))
+    with pytest.raises(BadInput, match="damaged"):
+        client_model(StoredModel("m", "owpc-ltr/trees", "text", FEATURESET))
+
+
+def test_the_plugin_gets_trees_in_the_first_format_that_scores_them_exactly(small: Small) -> None:
+    model = trees_client(small)
+    stored = to_stored_model(model, FEATURESET, "m", "ltr-plugin", OPENSEARCH)
+    assert stored.type == XGBOOST
+    json.dumps(stored.definition)
+    # Up to 3.1 a missing feature counts 0: only what goes there anyway can be exported.
+    old = serving_profile("opensearch", "2.19.0")
+    as_zero = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", old)
+    assert as_zero.type == XGBOOST
+    # From 3.2 on it goes right, which RankLib's trees do not: they take 0.
+    right = serving_profile("opensearch", "3.3.0")
+    ranklib = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", right)
+    assert ranklib.type == RANKLIB
+    with pytest.raises(Refused, match="unknown version"):
+        to_stored_model(model, FEATURESET, "m", "ltr-plugin")
+
+
+DOCUMENTS, SHARDS = 240, 3
+# Every document matches, so that there are many beyond a small window.
+QUERY_NODE: dict[str, Any] = {
+    "bool": {"must": [{"match_all": {}}], "should": [{"match": {"body": "{{keywords}}"}}]}
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a search of the whole index gives, and the features of every document."""
+
+    small: Small
+    order: list[str]
+    shards: list[list[str]]
+    ids: list[str]
+    features: Matrix
+
+    def within(self, window: int) -> set[str]:
+        """Each shard rescores its own best."""
+        return {document for shard in self.shards for document in shard[:window]}
+
+    def local(self, model: Model) -> dict[str, float]:
+        """The laptop's scores."""
+        return dict(zip(self.ids, model.score(self.features).tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def known(node_url: str) -> Iterator[Known]:
+    with small_cluster(node_url, DOCUMENTS, SHARDS) as small:
+        everything = SearchRequest(small.index, QUERY_NODE, PARAMS, DOCUMENTS)
+        body = request_body(small.store, None, everything)
+        shards = [ids_of(small, body, preference=f"_shards:{shard}") for shard in range(SHARDS)]
+        probe = {"params": PARAMS, "document_ids": [f"d{number}" for number in range(DOCUMENTS)]}
+        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        assert len(ids) == DOCUMENTS
+        # Some features are missing, and some documents share all of theirs.
+        assert 0.1 < np.isnan(features).mean() < 0.9
+        yield Known(small, ids_of(small, body), shards, ids, features)
+
+
+def found(small: Small, body: dict[str, Any], **params: str) -> list[tuple[str, float]]:
+    answer = small.engine.request(
+        "POST", f"/{small.index}/_search", params=params, body={**body, "_source": False}
+    )
+    return [(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"]]
+
+
+def ids_of(small: Small, body: dict[str, Any], **params: str) -> list[str]:
+    return [document for document, _ in found(small, body, **params)]
+
+
+def as_stored(forest: Forest, base: float = 0.0, link: str = "identity") -> TreeModel:
+    return TreeModel(FEATURESET.feature_names, forest, base, link)
+
+
+def served(known: Known, stored: StoredModel, window: int) -> list[tuple[str, float]]:
+    """All documents with the window rescored, as one page."""
+    asked = SearchRequest(known.small.index, QUERY_NODE, PARAMS, 1, window)
+    body = request_body(known.small.store, stored, asked)
+    return found(known.small, {**body, "size": DOCUMENTS})
+
+
+def check(known: Known, model: Model, stored: StoredModel, window: int) -> None:
+    """Ids, order and scores are the laptop's within the window, and the search's beyond it."""
+    hits = served(known, stored, window)
+    inside = known.within(window)
+    local = known.local(model)
+    assert {document for document, _ in hits[: len(inside)]} == inside
+    beyond = [document for document, _ in hits[len(inside) :]]
+    assert beyond == [document for document in known.order if document not in inside]
+    assert all(score > FLOOR / 2 for _, score in hits[: len(inside)])
+    assert all(score < FLOOR * 2.0**-40 for _, score in hits[len(inside) :])
+    own = np.array([local[document] for document, _ in hits[: len(inside)]])
+    scores = np.array([score for _, score in hits[: len(inside)]])
+    interval = score_interval(model)
+    # Where all scores are alike, what float32 rounds is all the difference that there is.
+    spread = max(interval.high - interval.low, 0.05)
+    assert np.abs(scores - score_shift(stored) - own).max() <= 1e-6 * spread
+    # No document stands below one that the laptop scores lower.
+    assert (np.diff(own) <= 1e-6 * spread).all()
+
+
+def random_curves(rng: np.random.Generator, features: Matrix) -> AdditiveModel:
+    """Curves of both signs and many sizes, their knots at values that occur."""
+    curves = {}
+    for column, name in enumerate(FEATURESET.feature_names):
+        values = features[~np.isnan(features[:, column]), column]
+        knots = np.unique(rng.choice(values, int(rng.integers(1, 9)))).astype(np.float64)
+        heights = rng.normal(size=len(knots)) * float(rng.choice([0.01, 1.0, 3.0]))
+        curves[name] = Curve(knots, heights, float(rng.choice([heights[0], rng.normal()])))
+    return AdditiveModel(FEATURESET.feature_names, curves)
+
+
+@pytest.mark.faults
+def test_random_curves_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+    known: Known, seeds: Seeds
+) -> None:
+    for seed in seeds(sample=15, whole=500):
+        rng = np.random.default_rng(seed)
+        model = random_curves(rng, known.features)
+        check(known, model, store_plugin_free(model, FEATURESET, "m"), int(rng.integers(1, 60)))
+        higher = replace(model.curves["body"], values=model.curves["body"].values + 0.01)
+        lie = replace(model, curves={**model.curves, "body": higher})
+        with pytest.raises(AssertionError):
+            check(known, model, store_plugin_free(lie, FEATURESET, "m"), DOCUMENTS)
+
+
+@pytest.mark.faults
+def test_random_forests_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+    known: Known, seeds: Seeds
+) -> None:
+    for seed in seeds(sample=25, whole=1000):
+        rng = np.random.default_rng(seed)
+        forest = random_forest(rng, known.features, trees=int(rng.integers(1, 30)))
+        model = as_stored(forest, float(rng.normal()), str(rng.choice(LINKS, p=[0.8, 0.2])))
+        stored = store_plugin_free_trees(model, FEATURESET, "m")
+        check(known, model, stored, int(rng.integers(1, 60)))
+
+
+def test_liars_are_caught(known: Known) -> None:
+    """A threshold one float32 aside, a value read for its neighbour, no floor: each is seen."""
+    rng = np.random.default_rng(11)
+    model = as_stored(random_forest(rng, known.features, trees=12))
+    stored = store_plugin_free_trees(model, FEATURESET, "m")
+    check(known, model, stored, 20)
+    aside = replace(
+        model.forest, threshold=np.nextafter(model.forest.threshold, np.float32(np.inf))
+    )
+    flipped = replace(model.forest, default_left=~model.forest.default_left)
+    doubled = replace(model.forest, value=1.001 * model.forest.value)
+    for forest in (aside, flipped, doubled):
+        with pytest.raises(AssertionError):
+            check(known, model, store_plugin_free_trees(as_stored(forest), FEATURESET, "m"), 20)
+
+
+def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Known) -> None:
+    forest = random_forest(np.random.default_rng(0), known.features, trees=3, depth=0)
+    for link in LINKS:
+        model = as_stored(forest, 0.25, link)
+        check(known, model, store_plugin_free_trees(model, FEATURESET, "m"), 20)

@@ -1,0 +1,335 @@
+"""What an engine must have: room in the plugin's cache, or capabilities without the plugin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import NotAllowed
+from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees
+from owpc_ltr.engine.search.request import search_request
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.model_conversion import export_checked
+from owpc_ltr.models.trees import Forest, TreeModel
+from tests.engine.deployed import Plugin, connected
+from tests.engine.documents import PARAMS, QUERIES, featureset_of
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.small_cluster import FEATURESET, linear, probes
+
+LIMIT = "indices.query.bool.max_clause_count"
+
+
+def about(version: str, distribution: str) -> dict[str, Any]:
+    """What `GET /` answers."""
+    told = {"number": version}
+    if distribution != "elasticsearch":
+        told["distribution"] = distribution
+    return {"version": told, "cluster_name": "c", "cluster_uuid": "u"}
+
+
+def forbidden(action: str) -> Reply:
+    """A no of the engine's own security, which names the right that is lacking."""
+    reason = f"action [{action}] is unauthorized for user [eve]"
+    error = {"type": "security_exception", "reason": reason}
+    return Reply({"error": {**error, "root_cause": [error]}, "status": 403}, 403)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeEngine]:
+    with FakeEngine() as server:
+        yield server
+
+
+@pytest.fixture
+def engine(fake: FakeEngine) -> Iterator[Engine]:
+    made = Engine(ConnectionSettings(fake.url, Credentials("the test", Secret("Basic x"))))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "takes"),
+    [
+        ("elasticsearch", "8.14.3", False),
+        ("elasticsearch", "8.15.0", True),
+        ("elasticsearch", "9.2.0", True),
+        ("opensearch", "3.8.0", False),
+        ("opensearch", "a build of ours", True),
+    ],
+)
+def test_only_an_engine_that_cannot_collapse_what_it_rescores_is_refused(
+    distribution: str, version: str, takes: bool, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    query = {"query": {"match": {"title": "{{keywords}}"}}, "collapse": {"field": "maker"}}
+    cluster = Cluster(engine, "plugin-free")
+    asked_for = partial(search_request, cluster, "a", index="docs")
+    assert asked_for(query_template={"query": query["query"]}).rest == {}
+    assert not fake.requests, "who does not collapse needs no right to ask for the version"
+    if takes:
+        found = asked_for(query_template=query)
+        assert found.filters == {"collapse": {"field": "maker"}}
+        return
+    with pytest.raises(UsageError, match=f"{version} does not collapse .* leave it out"):
+        asked_for(query_template=query)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "name"),
+    [
+        ("elasticsearch", "7.17.9", "Elasticsearch 7.17.9"),
+        ("elasticsearch", "8.7.1", "Elasticsearch 8.7.1"),
+        ("opensearch", "2.8.0", "OpenSearch 2.8.0"),
+        ("opensearch", "2.12.1", "OpenSearch 2.12.1"),
+    ],
+)
+@pytest.mark.parametrize("kind", [None, "plugin-free"])
+def test_an_engine_that_is_too_old_is_told_so_before_anything_else(
+    kind: str | None, distribution: str, version: str, name: str, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    fake.on("GET", "/_cat/plugins", [])
+    told = f"{name} is too old to do without the LTR plugin: that needs OpenSearch 2.13 or "
+    with pytest.raises(Refused, match=re.escape(told) + r"Elasticsearch 8\.8 or later; [^\n]*$"):
+        choose_store(engine, kind)
+    assert {request.path for request in fake.requests} <= {"/", "/_cat/plugins"}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version"),
+    [
+        ("elasticsearch", "8.8.0"),
+        ("elasticsearch", "9.5.2"),
+        ("opensearch", "2.13.0"),
+        ("opensearch", "7.10.2"),  # what its compatibility setting makes it say
+        ("opensearch", "3.8.0-SNAPSHOT"),
+        ("somethingelse", "1.0"),
+        ("opensearch", "main"),
+    ],
+)
+def test_an_engine_that_is_new_enough_goes_on_without_the_plugin(
+    distribution: str, version: str, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    fake.on("GET", "/_cat/plugins", [])
+    for kind in (None, "plugin-free"):
+        assert choose_store(engine, kind).kind == "plugin-free"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "returns"),
+    [
+        ("opensearch", "2.19.6", False),
+        ("opensearch", "3.1.0", False),
+        ("opensearch", "3.2.0", True),
+        ("elasticsearch", "8.19.4", True),
+    ],
+)
+def test_features_of_a_window_are_refused_where_all_would_seem_missing(
+    distribution: str, version: str, returns: bool, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    fake.on("GET", "/_cat/plugins", [])
+    for kind in (None, "plugin-free"):
+        store = choose_store(engine, kind)
+        featureset = featureset_of({"match": QUERIES["match"]})
+        if returns:
+            assert "rescore" in store.window_log(featureset, PARAMS, 10).body
+        else:
+            with pytest.raises(Refused, match=r"that needs OpenSearch 3\.2 or Elasticsearch 8\.8"):
+                store.window_log(featureset, PARAMS, 10)
+
+
+def test_an_old_engine_with_the_plugin_needs_no_named_scores(
+    fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about("7.17.9", "elasticsearch"))
+    fake.on("GET", "/_cat/plugins", [{"component": "ltr"}])
+    assert choose_store(engine).kind == "ltr-plugin"
+
+
+def test_without_the_right_to_ask_a_named_kind_is_taken_and_an_open_one_names_the_right(
+    fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", forbidden("cluster:monitor/main"))
+    assert choose_store(engine, "plugin-free").kind == "plugin-free"
+    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/main\].* --store-kind plugin-free"):
+        choose_store(engine)
+    fake.on("GET", "/", about("9.2.0", "elasticsearch"))
+    fake.on("GET", "/_cat/plugins", forbidden("cluster:monitor/nodes/info"))
+    with pytest.raises(NotAllowed, match=r"\[cluster:monitor/nodes/info\].* --store-kind"):
+        choose_store(engine)
+    asked = [request.path for request in fake.requests]
+    choose_store(engine, "plugin-free")
+    assert [request.path for request in fake.requests][len(asked) :] == ["/"]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "settings", "limit"),
+    [
+        ("opensearch", {"defaults": {LIMIT: "1024"}}, 1024),
+        ("opensearch", {"defaults": {LIMIT: "1024"}, "persistent": {LIMIT: "9"}}, 9),
+        ("opensearch", {"persistent": {LIMIT: "4096"}}, 4096),
+        ("opensearch", {}, None),
+        ("opensearch", [], None),
+        ("opensearch", forbidden("cluster:monitor/settings"), None),
+        ("elasticsearch", {"defaults": {LIMIT: "1024"}}, None),
+    ],
+)
+def test_the_limit_of_clauses_is_the_engines_and_asked_once_and_only_by_large_sets(
+    distribution: str, settings: Any, limit: int | None, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about("3.8.0", distribution))
+    fake.on("GET", "/_cluster/settings", settings)
+    store = PluginFreeStore(engine)
+    store.log_search(featureset_of({"match": QUERIES["match"]}), PARAMS, ["1"])
+    assert fake.requests == []
+    wide = {"multi_match": {"query": "a", "fields": [f"f{i}" for i in range(1100)]}}
+    large = featureset_of({"wide": wide})
+    for _ in range(2):
+        if limit is None or limit >= 1100:
+            store.log_search(large, PARAMS, ["1"])
+        else:
+            with pytest.raises(Refused, match=f"1100 clauses, and the engine takes {limit} in"):
+                store.log_search(large, PARAMS, ["1"])
+    # A filter would take the dots of a flat name for a path, and find nothing.
+    assert not any("filter_path" in request.params for request in fake.requests)
+    wanted = ["/"] if distribution == "elasticsearch" else ["/", "/_cluster/settings"]
+    assert [request.path for request in fake.requests] == wanted
+
+
+@dataclass
+class Cached(Plugin):
+    """A plugin that says how large its cache is, or whose settings are not for everybody."""
+
+    limit: str | None = "10mb"
+
+    def answer(self, asked: Asked) -> Reply:
+        if asked.path != "/_cluster/settings":
+            return super().answer(asked)
+        if self.limit is None:
+            return Reply({"error": {"type": "security_exception"}}, 403)
+        return Reply({"persistent": {}, "defaults": {"ltr.caches.max_mem": self.limit}})
+
+
+@pytest.fixture
+def fake_cache() -> Iterator[FakeEngine]:
+    with FakeEngine() as made:
+        yield made
+
+
+def full_trees(trees: int, depth: int) -> TreeModel:
+    """Trees with every split that their depth allows, in the order of a heap."""
+    nodes = 2 ** (depth + 1) - 1
+    place = np.tile(np.arange(nodes, dtype=np.int32), trees)
+    roots = np.arange(trees, dtype=np.int32) * nodes
+    leaf = place >= nodes // 2
+    forest = Forest(
+        roots,
+        np.where(leaf, -1, place % 3).astype(np.int32),
+        np.where(leaf, 0, 1.5).astype(np.float32),
+        np.where(leaf, 0, np.repeat(roots, nodes) + 2 * place + 1).astype(np.int32),
+        ~leaf,
+        np.where(leaf, 0.25, 0.0),
+    )
+    record = {"probes": probes(), "featureset_hash": FEATURESET.hash}
+    return TreeModel(FEATURESET.feature_names, forest, record=record)
+
+
+def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Uploaded:
+    engine = connected(fake, Cached("3.8.0", limit=limit))
+    return upload_model(engine, LtrPluginStore(engine), model, FEATURESET, "small", "m", **options)
+
+
+@given(trees=st.integers(1, 5), depth=st.integers(1, 6))
+def test_the_compiled_size_is_32_bytes_a_node_and_8_a_tree(trees: int, depth: int) -> None:
+    profile = serving_profile("opensearch", "3.8.0")
+    stored = export_checked(full_trees(trees, depth), FEATURESET, "m", profile)
+    found = compiled_trees(stored)
+    assert found is not None
+    assert (found.trees, found.depth) == (trees, depth)
+    assert found.size == trees * (32 * (2 ** (depth + 1) - 1) + 8)
+    assert [found.size_at(d) for d in range(depth + 1)] == [
+        trees * (32 * (2 ** (d + 1) - 1) + 8) for d in range(depth + 1)
+    ]
+
+
+@pytest.mark.parametrize(("depth", "megabytes"), [(6, 1.94), (8, 7.8)])
+def test_the_compiled_size_is_what_was_measured_of_500_trees(depth: int, megabytes: float) -> None:
+    found = CompiledTrees(tuple(500 * 2**level for level in range(depth + 1)))
+    assert found.size / 2**20 == pytest.approx(megabytes, abs=0.006)
+
+
+@given(
+    trees=st.integers(1, 3000),
+    depth=st.integers(1, 12),
+    room=st.floats(1, 1e8, allow_nan=False),
+)
+def test_what_is_said_to_fit_fits_and_is_the_most_that_does(
+    trees: int, depth: int, room: float
+) -> None:
+    found = CompiledTrees(tuple(trees * 2**level for level in range(depth + 1)))
+    words = found.smaller(room)
+    of_each = found.size / trees
+    fewer = int(words.split()[0].replace(",", "")) if "trees like its" in words else 0
+    assert fewer * of_each <= room * (1 + 1e-9)
+    assert (fewer + 1) * of_each > room * (1 - 1e-9)
+    fits = [d for d in range(1, depth) if found.size_at(d) <= room]
+    assert ("of depth" in words) == bool(fits)
+    assert not fits or words.endswith(f"of depth {fits[-1]}")
+
+
+def test_a_model_beyond_the_cache_is_refused_before_anything_is_stored(
+    fake_cache: FakeEngine,
+) -> None:
+    with pytest.raises(Refused) as raised:
+        sent(fake_cache, "20kb", full_trees(8, 6))
+    name = str(raised.value).split("'")[1]
+    assert str(raised.value) == (
+        f"compiled, '{name}' takes 0.0311 MB of the 0.0195 MB of the engine's cache of models (2 "
+        "trees like its 8 or as many of depth 4 would leave room): every search would compile it "
+        "anew, and drive all other models out; raise ltr.caches.max_mem, train a smaller one, or "
+        "--allow-slow"
+    )
+    assert {asked.method for asked in fake_cache.requests} == {"GET"}
+
+
+def test_it_is_uploaded_with_a_caution_if_that_is_wanted(fake_cache: FakeEngine) -> None:
+    (caution,) = sent(fake_cache, "20kb", full_trees(8, 6), allow_slow=True).cautions
+    assert "every search would compile it anew" in caution
+
+
+@pytest.mark.parametrize(("limit", "cautions"), [("40kb", 1), ("70kb", 0), ("10mb", 0), ("1gb", 0)])
+def test_above_half_of_the_cache_it_warns_and_below_it_is_silent(
+    limit: str, cautions: int, fake_cache: FakeEngine
+) -> None:
+    done = sent(fake_cache, limit, full_trees(8, 6))
+    assert len(done.cautions) == cautions
+    assert all("compiled again and again" in caution for caution in done.cautions)
+
+
+def test_where_the_engine_does_not_tell_its_limit_nothing_is_refused_for_it(
+    fake_cache: FakeEngine,
+) -> None:
+    assert sent(fake_cache, None, full_trees(8, 6)).cautions == ()
+    assert sent(fake_cache, "a lot", full_trees(8, 6)).cautions == ()
+
+
+def test_what_takes_next_to_nothing_is_never_in_the_way(fake_cache: FakeEngine) -> None:
+    assert sent(fake_cache, "1b", linear()).cautions == ()

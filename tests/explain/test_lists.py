@@ -1,0 +1,332 @@
+"""Lists explained: ranks, what would bring a document past another, and what rerankers tell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+
+from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.explanations.ranked_list import ServedList, explain_list, ranks_with
+from owpc_ltr.explanations.what_if import smallest_changes
+from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.protocols import ListTerm
+from tests.explain.models import (
+    KINDS,
+    NAMES,
+    SEEDS,
+    averaged,
+    curves,
+    documents,
+    linear,
+    network,
+    trees,
+)
+
+
+def served(ranker: Any, rows: Matrix, fields: Fields | None = None) -> ServedList:
+    """The documents in the order of the ranker's own scores."""
+    if isinstance(ranker, ReorderingModel):
+        scores = ranker.rerank(rows, None, fields)
+    else:
+        scores = ranker.score(rows)
+    order = np.argsort(-scores, kind="stable")
+    ids = [f"d{row}" for row in order.tolist()]
+    before = [row + 1 for row in order.tolist()]
+    return ServedList("words", "m", ids, ids, rows[order], scores[order], before)
+
+
+@given(SEEDS)
+def test_a_rank_is_one_more_than_the_documents_above_it(seed: int) -> None:
+    """Against counting; scores are whole numbers, so that many are equal."""
+    rng = np.random.default_rng(seed)
+    scores = -np.sort(-rng.integers(0, 6, 12).astype(np.float64))
+    changed = rng.integers(-1, 7, (12, 4)).astype(np.float64)
+    found = ranks_with(scores, changed)
+    for row in range(12):
+        for column in range(4):
+            moved = scores.copy()
+            moved[row] = changed[row, column]
+            order = sorted(range(12), key=lambda one: (-moved[one], one))
+            assert found[row, column] == order.index(row) + 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_hit_adds_up_and_has_the_rank_that_it_has(
+    kind: Any, rng: np.random.Generator
+) -> None:
+    model = kind(rng)
+    found = explain_list(model, served(model, documents(rng, 60)))
+    assert found.warnings == ()
+    assert found.documents == len(found.hits) == 60
+    for rank, hit in enumerate(found.hits, 1):
+        assert hit.rank == rank
+        assert np.isclose(found.baseline + hit.contributions.sum(), hit.score, atol=1e-9)
+        told = sum(term.contribution for term in hit.largest(2)) + hit.rest(2)
+        assert np.isclose(told, hit.contributions.sum())
+    means = np.mean([hit.contributions for hit in found.hits], axis=0)
+    np.testing.assert_allclose(means, found.mean_contributions)
+
+
+def test_a_feature_that_adds_to_all_alike_moves_no_rank(rng: np.random.Generator) -> None:
+    rows = documents(rng, 40, 0.0)
+    rows[:, 0] = 2.0
+    model = linear(rng)
+    found = explain_list(model, served(model, rows))
+    assert [hit.ranks_at_mean[0] for hit in found.hits] == list(range(1, 41))
+    assert any((hit.ranks_at_mean != hit.rank).any() for hit in found.hits)
+
+
+def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator) -> None:
+    model = linear(rng)
+    listed = served(model, documents(rng, 20))
+    scores = listed.scores.copy()
+    scores[3] *= 1 + 2e-6
+    assert explain_list(model, replace(listed, scores=scores)).warnings == ()
+    scores[3] += 0.01
+    (told,) = explain_list(model, replace(listed, scores=scores)).warnings
+    assert listed.document_ids[3] in told
+    assert "(1 documents differ)" in told
+    scores[3] = np.nan
+    assert explain_list(model, replace(listed, scores=scores)).warnings
+
+
+def alone(model: Any, row: Matrix, column: int, value: Any) -> float:
+    changed = row.copy()
+    changed[column] = value
+    return float(model.score(changed[None, :])[0])
+
+
+@pytest.mark.parametrize("kind", [linear, curves, trees, averaged], ids=lambda k: k.__name__)
+@settings(max_examples=15)
+@given(seed=SEEDS)
+def test_a_change_does_it_and_none_that_is_smaller_would(kind: Any, seed: int) -> None:
+    """Against many values of each feature, and the neighbours of the one that was found."""
+    rng = np.random.default_rng(seed)
+    model = kind(rng)
+    listed = served(model, documents(rng, 30))
+    place = int(rng.integers(1, 30))
+    target = int(rng.integers(0, place))
+    if model.score(listed.features[target : target + 1])[0] <= listed.scores[place]:
+        return
+    ids = listed.document_ids
+    found = explain_list(model, listed, document=ids[place], above=ids[target]).to_pass
+    assert found is not None
+    assert (found.document_id, found.rank, found.seen) == (ids[target], target + 1, "in this list")
+    row, mark = listed.features[place], listed.scores[target]
+    changes = {NAMES.index(change.feature): change for change in found.changes}
+    assert [c.share for c in found.changes] == sorted(c.share for c in found.changes)
+    for column in range(len(NAMES)):
+        values = listed.features[:, column]
+        low, high = np.nanmin(values), np.nanmax(values)
+        own = np.float32(0) if np.isnan(row[column]) else row[column]
+        tried = np.linspace(low, high, 501).astype(np.float32)
+        do_it = [value for value in tried if alone(model, row, column, value) > mark]
+        if column not in changes:
+            assert do_it == []
+            continue
+        needed = np.float32(changes[column].needed)
+        assert min(low, own) <= needed <= max(high, own)
+        assert np.isclose(alone(model, row, column, needed), changes[column].score, rtol=1e-12)
+        assert changes[column].score > mark
+        nearer = np.nextafter(needed, own)
+        assert needed == own or alone(model, row, column, nearer) <= mark + 1e-12
+        assert all(abs(value - own) >= abs(needed - own) for value in do_it)
+
+
+def test_the_change_of_a_linear_model_is_the_difference_over_the_weight() -> None:
+    model = LinearModel(
+        ("a", "b"), np.array([2.0, -0.5]), record={"feature_ranges": [[0, 0], [9, 9]]}
+    )
+    rows = np.array([[4, 0], [1, 2]], np.float32)
+    found = explain_list(model, served(model, rows), document="d1").to_pass
+    assert found is not None
+    assert found.seen == "in training"
+    (change,) = found.changes  # b would have to be below 0, where training saw nothing
+    assert change.feature == "a"
+    assert change.needed == np.nextafter(np.float32(4.5), np.float32(9))
+    assert np.isclose(change.share, 3.5 / 9)
+
+
+def test_what_none_of_its_features_could_do_is_said_by_no_change() -> None:
+    model = LinearModel(
+        ("a", "b"), np.array([1.0, 1.0]), record={"feature_ranges": [[0, 0], [5, 5]]}
+    )
+    rows = np.array([[5, 5], [0, 0]], np.float32)
+    found = explain_list(model, served(model, rows), document="d1").to_pass
+    assert found is not None
+    assert found.changes == ()
+
+
+def test_a_value_beyond_what_was_seen_is_never_asked_for(rng: np.random.Generator) -> None:
+    """The same search without ranges does ask for such: the range is what keeps it from it."""
+    row = np.zeros(1, np.float32)
+
+    def lead(_columns: Any, values: Any) -> tuple[Vector, Vector]:
+        return values - 3.0, values.astype(np.float64)
+
+    wide, narrow = np.array([[-9.0], [9.0]]), np.array([[-2.0], [2.0]])
+    (change,) = smallest_changes(row, ["a"], wide, [[]], lead)
+    assert change.needed == np.nextafter(np.float32(3), np.float32(9))
+    assert smallest_changes(row, ["a"], narrow, [[]], lead) == ()
+
+
+def test_the_change_of_a_network_does_it(rng: np.random.Generator) -> None:
+    model = network(rng)
+    listed = served(model, documents(rng, 30))
+    found = explain_list(model, listed, document=listed.document_ids[12]).to_pass
+    assert found is not None
+    assert found.changes
+    for change in found.changes:
+        column = NAMES.index(change.feature)
+        score = alone(model, listed.features[12], column, np.float32(change.needed))
+        assert np.isclose(score, change.score, rtol=1e-12)
+        assert change.score > listed.scores[11]
+
+
+def reordering(weights: Any = ((0.8, -0.4),)) -> ExchangeableReordering:
+    shape = ReorderingShape("cosine,rbf", kernel_sums="raw")
+    return ExchangeableReordering(NAMES, shape, np.array(weights), np.ones(1))
+
+
+@given(SEEDS)
+def test_a_reordered_list_adds_up_with_the_terms_of_its_reranker(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ranker = ReorderingModel(averaged(rng), "exchangeable", reordering())
+    found = explain_list(ranker, served(ranker, documents(rng, 25)))
+    assert found.warnings == ()
+    for hit in found.hits:
+        assert [part.name for part in hit.parts] == ["the list by cosine", "the list by rbf"]
+        total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        assert np.isclose(total, hit.score, atol=1e-8)
+        assert all(part.documents for part in hit.parts if part.amount)
+        assert hit.document_id not in {one for part in hit.parts for one, _ in part.documents}
+
+
+def test_a_change_within_a_reordered_list_does_it_there(rng: np.random.Generator) -> None:
+    """Where all others may move with it, so that the whole list is reranked."""
+    ranker = ReorderingModel(linear(rng), "exchangeable", reordering())
+    listed = served(ranker, documents(rng, 25, 0.0))
+    found = explain_list(ranker, listed, document=listed.document_ids[6]).to_pass
+    assert found is not None
+    assert found.changes
+    for change in found.changes:
+        rows = listed.features.copy()
+        rows[6, NAMES.index(change.feature)] = change.needed
+        scores = ranker.rerank(rows)
+        assert scores[6] > scores[5]
+        assert np.isclose(scores[6], change.score)
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """A stranger's reordering, which says nothing of its lists."""
+
+    kind: ClassVar[str] = "doubling"
+    field_names: ClassVar[tuple[str, ...]] = ()
+    feature_names: tuple[str, ...] = NAMES
+
+    def rerank(self, features: Any, base: Any, offsets: Any = None, fields: Any = None) -> Vector:
+        return np.asarray(2 * base)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Lying(Doubling):
+    """One that says too little, or gives no number a document."""
+
+    by: float = 0.5
+
+    def explain(self, features: Any, base: Any, fields: Any = None) -> list[ListTerm]:
+        told = self.by * base if self.by else np.zeros(1)
+        return [ListTerm("half of it", told)]
+
+
+def test_a_reranker_that_does_not_explain_its_lists_is_one_term(rng: np.random.Generator) -> None:
+    ranker = ReorderingModel(linear(rng), "doubling", Doubling())
+    found = explain_list(ranker, served(ranker, documents(rng, 10)))
+    assert found.warnings == ()
+    for hit in found.hits:
+        (part,) = hit.parts
+        assert part.name == "the list"
+        assert np.isclose(part.amount, hit.score / 2)
+
+
+@pytest.mark.parametrize("by", [0.5, np.nan, 0.0])
+def test_terms_that_do_not_add_up_are_one_term_and_a_warning(
+    rng: np.random.Generator, by: float
+) -> None:
+    ranker = ReorderingModel(linear(rng), "doubling", Lying(by=by))
+    found = explain_list(ranker, served(ranker, documents(rng, 10)))
+    (told,) = found.warnings
+    assert "reranker 'doubling'" in told
+    assert {part.name for hit in found.hits for part in hit.parts} == {"the list"}
+    honest = ReorderingModel(linear(rng), "doubling", Lying(by=1.0))
+    assert explain_list(honest, served(honest, documents(rng, 10))).warnings == ()
+
+
+def test_one_document_is_explained_fully_and_its_neighbours_are_not(
+    rng: np.random.Generator,
+) -> None:
+    model = AverageModel(NAMES, (trees(rng), linear(rng)), np.ones(2))
+    listed = served(model, documents(rng, 20))
+    found = explain_list(model, listed, document=listed.document_ids[4], size=3)
+    (hit,) = found.hits
+    assert (hit.rank, found.documents) == (5, 20)
+    assert len(hit.how) == len(NAMES)
+    assert len(hit.paths) == 3
+    assert found.to_pass is not None
+    assert found.to_pass.document_id == listed.document_ids[3]
+    listed_hits = explain_list(model, listed, size=3)
+    assert [hit.how for hit in listed_hits.hits] == [(), (), ()]
+    assert listed_hits.to_pass is None
+    assert explain_list(model, listed, document=listed.document_ids[0]).to_pass is None
+
+
+def test_a_document_that_is_not_there_is_said(rng: np.random.Generator) -> None:
+    model = linear(rng)
+    listed = served(model, documents(rng, 5))
+    first, last = listed.document_ids[0], listed.document_ids[-1]
+    with pytest.raises(UsageError, match="'none' is not among the 5 documents of 'words'"):
+        explain_list(model, listed, document="none")
+    with pytest.raises(UsageError, match=f"'{last}' has rank 5, and '{first}' has rank 1"):
+        explain_list(model, listed, document=first, above=last)
+    with pytest.raises(UsageError, match="name that one too"):
+        explain_list(model, listed, above=first)
+
+
+def test_an_explanation_is_json_and_html_and_text(rng: np.random.Generator) -> None:
+    ranker = ReorderingModel(trees(rng), "exchangeable", reordering())
+    rows = documents(rng, 10)
+    listed = served(ranker, rows)
+    titles = ["<b>bold</b>", *listed.document_ids[1:]]
+    found = explain_list(ranker, replace(listed, titles=titles), document=listed.document_ids[0])
+    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    (hit,) = content["hits"]
+    values = [each["value"] for each in hit["features"]]
+    own = listed.features[0]
+    assert [value is None for value in values] == np.isnan(own).tolist()
+    assert [part["name"] for part in hit["parts"]] == ["the list by cosine", "the list by rbf"]
+    assert content["baseline"] + sum(each["contribution"] for each in hit["features"]) + sum(
+        part["amount"] for part in hit["parts"]
+    ) == pytest.approx(hit["score"])
+    assert "<b>bold</b>" not in found._repr_html_()
+    assert "&lt;b&gt;bold" in found._repr_html_()
+    assert repr(found).splitlines()[1].startswith("1 (was ")
+
+
+def test_nothing_found_is_an_explanation_of_nothing(rng: np.random.Generator) -> None:
+    for model in (linear(rng), trees(rng), averaged(rng)):
+        empty = ServedList("w", "m", [], [], np.zeros((0, 5), np.float32), np.zeros(0), [])
+        found = explain_list(model, empty)
+        assert (found.hits, found.warnings) == ((), ())

@@ -1,0 +1,154 @@
+"""The page of a comparison with proxy labels: three intervals, and a verdict by both kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from owpc_ltr_report.blocks import Facts
+from owpc_ltr_report.page import Page
+
+import owpc_ltr
+from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
+from owpc_ltr.models.linear import LinearModel
+from tests.commands import Run
+from tests.proxy_labels import CHEAP, CLEAR, comparison, run
+from tests.report.samples import check
+
+__all__ = ["run"]
+
+CLEAR_CHEAP = replace(CLEAR, labels=CHEAP.labels)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    made: Page = owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"]))
+    return made
+
+
+def test_the_verdict_is_by_both_judges(page: Page) -> None:
+    assert page.verdict is not None
+    assert page.verdict.mood == "better"
+    assert page.verdict.sentence.startswith("a ranks better than b: ndcg@5 differs by +0.")
+    assert "by 60 human-labelled of 240 proxy-labelled queries" in page.verdict.sentence
+    assert "biased and decide nothing" in page.verdict.details[0]
+    assert "λ = 0." in page.verdict.details[1]
+
+
+def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing(
+    page: Page,
+) -> None:
+    pairs = comparison(metrics=["ndcg@5", "mrr"]).prediction_powered
+    rows = page.charts["proxy-labels"].spec["data"]["values"]
+    expected = [
+        (one.mean, one.low, one.high)
+        for pair in pairs
+        for found in [pair.prediction_powered]
+        if found is not None
+        for one in (found.by_both, found.by_human, found.by_proxy)
+    ]
+    assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
+    assert {row["outcome"] for row in rows[2::3]} == {"cannot tell"}
+    check(page.charts["proxy-labels"])
+
+
+def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
+    found = comparison(metrics="ndcg@5").prediction_powered[0].prediction_powered
+    assert found is not None
+    facts = dict(
+        row
+        for section in page.sections
+        if section.name == "proxy-labels"
+        for block in section.blocks
+        if isinstance(block, Facts)
+        for row in block.rows
+    )
+    assert facts["human-labelled"] == "60 of 240 queries"
+    assert facts["more human-labelled queries needed"] == "none"
+    assert facts["ideal ranking (NDCG), relevant documents"] == "of the human-labelled documents"
+    assert found is not None
+    agreed = found.agreement
+    assert agreed.correlation is not None
+    named = facts["agreement with human labels (correlation of differences)"]
+    assert float(named) == pytest.approx(agreed.correlation, abs=0.005)
+
+
+def test_a_pair_turned_round_says_the_opposite() -> None:
+    rankers = {"b": "feature:likes", "a": "feature:bm25"}
+    found = owpc_ltr.report(comparison(rankers=rankers, baseline="a"))
+    other = owpc_ltr.report(comparison(baseline="a"))
+    assert found.verdict is not None
+    assert found.verdict.mood == "worse"
+    assert found.verdict == other.verdict
+    rows = [one.charts["proxy-labels"].spec["data"]["values"] for one in (found, other)]
+    assert rows[0] == rows[1]
+    assert all(row["low"] <= row["value"] <= row["high"] for row in rows[0])
+
+
+def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> None:
+    """The cheap judge turns everything round: people decide, however many queries he has."""
+    liar = replace(CLEAR, labels=1 - CLEAR.labels)
+    found = owpc_ltr.report(comparison(cheap=liar))
+    assert found.verdict is not None
+    assert found.verdict.mood == "better"
+    row = found.charts["proxy-labels"].spec["data"]["values"][2]
+    assert row["high"] < 0
+    assert row["outcome"] == "cannot tell"
+
+
+def test_a_sample_that_was_chosen_shows_nothing() -> None:
+    cheap = replace(CLEAR, labels=CHEAP.labels)
+    gains = owpc_ltr.compare(
+        {"a": "feature:bm25", "b": "feature:likes"}, data=cheap, metrics="ndcg@5", resamples=100
+    ).per_query
+    apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
+    found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], cheap=cheap))
+    assert found.verdict is not None
+    assert found.verdict.mood == "cannot tell"
+    assert "not a random sample" in found.verdict.sentence
+
+
+def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
+    model = LinearModel(CLEAR.feature_names, np.array([1.0, 0.0]), record={
+        "source": {"fingerprint": CLEAR_CHEAP.fingerprint},
+    })  # fmt: skip
+    rankers = {"a": model, "b": "feature:likes"}
+    found = owpc_ltr.report(comparison(rankers=rankers, split="train"))
+    assert found.verdict is not None
+    assert found.verdict.mood == "cannot tell"
+    assert "a was trained or chosen on 240 of these 240 queries" in found.verdict.sentence
+
+
+def test_agreement_counts_one_query_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    human = np.where(np.arange(100) < 40, rng.integers(-1, 2, 100).astype(float), np.nan)
+    cheap = rng.integers(-1, 2, 100).astype(float)
+    ids = [f"q{n}" for n in range(100)]
+    found = prediction_powered(cheap, human, ids).agreement
+    pairs = list(zip(cheap[:40], human[:40], strict=True))
+    assert found.differ == sum(h != 0 for _, h in pairs)
+    assert found.same == sum(c * h > 0 for c, h in pairs)
+    assert found.opposite == sum(c * h < 0 for c, h in pairs)
+    assert found.correlation == pytest.approx(np.corrcoef(cheap[:40], human[:40])[0, 1])
+    # A query that counts twice is two queries.
+    weights = np.where(np.arange(100) < 20, 2.0, 1.0)
+    twice = np.concatenate([cheap[:20], cheap[:40]]), np.concatenate([human[:20], human[:40]])
+    weighed = prediction_powered(cheap, human, ids, weights=weights).agreement
+    assert weighed.correlation == pytest.approx(np.corrcoef(*twice)[0, 1])
+    none = prediction_powered(np.full(100, 0.3), human, ids).agreement
+    assert none == Agreement(None, found.differ, none.same, none.opposite)
+
+
+def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:
+    words = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
+    words += ["--proxy-labels", "clicks.parquet", "--metric", "ndcg@5", "--resamples", "200"]
+    code, out, _ = run(*words, "--report", "page.html")
+    assert (code, f"{run(*words)[1]}wrote page.html\n") == (0, out)
+    html = (tmp_path / "page.html").read_text()
+    for said in ("What do proxy labels add?", "human alone", "proxy alone (biased)"):
+        assert said in html
+    alone = [*words[:4], "clicks.parquet", *words[7:]]
+    assert run(*alone, "--report", "other.html")[0] == 0
+    assert "What do proxy labels add?" not in (tmp_path / "other.html").read_text()

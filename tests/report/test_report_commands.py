@@ -1,0 +1,328 @@
+"""`--report` of commands, and the page of judgments from clicks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.grading import CLIP, GradingOptions
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.judgments import judge
+from owpc_ltr_clicks.model_selection import examination_interval
+from owpc_ltr_report.blocks import Section, Table, Text
+from owpc_ltr_report.page import Page
+
+import owpc_ltr
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.errors import OwpcLtrWarning
+from owpc_ltr.host.registry import installed
+from tests.clicks.counts import simulated
+from tests.commands import Run, commands_in
+from tests.report.samples import (
+    check,
+    check_harmless,
+    clicked,
+    dataset,
+    events,
+    hostile_clicked,
+    linear,
+)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    made: Page = owpc_ltr.report(clicked())
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    pq.write_table(events(), tmp_path / "events.parquet")
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def section(page: Page, name: str) -> Section:
+    return next(one for one in page.sections if one.name == name)
+
+
+def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> None:
+    found = clicked()
+    assert page.verdict is not None
+    said = f"{len(found.table):,} documents of 40 queries got judgments, by {found.chosen.name}"
+    assert page.verdict.sentence.startswith(said)
+    assert page.verdict.mood == "neutral"
+    best = max(found.chosen.held_out, key=lambda one: one.session_log_likelihood)
+    assert f"log likelihood {best.session_log_likelihood:.4f}" in page.verdict.sentence
+
+
+def test_what_to_doubt_comes_first() -> None:
+    with pytest.warns(OwpcLtrWarning, match="clicks are few"):
+        few = judge_clicks(events(400), min_people=1)
+    found = owpc_ltr.report(few)
+    assert found.verdict is not None
+    assert found.verdict.mood == "worse"
+    assert "clicks are few" in found.verdict.sentence.split(".")[0]
+    first = section(found, "events").blocks[0]
+    assert isinstance(first, Text)
+    assert first.tone == "warning"
+    assert "too few clicks for an interval" in found.charts["examination"].sentence
+
+
+def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
+    account = clicked().behaviour.event_counts
+    rows = page.charts["unused-events"].table.rows
+    assert rows[0][:2] == ("used", account.used)
+    assert sum(row[1] for row in rows) == account.read  # type: ignore[misc]
+    drawn = page.charts["unused-events"].spec["data"]["values"]
+    assert sum(row["value"] for row in drawn) == account.read - account.used
+
+
+def test_every_document_is_counted_once_by_impressions_grade_and_weight(page: Page) -> None:
+    found = clicked()
+    for name in ("impressions", "click-grades", "click-weights"):
+        rows = page.charts[name].spec["data"]["values"]
+        assert sum(row["y"] for row in rows) == len(found.table)
+    grades = {str(row["x"]): row["y"] for row in page.charts["click-grades"].spec["data"]["values"]}
+    assert {name: n for name, n in grades.items() if n} == found.as_dict()["grades"]
+    table = next(
+        block
+        for block in section(page, "evidence").blocks
+        if isinstance(block, Table) and block.headers[0] == "weight at least"
+    )
+    weights = np.asarray(found.table["weight"])
+    assert [row[1] for row in table.rows] == [
+        int((weights >= float(str(row[0]))).sum()) for row in table.rows
+    ]
+
+
+def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
+    counts, trials = clicked().behaviour.counts, clicked().chosen.fit.trials
+    looks = [trials[counts.pair_query == query].mean() for query in range(len(counts.queries))]
+    order = [counts.queries[int(query)].as_py() for query in np.argsort(looks)]
+    most, least = [
+        block
+        for block in section(page, "evidence").blocks
+        if isinstance(block, Table) and block.headers[0] == "query"
+    ]
+    assert [row[0] for row in least.rows] == order[:10]
+    assert [row[0] for row in most.rows] == order[::-1][:10]
+
+
+def test_every_model_is_shown_with_how_users_look_and_how_it_foretells(page: Page) -> None:
+    found = clicked()
+    looked = page.charts["examination"].spec["data"]["values"]
+    assert [row["value"] for row in looked] == found.chosen.fit.examination.tolist()
+    assert all(row["low"] <= row["value"] <= row["high"] for row in looked)
+    series = {row["series"] for row in page.charts["examination-by-model"].spec["data"]["values"]}
+    assert series == {one.model for one in found.chosen.held_out}
+    told = next(b for b in section(page, "click-models").blocks if isinstance(b, Table))
+    assert [row[0] for row in told.rows if row[3] == "judges"] == [found.chosen.name]
+    assert len(told.rows) == len(series)
+    for chart in page.charts.values():
+        check(chart)
+
+
+def test_a_ranking_that_never_changes_is_said_first() -> None:
+    static = simulate.clicks(simulate.example_world(40, 20), None, (0.6,), 8000)
+    with pytest.warns(OwpcLtrWarning, match="the ranking never changes"):
+        found = judge_clicks(static)
+    made = owpc_ltr.report(found)
+    assert made.verdict is not None
+    assert made.verdict.mood == "worse"
+    assert "clicks do not identify examination" in made.verdict.sentence
+    assert f"auto chose {found.chosen.name}" in made.verdict.sentence
+    assert "of 4 click models the log identifies 2" in made.verdict.sentence
+    told = next(b for b in section(made, "click-models").blocks if isinstance(b, Table))
+    assert sorted(str(row[0]) for row in told.rows if "not identified" in str(row[3])) == [
+        "coec", "pbm",
+    ]  # fmt: skip
+
+
+def test_one_model_that_was_asked_for_stands_alone() -> None:
+    found = owpc_ltr.report(clicked(model="sdbn"))
+    assert found.verdict is not None
+    assert "the only model asked for" in found.verdict.sentence
+    assert "examination-by-model" not in found.charts
+
+
+def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() -> None:
+    model = installed().find("click-model", "pbm")()
+    users = simulate.Users()
+    held, widths = [], []
+    for sessions in (5000, 20_000):
+        for seed in range(4):
+            _, behaviour = simulated(sessions, users, seed=seed, queries=60)
+            looked = model.fit(behaviour.counts).examination
+            found = examination_interval(model, behaviour.counts, looked)
+            assert found is not None
+            low, high = found
+            truth = users.examination(len(low))
+            held.append(((low <= truth) & (truth <= high))[1:])
+            widths.append((high - low)[1:].mean())
+    assert np.mean(held) > 0.85
+    assert np.mean(widths[4:]) < 0.7 * np.mean(widths[:4])
+
+
+def test_nobody_and_no_rare_query_is_on_the_page() -> None:
+    table = events()
+    for column in ("session", "client"):
+        names = pa.array([f"secret-{one}" for one in table[column].to_pylist()])
+        table = table.set_column(table.schema.get_field_index(column), column, names)
+    place = table.schema.get_field_index("query")
+    table = table.set_column(place, "query", table["query"].cast(pa.string()))
+    rare = table.slice(0, 4)
+    rare = rare.set_column(place, "query", pa.array(["a rare and telling query"] * 4))
+    found = judge_clicks(pa.concat_tables([table, rare]))
+    html = owpc_ltr.report(found).html()
+    assert "a rare and telling query" not in html
+    assert "a query that fewer than 5 people asked" in html
+    assert str(found.behaviour.counts.queries[0]) in html
+    assert "secret-" not in html
+
+
+def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
+    found = check_harmless(owpc_ltr.report(hostile_clicked()).html())
+    assert any("<script>alert(1)</script>" in text for text in found.text)
+
+
+def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
+    found = clicked()
+    weighted = judge(found.behaviour, found.chosen, GradingOptions(clip=CLIP))
+    effective = weighted.effective
+    assert effective is not None
+    page = owpc_ltr.report([weighted, effective])
+    rows = page.charts["click-grades"].spec["data"]["values"]
+    assert [row["x"] for row in rows] == ["0", "1"]
+    assert f"worth {effective.effective:,.0f} equal ones" in page.html()
+
+
+def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
+    code, out, err = run(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    made = (tmp_path / "j.tsv").read_bytes()
+    assert run(*words) == (0, out.replace("wrote page.html\n", ""), "")
+    assert (tmp_path / "j.tsv").read_bytes() == made
+    page = (tmp_path / "page.html").read_text()
+    for said in ("got judgments, by", "events.parquet", "How far down do users look?"):
+        assert said in page
+    assert str(tmp_path) not in page
+    assert run(*words, "--ips", "--report", "ips.html")[0] == 0
+    assert "weighted clicks" in (tmp_path / "ips.html").read_text()
+
+
+def test_a_page_needs_a_click_model_and_a_file_of_its_own(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
+    code, _, err = run(*words, "--as-srw", "--report", "page.html")
+    assert code == 2
+    assert "fits no click model" in err
+    for taken in ("events.parquet", "-"):
+        assert run(*words, "--report", taken)[0] == 2
+
+
+@pytest.fixture
+def run_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    save_dataset(dataset(60).without_missing(), tmp_path / "d.parquet")
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def test_training_writes_a_page_of_the_model_and_says_that_it_is_not_measured(
+    tmp_path: Path, run_report: Run
+) -> None:
+    words = ("train", "d.parquet", "--out", "m.json", "--set", "loss.generator=inverse")
+    code, out, err = run_report(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    for said in (
+        "m.json is trained: map ",
+        "How was m.json trained?",
+        "Which features does m.json use?",
+    ):
+        assert said in page
+    before = (tmp_path / "m.json").read_bytes()
+    assert run_report(*words)[:2] == (0, out.replace("wrote page.html\n", ""))
+    assert (tmp_path / "m.json").read_bytes() == before
+
+
+def test_a_selection_writes_a_page_of_what_it_chose(tmp_path: Path, run_report: Run) -> None:
+    words = ("select", "d.parquet", "--folds", "3", "--grid", "C=0.1,1", "--metric", "map")
+    code, _, err = run_report(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    assert "What validation selected" in (tmp_path / "page.html").read_text()
+
+
+def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run_report: Run) -> None:
+    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
+    words = ("compare", "m.json", "feature:noise", "feature:bm25", "--data", "d.parquet")
+    code, out, _ = run_report(*words, "--report", "page.html")
+    assert (code, run_report(*words)[1]) == (0, out.replace("wrote page.html\n", ""))
+    page = (tmp_path / "page.html").read_text()
+    assert "m.json ranks better than feature:bm25" in page
+    assert "feature:noise" in page
+
+
+def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run_report: Run) -> None:
+    linear(1.0, 0.1, 0.0).save(tmp_path / "m.json")
+    words = ("explain", "m.json", "d.parquet", "--query-id", "q1")
+    code, out, _ = run_report(*words, "--report", "page.html")
+    assert (code, run_report(*words)[1]) == (0, out.replace("wrote page.html\n", ""))
+    page = (tmp_path / "page.html").read_text()
+    assert "Why “q1” ranks as it does" in page
+    assert "is at rank 1 of 12 by" in page
+
+
+def test_an_inspection_writes_a_page_of_its_findings(tmp_path: Path, run_report: Run) -> None:
+    code, out, _ = run_report("inspect", "d.parquet", "--no-training", "--report", "page.html")
+    alone = run_report("inspect", "d.parquet", "--no-training")[1]
+    assert (code, out) == (0, f"{alone}wrote page.html\n")
+    assert "Data checks of d.parquet" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["compare", "train", "select", "verify", "judge"])
+def test_a_page_is_no_input_and_no_standard_output(run_report: Run, command: str) -> None:
+    words = {
+        "compare": ("compare", "feature:good", "feature:bm25", "--data", "d.parquet"),
+        "train": ("train", "d.parquet", "--out", "m.json"),
+        "select": ("select", "d.parquet"),
+        "verify": ("verify", "m"),
+        "judge": ("judge", "pool", "--queries", "d.parquet", "--rankers", "x", "--out", "s.csv"),
+    }[command]
+    code, _, err = run_report(*words, "--report", "-")
+    assert code == 2
+    assert "--report writes a page to open in a browser: name a file, not -" in err
+    if command != "verify":
+        code, _, err = run_report(*words, "--report", "d.parquet")
+        assert code == 2
+        assert "it is the input" in err
+
+
+@pytest.mark.parametrize("package", ["jinja2", "vl_convert"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "m.json", "--out", "page.html"),
+        ("inspect", "d.parquet", "--report", "page.html"),
+    ],
+)
+def test_without_the_extra_one_line_says_what_to_install(
+    run_report: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "owpc_ltr_report.report", raising=False)
+    code, out, err = run_report(*words)
+    assert (code, out) == (2, "")
+    install = "pip install 'owpc-ltr[report]'"
+    assert err == f"owpc-ltr: report needs {package}, which is not installed: {install}\n"
+    assert not (tmp_path / "page.html").exists()
