@@ -14,9 +14,10 @@ from tests.engine.lacking import skip_what_it_lacks
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, node_group, select
+from tests.fresh_process import ranx
 from tests.session_node import certificates, node_for, node_url, plugin_node, session_node
 
-__all__ = ["certificates", "node_for", "node_url", "plugin_node", "session_node"]
+__all__ = ["certificates", "node_for", "node_url", "plugin_node", "ranx", "session_node"]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
 # come back in the next run.
@@ -73,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
         if "other_engine" in fixtures:
             item.add_marker(pytest.mark.xdist_group("other engine"))
+        if "ranx" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("ranx"))
         if hasattr(config, "workerinput"):
             _name_group(item)
 

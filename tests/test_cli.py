@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -228,27 +226,6 @@ def test_a_cluster_that_is_not_there_is_exit_4(
         code, _, err = run(*words, *url)
         assert code == 4
         assert err.count("\n") == 1
-
-
-def test_help_comes_fast() -> None:
-    """Nothing heavy is imported before it is needed."""
-    heavy = ("numpy", "numba", "pyarrow", "scipy", "xgboost", "opensearchpy", "rich.progress")
-    script = (
-        "import sys; import owpc_ltr.cli.app; "
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    listed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert listed.stdout.strip() == "[]"
-
-
-def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
-    command = f"{sys.executable} -m owpc_ltr plugins | head -1"
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
-    )
-    assert ended.stderr == ""
 
 
 GROUP = typer.main.get_command(app)

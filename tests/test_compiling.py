@@ -32,6 +32,7 @@ from owpc_ltr.data.parquet.digest import column_sums
 from owpc_ltr.data.parquet.reading import transpose_into
 from owpc_ltr.host.registry import load
 from tests.commands import commands_in
+from tests.fresh_process import printed_by
 
 CALLEE = """
 from owpc_ltr.compiling import compiled
@@ -232,16 +233,7 @@ def test_the_stamp_is_the_same_in_every_process() -> None:
         "print([stamp_of(one.py_func, {'fastmath': {'nsz', 'contract', 'reassoc'}}) "
         "for one in (f, g)])"
     )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
+    told = {printed_by(code, {**os.environ, "PYTHONHASHSEED": seed}) for seed in ("1", "2", "3")}
     assert len(told) == 1
 
 
@@ -324,8 +316,7 @@ def test_numba_is_imported_by_the_first_call_and_no_sooner() -> None:
         "before = 'numba' in sys.modules; pairs.logistic.dispatcher; "
         "print(before, 'numba' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "False True\n"
+    assert printed_by(code) == "False True\n"
 
 
 def test_threads_that_begin_together_make_one_function() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +39,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
 from tests.commands import commands_in
+from tests.fresh_process import printed_by
 
 
 @pytest.fixture(scope="module")
@@ -105,34 +104,19 @@ def test_nothing_private_and_no_module_that_acts_is_described(corpus: tuple[Docu
 
 
 def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...]) -> None:
+    """Reading it imports nothing but the compiled modules."""
     script = (
-        "import json; from owpc_ltr_demo.corpus import read_corpus;"
-        "from owpc_ltr_demo.queries import make_queries; c = read_corpus();"
-        "print(json.dumps([[vars(d) for d in c], [q.query_id for q in make_queries(c, 200)]]))"
+        "import json, sys, sysconfig; from owpc_ltr_demo import corpus;"
+        "from owpc_ltr_demo.queries import make_queries; sysconfig.get_paths();"
+        "before = set(sys.modules); c = corpus.read_corpus(); read = set(sys.modules) - before;"
+        "asked = [q.query_id for q in make_queries(c, 200)];"
+        "print(json.dumps([[vars(d) for d in c], asked, sorted(read)]))"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        check=True,
-        text=True,
-        env={"PYTHONHASHSEED": "12345", "PATH": ""},
-    )
-    documents, asked = json.loads(answer.stdout)
+    printed = printed_by(script, {"PYTHONHASHSEED": "12345", "PATH": ""})
+    documents, asked, imported = json.loads(printed)
     assert documents == [vars(document) for document in corpus]
     assert asked == [query.query_id for query in make_queries(corpus, 200)]
-
-
-def test_reading_imports_nothing_but_the_compiled_modules() -> None:
-    script = (
-        "import sys, sysconfig; from owpc_ltr_demo import corpus; sysconfig.get_paths();"
-        "before = set(sys.modules);"
-        "corpus.read_corpus(); print(*set(sys.modules) - before)"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=True, text=True
-    )
-    assert set(answer.stdout.split()) <= MODULES.keys()
-    assert answer.stderr == ""
+    assert set(imported) <= MODULES.keys()
 
 
 def test_a_python_without_its_source_is_refused_in_one_line(

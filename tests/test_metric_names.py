@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +26,7 @@ from owpc_ltr.metrics import (
     per_query,
     tied_share,
 )
+from tests.fresh_process import printed_by
 
 Array = NDArray[Any]
 
@@ -269,9 +268,7 @@ def imported_for(text: str) -> str:
         "print(*[name for name in sys.modules if name.startswith('owpc_ltr_')], "
         "'numba' in sys.modules)"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
+    return printed_by(code)
 
 
 @pytest.mark.parametrize(

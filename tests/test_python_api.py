@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ import owpc_ltr
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
 from tests.datasets import arrays
+from tests.fresh_process import printed_by
 
 DATA = ltr.make_dataset(*arrays())
 
@@ -147,17 +146,6 @@ def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
     assert ltr.evaluate(model, parts.test, metrics="ndcg@10").table[0]["mean"] > 0.8
 
 
-def test_the_package_is_imported_in_no_time_of_its_own() -> None:
-    code = (
-        "import sys, owpc_ltr; "
-        "print([name for name in ('numpy', 'numba', 'pyarrow') if name in sys.modules])"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert told == "[]\n"
-
-
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
     for name in ltr.__all__:
         assert getattr(ltr, name) is not None
@@ -187,8 +175,7 @@ HEAVY = ("numpy", "numba", "pyarrow", "scipy", "xgboost", "pluggy", "pandas")
 def imported_by(statements: str) -> list[str]:
     """The heavy modules that a fresh interpreter has after these statements."""
     code = f"{statements}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return [name for name in HEAVY if name in json.loads(done.stdout)]
+    return [name for name in HEAVY if name in json.loads(printed_by(code))]
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

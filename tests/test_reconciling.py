@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import json
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +22,7 @@ from owpc_ltr.evaluation.library_conventions import FIELDS, LIBRARIES, Conventio
 from owpc_ltr.evaluation.reconciliation import ranked, reconcile, values_by
 from owpc_ltr.metrics import parse_metric
 from tests.commands import commands_in
+from tests.fresh_process import Evaluate
 from tests.ranklib_program import ranklib_or_skip
 
 Array = NDArray[Any]
@@ -176,20 +172,14 @@ def test_scikit_learn_prints_what_is_said() -> None:
 
 
 RANX = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-import ranx
-found = [
-    ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["ndcg@5", "ndcg_burges@5", "map"])
-    for qrels, run in json.load(sys.stdin)
-]
-json.dump([{name: float(value) for name, value in one.items()} for one in found], sys.stdout)
+measures = ["ndcg@5", "ndcg_burges@5", "map"]
+values = [ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), measures) for qrels, run in given]
+found = [{name: float(value) for name, value in one.items()} for one in values]
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ranx") is None, reason="ranx is not installed")
-def test_ranx_prints_what_is_said() -> None:
-    """Run as Python, for it compiles for a minute; tied documents as its compiled sort has them."""
+def test_ranx_prints_what_is_said(ranx: Evaluate) -> None:
+    """Tied documents are ordered as by its compiled sort."""
     import numba
     from ranx.data_structures import common
 
@@ -200,15 +190,7 @@ def test_ranx_prints_what_is_said() -> None:
         for rows in one.slices:
             places[rows][sort(-one.scores[rows])] = -np.arange(rows.stop - rows.start)
         asked.append(as_trec(replace(one, scores=places)))
-    ended = subprocess.run(
-        [sys.executable, "-c", RANX],
-        input=json.dumps(asked),
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for one, printed in zip(cases, json.loads(ended.stdout), strict=True):
+    for one, printed in zip(cases, ranx(RANX, asked), strict=True):
         for call, value in printed.items():
             name = call.replace("_burges", "")
             assert one.theirs("ranx", f'"{call}"', name) == pytest.approx(value, abs=CLOSE)

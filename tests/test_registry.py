@@ -21,6 +21,7 @@ import pytest
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host import registry
 from owpc_ltr.host.registry import PACKAGES, Plugin, Registry, load
+from tests.fresh_process import printed_by
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").iterdir())
@@ -84,10 +85,7 @@ def test_a_plugin_is_imported_when_it_is_asked_for() -> None:
         "import sys; from owpc_ltr.host.registry import load; load().find('loss', 'cosine'); "
         "print([name for name in sys.modules if name.startswith('owpc_ltr_')])"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed == "['owpc_ltr_losses', 'owpc_ltr_losses.cosine']\n"
+    assert printed_by(code) == "['owpc_ltr_losses', 'owpc_ltr_losses.cosine']\n"
 
 
 def test_who_asks_for_one_kind_imports_no_other() -> None:
@@ -96,10 +94,7 @@ def test_who_asks_for_one_kind_imports_no_other() -> None:
         "print({name.partition('.')[0] for name in sys.modules "
         "if name.startswith('owpc_ltr_') or name == 'numba'})"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed == "{'owpc_ltr_judgments'}\n"
+    assert printed_by(code) == "{'owpc_ltr_judgments'}\n"
 
 
 def test_a_shipped_package_offers_the_kind_that_it_is_known_for() -> None:
@@ -302,19 +297,17 @@ def test_the_example_command_is_there_once_it_is_installed(
         assert wanted in " ".join(said.split())
 
 
-@pytest.mark.parametrize(
-    "example", [one for one in EXAMPLES if one != COMMAND], ids=lambda example: example.name
-)
-def test_an_example_distribution_is_found_once_it_is_installed(
-    installed_examples: Path, example: Path
-) -> None:
+def test_every_example_distribution_is_found_once_it_is_installed(installed_examples: Path) -> None:
     """By a fresh interpreter."""
-    name = example.name.removeprefix("owpc-ltr-")
-    listing = subprocess.run(
-        [sys.executable, "-m", "owpc_ltr", "plugins", name],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"},
-    ).stdout
-    assert f"{name}, of {example.name} 0.1.0: " in listing
+    names = [one.name for one in EXAMPLES if one != COMMAND]
+    code = (
+        "import sys; from owpc_ltr import cli\n"
+        "for name in sys.argv[1:]:\n"
+        "    sys.argv = ['owpc-ltr', 'plugins', name.removeprefix('owpc-ltr-')]\n"
+        "    try: cli.main()\n"
+        "    except SystemExit as ended: assert not ended.code"
+    )
+    environ = {"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"}
+    listing = printed_by(code, environ, names)
+    for name in names:
+        assert f"{name.removeprefix('owpc-ltr-')}, of {name} 0.1.0: " in listing

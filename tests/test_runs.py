@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +30,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from tests.commands import commands_in
 from tests.datasets import in_parts
+from tests.fresh_process import Evaluate
 
 
 def dataset(sizes: tuple[int, ...] = (5, 1, 7), seed: int = 0) -> RankingDataset:
@@ -247,38 +243,25 @@ def test_ir_measures_finds_our_figures_in_the_written_files(seed: int, tmp_path:
 
 
 RANX = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-import ranx
-pairs, measures = json.load(sys.stdin)
+pairs, measures = given
 read = ranx.Qrels.from_file, ranx.Run.from_file
-found = [
+values = [
     ranx.evaluate(*(of(path, kind="trec") for of, path in zip(read, pair)), measures)
     for pair in pairs
 ]
-json.dump([{name: float(value) for name, value in one.items()} for one in found], sys.stdout)
+found = [{name: float(value) for name, value in one.items()} for one in values]
 """
 
 
-def ranx_figures(pairs: list[tuple[Path, Path]]) -> list[dict[str, float]]:
-    """What ranx finds in pairs of qrels and run; as Python, for it compiles for a minute."""
+def ranx_figures(ranx: Evaluate, pairs: list[tuple[Path, Path]]) -> list[dict[str, float]]:
+    """What ranx finds in pairs of qrels and run."""
     theirs = {"ndcg@10,gain=linear": "ndcg@10", "map": "map", "mrr": "mrr"}
     theirs["ndcg@10"] = "ndcg_burges@10"
-    asked = [[str(path) for path in pair] for pair in pairs]
-    ended = subprocess.run(
-        [sys.executable, "-c", RANX],
-        input=json.dumps([asked, list(theirs.values())]),
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [{n: one[measure] for n, measure in theirs.items()} for one in json.loads(ended.stdout)]
+    found = ranx(RANX, [[[str(path) for path in pair] for pair in pairs], list(theirs.values())])
+    return [{name: one[measure] for name, measure in theirs.items()} for one in found]
 
 
-def test_ranx_finds_our_figures_in_the_written_files(tmp_path: Path) -> None:
-    if importlib.util.find_spec("ranx") is None:
-        pytest.skip("ranx is not installed")
+def test_ranx_finds_our_figures_in_the_written_files(ranx: Evaluate, tmp_path: Path) -> None:
     pairs, wanted = [], []
     for seed in range(3):
         data = dataset((20, 3, 40, 11, 1, 15), seed)
@@ -287,7 +270,7 @@ def test_ranx_finds_our_figures_in_the_written_files(tmp_path: Path) -> None:
         folder.mkdir()
         pairs.append(compared(data, scores, folder))
         wanted.append(ours(data, scores))
-    for found, own in zip(ranx_figures(pairs), wanted, strict=True):
+    for found, own in zip(ranx_figures(ranx, pairs), wanted, strict=True):
         assert found == pytest.approx(own, abs=1e-9)
 
 
@@ -448,18 +431,13 @@ def test_trec_eval_prints_of_a_short_run_what_is_explained(judged: Judged, name:
 
 
 RANX_FIGURES = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-import ranx
-grades, listed, measures = json.load(sys.stdin)
-found = ranx.evaluate(ranx.Qrels(grades), ranx.Run(listed), measures, make_comparable=True)
-json.dump({name: float(value) for name, value in found.items()}, sys.stdout)
+grades, listed, measures = given
+values = ranx.evaluate(ranx.Qrels(grades), ranx.Run(listed), measures, make_comparable=True)
+found = {name: float(value) for name, value in values.items()}
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ranx") is None, reason="ranx is not installed")
-def test_ranx_prints_of_a_short_run_what_is_explained() -> None:
-    """Without ties, so that it runs as Python: it compiles for a minute."""
+def test_ranx_prints_of_a_short_run_what_is_explained(ranx: Evaluate) -> None:
     data = judged_queries()
     rng = np.random.default_rng(7)
     ids, grades, listed = data.document_ids, {}, {"other": {"d1": 1.0}}
@@ -473,18 +451,11 @@ def test_ranx_prints_of_a_short_run_what_is_explained() -> None:
     queries, documents, scores = zip(*lines, strict=True)
     run = TrecRun(pa.array(queries), pa.array(documents), np.array(scores), "t", "r")
     names = {"ndcg@5": "ndcg_burges@5", "map": "map", "map@3": "map@3"}
-    ended = subprocess.run(
-        [sys.executable, "-c", RANX_FIGURES],
-        input=json.dumps([grades, listed, list(names.values())]),
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    printed = ranx(RANX_FIGURES, [grades, listed, list(names.values())])
     for name, theirs in names.items():
         found = ltr.explain_metric(run, data, name).elsewhere
         (said,) = [one for one in found if f'"{theirs}", make_comparable=True' in one.call]
-        assert said.value == pytest.approx(json.loads(ended.stdout)[theirs], abs=1e-9)
+        assert said.value == pytest.approx(printed[theirs], abs=1e-9)
 
 
 def graded(judged: Judged, query: str, condensed: bool) -> list[int]:

@@ -40,42 +40,45 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *words: str) -> Imported:
+def run_all(folder: Path, *commands: tuple[str, ...]) -> list[Imported]:
+    """Commands one after the other in one process, whose modules add up."""
     environ = {**os.environ, "XDG_CONFIG_HOME": str(folder), "OWPC_LTR_HOME": str(folder / "home")}
     environ["OWPC_LTR_DEADLINE"] = "0.5"  # enough to try again
-    return imported_by(*words, folder=folder, environ=environ)
+    return imported_by(*commands, folder=folder, environ=environ)
+
+
+def run(folder: Path, *words: str) -> Imported:
+    (told,) = run_all(folder, words)
+    return told
 
 
 def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
-    for words in (("--help",), ("--version",), ("train", "--help"), ("models", "--help")):
-        told = run(folder, *words)
+    told = run(folder, "--help")
+    assert told.code == 0
+    # Plugins mark their lists of commands with pluggy.
+    assert told.heavy(allowed={"pluggy"}) == []
+    assert len(told.modules) <= 360
+    for told in run_all(folder, ("--version",), ("train", "--help"), ("models", "--help")):
         assert told.code == 0
-        # Plugins mark their lists of commands with pluggy; typer parses with pydantic, once there
-        # is something to parse.
-        parser = set() if words == ("--help",) else {"pydantic"}
-        assert told.heavy(allowed={"pluggy", *parser}) == []
+        # Typer parses with pydantic, once there is something to parse.
+        assert told.heavy(allowed={"pluggy", "pydantic"}) == []
         assert len(told.modules) <= 360
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(folder: Path) -> None:
+    for told in run_all(
+        folder,
         ("evaluate", "none.json", "none.parquet"),
         ("train", "none.parquet", "--out", "m.json"),
         ("select", "none.parquet"),
         ("compare", "none.json", "feature:1", "--data", "none.parquet"),
         ("export", "none.json", "--target", "opensearch", "--out", "m.json"),
         ("log-features", "none.tsv", "--featureset", "f", "--out", "d.parquet"),
-    ],
-)
-def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(
-    folder: Path, words: tuple[str, ...]
-) -> None:
-    told = run(folder, *words)
-    assert told.code in {2, 3}
-    # The library of the command line parses with it.
-    assert told.heavy(allowed={"pydantic"}) == []
-    assert len(told.modules) <= 400
+    ):
+        assert told.code in {2, 3}
+        # The library of the command line parses with it.
+        assert told.heavy(allowed={"pydantic"}) == []
+        assert len(told.modules) <= 400
 
 
 def test_looking_at_all_plugins_imports_no_solver(folder: Path) -> None:
@@ -150,30 +153,25 @@ def small(node_url: str) -> Iterator[Small]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("models", "list"),
-        ("models", "show", "NAME"),
-        ("search", "alpha beta", "--model", "NAME", "--index", "INDEX"),
-        ("request", "--model", "NAME", "--index", "INDEX"),
-    ],
-)
 def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
-    small: Small, tmp_path: Path, words: tuple[str, ...]
+    small: Small, tmp_path: Path
 ) -> None:
-    named = [{"NAME": small.name, "INDEX": small.index}.get(word, word) for word in words]
+    model = ("--model", small.name, "--index", small.index)
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    environ = {
-        **os.environ,
-        "OWPC_LTR_URL": small.engine.settings.url,
-        "XDG_CONFIG_HOME": str(tmp_path),
-    }
-    told = imported_by(*named, *place, folder=tmp_path, environ=environ)
-    assert told.code == 0, told.err
-    client = {"opensearchpy", "requests", "urllib3", "asyncio"}
-    assert told.heavy(allowed={*client, "pydantic", "numpy", "pystache", "pluggy"}) == []
-    assert len(told.modules) <= 450 + 370  # opensearch-py brings the first
+    url = small.engine.settings.url
+    environ = {**os.environ, "OWPC_LTR_URL": url, "XDG_CONFIG_HOME": str(tmp_path)}
+    for told in imported_by(
+        ("models", "list", *place),
+        ("models", "show", small.name, *place),
+        ("request", *model, *place),
+        ("search", "alpha beta", *model, *place),
+        folder=tmp_path,
+        environ=environ,
+    ):
+        assert told.code == 0, told.err
+        client = {"opensearchpy", "requests", "urllib3", "asyncio"}
+        assert told.heavy(allowed={*client, "pydantic", "numpy", "pystache", "pluggy"}) == []
+        assert len(told.modules) <= 450 + 370  # opensearch-py brings the first
 
 
 HEAVY = (
@@ -187,12 +185,15 @@ _RUN = """
 import json, sys
 from owpc_ltr import cli
 
-place, *sys.argv[1:] = sys.argv[1:]
-try:
-    cli.main()
-except SystemExit as ended:
-    with open(place, "w") as file:
-        json.dump([ended.code, sorted(sys.modules)], file)
+told = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["owpc-ltr", *words]
+    try:
+        cli.main()
+    except SystemExit as ended:
+        told.append([ended.code, sorted(sys.modules)])
+with open("modules.json", "w") as file:
+    json.dump(told, file)
 """
 
 
@@ -210,16 +211,21 @@ class Imported:
         return [name for name in HEAVY if name in self.modules and name not in allowed]
 
 
-def imported_by(*words: str, folder: Path, environ: Mapping[str, str]) -> Imported:
-    """Run `owpc-ltr` with these words in a folder, where its modules are noted."""
-    place = folder / "modules.json"
+def imported_by(
+    *commands: tuple[str, ...], folder: Path, environ: Mapping[str, str]
+) -> list[Imported]:
+    """Run commands of `owpc-ltr` in a folder, and note the modules that are there after each."""
     ended = subprocess.run(
-        [sys.executable, "-c", _RUN, str(place), *words],
+        [sys.executable, "-c", _RUN, json.dumps(commands)],
         cwd=folder,
         env=dict(environ),
         capture_output=True,
         text=True,
         check=False,
     )
-    code, modules = json.loads(place.read_text())
-    return Imported(int(code or 0), ended.stdout, ended.stderr, frozenset(modules))
+    told = json.loads((folder / "modules.json").read_text())
+    assert len(told) == len(commands), ended.stderr
+    return [
+        Imported(int(code or 0), ended.stdout, ended.stderr, frozenset(modules))
+        for code, modules in told
+    ]

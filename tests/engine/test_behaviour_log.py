@@ -83,7 +83,7 @@ def test_what_a_cluster_holds_is_counted_as_the_events_that_it_was_made_of(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.thorough(sample=3)
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("slices", [1, 3])
 @pytest.mark.parametrize("pages", [0, 1, 6, 9])
 def test_a_run_that_was_stopped_goes_on_to_the_same_counts(

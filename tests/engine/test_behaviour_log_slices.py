@@ -87,7 +87,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_slices(
     assert '"a query id that several queries have"' in next(iter(outcomes))[0]
 
 
-@pytest.mark.thorough(sample=3)
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("slices", SLICES)
 def test_every_slice_is_read_and_none_twice(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int

@@ -164,6 +164,7 @@ def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_w
 
 @pytest.mark.node
 @pytest.mark.filterwarnings("ignore:no document has a value")
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("named", [True, False])
 def test_a_cluster_that_gains_the_plugin_keeps_its_models(
     named: bool, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path

@@ -236,6 +236,7 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     assert cluster.store.list_models() == []
 
 
+@pytest.mark.thorough
 def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_path: Path) -> None:
     cluster = catalogue.cluster
     pooled = judged(catalogue, "pool, graded")

@@ -91,6 +91,7 @@ def test_the_policy_allows_just_the_scripts_of_the_page_and_no_network() -> None
     assert policy.count("sha256-") == 2
 
 
+@pytest.mark.thorough
 def test_ten_thousand_queries_fit_on_a_page() -> None:
     texts = tuple(f"a query of several words, number {n}" for n in range(12_000))
     data = dataset(12_000, texts=texts).without_missing()
