@@ -214,6 +214,7 @@ def test_what_is_not_one_model_a_fold_is_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:no value, or one and the same")
+@pytest.mark.thorough
 def test_the_five_folds_of_ohsumed_make_one_comparison(shared_data: Path) -> None:
     files = [shared_data / "letor3-ohsumed" / f"S{number}.txt.xz" for number in range(1, 6)] * 2
     how: dict[str, Any] = {"optimizer": "larank", "settings": {"C": 1.0}}

@@ -211,6 +211,7 @@ def test_an_honest_file_holds(run: Run, name: str) -> None:
     assert "every promise holds; checks made: " in out
 
 
+@pytest.mark.thorough(sample=4)
 @pytest.mark.parametrize(("name", "before", "after", "words"), LIARS)
 def test_a_liar_of_each_kind_is_exit_5_and_said_by_its_name(
     run: Run, name: str, before: str, after: str, words: str

@@ -304,7 +304,7 @@ CALL_FAULTS = [unavailable, interrupt, crash, time_out, empty, hollow]
 
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("lasting", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_whichever_call_fails_the_run_ends_whole_or_publishes_nothing(
     tmp_path: Path, clean_anomalies: str, fault: Callable[[Any], Any], lasting: bool
 ) -> None:
@@ -327,7 +327,7 @@ def test_whichever_call_fails_the_run_ends_whole_or_publishes_nothing(
         assert_only_anomalies(out)
 
 
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("lasting", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
     tmp_path: Path, clean_anomalies: str, lasting: bool
 ) -> None:

@@ -150,6 +150,7 @@ def test_one_model_that_was_asked_for_stands_alone() -> None:
     assert "examination-by-model" not in found.charts
 
 
+@pytest.mark.thorough
 def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() -> None:
     model = installed().find("click-model", "pbm")()
     users = simulate.Users()
