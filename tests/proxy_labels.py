@@ -25,7 +25,7 @@ RANKERS = {"a": "feature:bm25", "b": "feature:likes"}
 
 
 def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingDataset]:
-    """What people would say of all queries, and what a cheap judge says who errs so often."""
+    """What people would say of all queries, and what a proxy judge says who errs so often."""
     rng = np.random.default_rng(seed)
     rows = QUERIES * DOCUMENTS
     labels = (rng.random(rows) < 0.4).astype(np.float32)
@@ -36,8 +36,8 @@ def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingData
         NAMES,
         document_ids=[f"d{n}" for n in range(rows)],
     )
-    cheap = np.where(rng.random(rows) < wrong, 1 - labels, labels).astype(np.float32)
-    return people, replace(people, labels=cheap)
+    proxy = np.where(rng.random(rows) < wrong, 1 - labels, labels).astype(np.float32)
+    return people, replace(people, labels=proxy)
 
 
 def listed(data: RankingDataset, queries: Any) -> Judgments:
@@ -52,20 +52,20 @@ def listed(data: RankingDataset, queries: Any) -> Judgments:
     return Judgments(found)
 
 
-PEOPLE, CHEAP = both()
+PEOPLE, PROXY = both()
 SAMPLE = np.random.default_rng(1).permutation(QUERIES)[:JUDGED]
 
 
-def compared(human: Any, cheap: Any = CHEAP, **how: Any) -> RankerComparison:
+def compared(human: Any, proxy: Any = PROXY, **how: Any) -> RankerComparison:
     options = {"metrics": "ndcg@5", "resamples": 200, **how}
-    return ltr.compare(options.pop("rankers", RANKERS), data=human, proxy_labels=cheap, **options)
+    return ltr.compare(options.pop("rankers", RANKERS), data=human, proxy_labels=proxy, **options)
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     command = commands_in(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("COLUMNS", "80")
-    save_dataset(CHEAP, "clicks.parquet")
+    save_dataset(PROXY, "clicks.parquet")
     save_model(LinearModel(NAMES, np.array([1.0, 0.5])), Path("linear.json"))
     with Path("sample.tsv").open("w", newline="") as file:
         rows = csv.writer(file, delimiter="\t")
@@ -86,5 +86,5 @@ CLEAR = told_apart()
 
 
 def comparison(data: RankingDataset = CLEAR, sample: Any = SAMPLE, **how: Any) -> RankerComparison:
-    cheap = how.pop("cheap", replace(data, labels=CHEAP.labels))
-    return compared(listed(data, sample), cheap, **how)
+    proxy = how.pop("proxy", replace(data, labels=PROXY.labels))
+    return compared(listed(data, sample), proxy, **how)

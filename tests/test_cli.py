@@ -51,7 +51,7 @@ def closed_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_the_road_of_a_researcher(run: Run) -> None:
+def test_the_workflow_of_a_researcher(run: Run) -> None:
     Path("train.txt").write_text(letor())
     Path("vali.txt").write_text(letor(10))
     words = ("train", "train.txt", "--validation", "vali.txt", "--loss", "owpc")
@@ -255,11 +255,11 @@ def test_the_summary_of_every_command_fits_its_line(words: tuple[str, ...]) -> N
         assert len(name) + len(summary) <= 76
 
 
-def test_commands_stand_in_the_order_of_the_road() -> None:
+def test_commands_stand_in_the_order_of_the_workflow() -> None:
     names = [name for name, _ in listed(())]
-    road = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
+    workflow = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
             "search"]  # fmt: skip
-    assert [name for name in names if name in road] == road
+    assert [name for name in names if name in workflow] == workflow
     assert set(names) == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
 
 

@@ -178,7 +178,7 @@ def added(one: int, other: int) -> int:
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o777])
-def test_strangers_code_is_kept_in_a_private_folder(
+def test_third_party_code_is_kept_in_a_private_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     from numba.core import config

@@ -33,7 +33,7 @@ def bars(rows: Sequence[Judged]) -> bytes:
 
 @dataclass(frozen=True)
 class Bars:
-    """An honest reader of a stranger's format: CSV with bars, below a line that says so."""
+    """An honest reader of a third-party format: CSV with bars, below a line that says so."""
 
     name: ClassVar[str] = "bars"
     precedence: ClassVar[int] = 10
@@ -209,7 +209,7 @@ def with_bars(cls: type[Any] = Bars) -> Registry:
     return Registry([*ours, Plugin("judgment-reader", "bars", cls, "bars 1.0")])
 
 
-def test_a_strangers_reader_is_asked_like_ours(tmp_path: Path) -> None:
+def test_a_third_party_reader_is_asked_like_ours(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bars([Judged("q1", "rambo", "7555", "4")]))
     found = read_judgments(tmp_path / "a", registry=with_bars())
     assert found.queries[0].document_ids == ["7555"]

@@ -260,7 +260,7 @@ def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator)
         (("version",), [], "version"),
     ],
 )
-def test_raw_models_that_cannot_be_mended_are_refused(
+def test_raw_models_that_cannot_be_repaired_are_refused(
     rng: np.random.Generator, path: tuple[str, ...], value: object, message: str
 ) -> None:
     content = raw(trained(rng))
@@ -286,7 +286,7 @@ def test_raw_models_that_cannot_be_mended_are_refused(
         ("id", 4, "says that it is tree 4"),
     ],
 )
-def test_raw_trees_that_cannot_be_mended_are_refused(key: str, value: Any, message: str) -> None:
+def test_raw_trees_that_cannot_be_repaired_are_refused(key: str, value: Any, message: str) -> None:
     none = [0]
     one_leaf = {
         "left_children": [-1],

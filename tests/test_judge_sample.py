@@ -27,7 +27,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
-from tests.proxy_labels import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run
+from tests.proxy_labels import PEOPLE, PROXY, RANKERS, SAMPLE, listed, run
 
 __all__ = ["run"]
 
@@ -80,26 +80,26 @@ def test_strata_are_of_like_differences() -> None:
 
 def test_a_judged_query_is_not_drawn_again_and_all_are_in_the_end() -> None:
     rng = np.random.default_rng(0)
-    cheap = rng.normal(size=N)
+    proxy = rng.normal(size=N)
     judged = np.arange(N) < 50
-    strata = strata_by_size(cheap).astype(str)
-    some = draw_next(cheap, strata, judged, ids(), 70)
+    strata = strata_by_size(proxy).astype(str)
+    some = draw_next(proxy, strata, judged, ids(), 70)
     assert len(set(some.queries.tolist())) == 70
     assert some.queries.min() >= 50
     assert sum(one.to_judge for one in some.strata) == 70
     assert sum(one.judged for one in some.strata) == 50
-    everything = draw_next(cheap, strata, judged, ids(), 10_000)
+    everything = draw_next(proxy, strata, judged, ids(), 10_000)
     assert sorted(everything.queries.tolist()) == list(range(50, N))
     assert all(one.probability == 1.0 for one in everything.strata)
 
 
 def test_every_query_of_a_stratum_is_as_likely() -> None:
     rng = np.random.default_rng(0)
-    cheap = rng.normal(size=60)
-    strata = strata_by_size(cheap, 2).astype(str)
+    proxy = rng.normal(size=60)
+    strata = strata_by_size(proxy, 2).astype(str)
     drawn = np.zeros(60)
     for seed in range(600):
-        found = draw_next(cheap, strata, np.zeros(60, bool), ids()[:60], 20, seed)
+        found = draw_next(proxy, strata, np.zeros(60, bool), ids()[:60], 20, seed)
         drawn[found.queries] += 1
     for stratum in found.strata:
         own = drawn[strata == stratum.name] / 600
@@ -113,18 +113,18 @@ def rounds(resamples: int, n: int, *, told: bool) -> Iterator[tuple[Any, Any, fl
     for number in range(resamples):
         size = rng.exponential(0.3, N) * (rng.random(N) < 0.5)
         truth = 0.05 + size * rng.choice([1.5, -1.0], N) * (rng.random(N) < 0.8)
-        cheap = size * np.where(rng.random(N) < 0.8, np.sign(truth), -np.sign(truth))
+        proxy = size * np.where(rng.random(N) < 0.8, np.sign(truth), -np.sign(truth))
         order = rng.permutation(N)
         human = np.full(N, np.nan)
         human[order[:40]] = truth[order[:40]]
-        strata = strata_by_size(cheap).astype(str)
-        more = draw_next(cheap, strata, ~np.isnan(human), ids(), n, number).queries
+        strata = strata_by_size(proxy).astype(str)
+        more = draw_next(proxy, strata, ~np.isnan(human), ids(), n, number).queries
         human[more] = truth[more]
         plain = np.full(N, np.nan)
         plain[order[: 40 + n]] = truth[order[: 40 + n]]
         own = strata.tolist() if told else None
-        one = prediction_powered(cheap, human, ids(), strata=own)
-        yield one, prediction_powered(cheap, plain, ids()), _mean_of_all()
+        one = prediction_powered(proxy, human, ids(), strata=own)
+        yield one, prediction_powered(proxy, plain, ids()), _mean_of_all()
 
 
 def _mean_of_all() -> float:
@@ -163,12 +163,12 @@ def first_and_more(
 ) -> tuple[float, float]:
     """What people's own sample says of all, and all: 40 at random, then 40 more by strata."""
     rng = np.random.default_rng(seed)
-    cheap = rng.normal(size=N)
+    proxy = rng.normal(size=N)
     truth = (rng.random(N) < 0.08) * rng.exponential(1.0, N)
-    codes = strata_by_size(cheap)
+    codes = strata_by_size(proxy)
     judged = np.arange(N) < 40
     if spread_of is None:
-        more = draw_next(cheap, codes.astype(str), judged, ids(), 40, seed).queries
+        more = draw_next(proxy, codes.astype(str), judged, ids(), 40, seed).queries
     else:
         sizes, counts = np.bincount(codes), np.bincount(codes[judged], minlength=codes.max() + 1)
         spread = spread_of(np.where(judged, truth, np.nan), codes)
@@ -208,7 +208,7 @@ def asked(**how: Any) -> Any:
     human = options.pop("human", listed(PEOPLE, SAMPLE))
     return judge_sample(
         options.pop("rankers", list(RANKERS.values())),
-        proxy_labels=CHEAP,
+        proxy_labels=PROXY,
         human_labels=human,
         **options,
     )
@@ -220,11 +220,11 @@ def test_the_documents_are_the_first_of_either_ranker() -> None:
     assert len(found.queries) == 30
     for query in found.queries:
         assert query.query_id not in judged
-        number = CHEAP.query_ids.index(query.query_id).as_py()
-        rows = slice(int(CHEAP.offsets[number]), int(CHEAP.offsets[number + 1]))
+        number = PROXY.query_ids.index(query.query_id).as_py()
+        rows = slice(int(PROXY.offsets[number]), int(PROXY.offsets[number + 1]))
         wanted = set()
         for column in range(2):
-            first = np.argsort(-CHEAP.features[rows, column], kind="stable")[:3]
+            first = np.argsort(-PROXY.features[rows, column], kind="stable")[:3]
             wanted |= {f"d{rows.start + row}" for row in first.tolist()}
         assert set(query.document_ids) == wanted
         assert len(query.document_ids) == len(wanted)
@@ -247,10 +247,10 @@ def test_more_are_drawn_where_the_rankers_differ() -> None:
     assert strata[0].largest < strata[-1].largest
 
 
-def test_cheap_judgments_may_be_a_list_beside_the_data() -> None:
-    names = range(CHEAP.n_queries)
-    one = judge_sample(list(RANKERS.values()), proxy_labels=listed(CHEAP, names), data=PEOPLE, n=20)
-    other = judge_sample(list(RANKERS.values()), proxy_labels=CHEAP, n=20)
+def test_proxy_judgments_may_be_a_list_beside_the_data() -> None:
+    names = range(PROXY.n_queries)
+    one = judge_sample(list(RANKERS.values()), proxy_labels=listed(PROXY, names), data=PEOPLE, n=20)
+    other = judge_sample(list(RANKERS.values()), proxy_labels=PROXY, n=20)
     assert [q.query_id for q in one.queries] == [q.query_id for q in other.queries]
 
 
@@ -305,7 +305,7 @@ def test_what_cannot_be_is_refused(run: Run) -> None:
     with pytest.raises(UsageError, match="live ranker"):
         asked(rankers=["live:a@b", "feature:likes"])
     with pytest.raises(BadInput, match="do not know their documents"):
-        judge_sample(list(RANKERS.values()), proxy_labels=replace(CHEAP, document_ids=None))
+        judge_sample(list(RANKERS.values()), proxy_labels=replace(PROXY, document_ids=None))
     with pytest.raises(UsageError, match="nothing to judge"):
         asked(n=0)
     words = ["judge", "sample", "linear.json", "feature:likes", "--proxy-labels", "clicks.parquet"]

@@ -322,14 +322,14 @@ def test_two_metrics_of_one_name_are_refused_be_it_a_variants() -> None:
     class Twin(AveragePrecision):
         name = "ndcg-letor"
 
-    twin = Plugin("metric", "ndcg-letor", Twin, "stranger 1.0")
+    twin = Plugin("metric", "ndcg-letor", Twin, "other 1.0")
     registry = Registry([Plugin("metric", "ndcg", NDCG, "owpc-ltr 0.1"), twin])
-    with pytest.raises(PluginError, match=r"'ndcg-letor' of stranger 1\.0 and 'ndcg' of owpc-ltr"):
+    with pytest.raises(PluginError, match=r"'ndcg-letor' of other 1\.0 and 'ndcg' of owpc-ltr"):
         parse_metric("ndcg-letor", registry)
     assert str(parse_metric("ndcg@3", registry)) == "ndcg@3"
 
 
-def test_a_strangers_variant_of_a_shipped_name_is_refused() -> None:
+def test_a_third_party_variant_of_a_shipped_name_is_refused() -> None:
     class Pairwise(AveragePrecision):
         name = "winner"
         variants = {"takes-all": {"relevant_above": 1.0}}  # noqa: RUF012 - the test's own
@@ -337,7 +337,7 @@ def test_a_strangers_variant_of_a_shipped_name_is_refused() -> None:
     shipped = installed().find("metric", "winner-takes-all")
     registry = Registry(
         [
-            Plugin("metric", "winner", Pairwise, "stranger 1.0"),
+            Plugin("metric", "winner", Pairwise, "other 1.0"),
             Plugin("metric", "winner-takes-all", shipped, "owpc-ltr 0.1"),
         ]
     )
@@ -346,8 +346,8 @@ def test_a_strangers_variant_of_a_shipped_name_is_refused() -> None:
 
 
 def test_a_class_that_is_no_metric_is_refused_by_name() -> None:
-    registry = Registry([Plugin("metric", "number", int, "stranger 1.0")])
-    with pytest.raises(PluginError, match=r"'number' of stranger 1\.0 .* int must extend"):
+    registry = Registry([Plugin("metric", "number", int, "other 1.0")])
+    with pytest.raises(PluginError, match=r"'number' of other 1\.0 .* int must extend"):
         parse_metric("number", registry)
     with pytest.raises(UsageError, match="known: number "):
         parse_metric("numbers", registry)

@@ -83,7 +83,7 @@ def random_model(rng: np.random.Generator) -> AdditiveModel:
 
 
 @given(SEEDS)
-def test_a_linear_model_of_the_ramps_is_the_curves(seed: int) -> None:
+def test_a_linear_model_of_the_segments_is_piecewise_linear(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = problem(seed % 1000)
     columns = piecewise_linear_columns(data, int(rng.integers(2, 12)))
@@ -121,7 +121,7 @@ def test_curves_that_are_none_are_refused(knots: Any, values: Any, what: str) ->
         AdditiveModel(("a",), {"z": Curve(np.zeros(1), np.zeros(1))})
 
 
-def test_training_on_ramps_is_certified_and_better_than_a_line_where_there_is_a_valley(
+def test_training_on_segments_is_certified_and_better_than_a_line_where_there_is_a_valley(
     tmp_path: Path,
 ) -> None:
     data, held_out = problem(1), problem(2)

@@ -30,11 +30,11 @@ from owpc_ltr.evaluation.sampled_queries import sampled_queries
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.proxy_labels import (
-    CHEAP,
     DOCUMENTS,
     JUDGED,
     NAMES,
     PEOPLE,
+    PROXY,
     QUERIES,
     RANKERS,
     SAMPLE,
@@ -51,15 +51,15 @@ def ids(n: int = N) -> list[str]:
 
 
 def drawn(seed: int = 0, n: int = 80, noise: float = 0.1) -> tuple[Vector, Vector]:
-    """Cheap differences of all queries, and human ones of the first n."""
+    """Proxy differences of all queries, and human ones of the first n."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(0.05, 0.3, N)
     human = np.where(np.arange(N) < n, truth, np.nan)
     return truth + rng.normal(0.1, noise, N), human
 
 
-def found(cheap: Vector, human: Vector, **how: Any) -> PredictionPowered:
-    return prediction_powered(cheap, human, ids(len(cheap)), **how)
+def found(proxy: Vector, human: Vector, **how: Any) -> PredictionPowered:
+    return prediction_powered(proxy, human, ids(len(proxy)), **how)
 
 
 def alike(one: PredictionPowered, other: PredictionPowered) -> None:
@@ -72,7 +72,7 @@ def alike(one: PredictionPowered, other: PredictionPowered) -> None:
             assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-12)
 
 
-def test_a_cheap_judge_who_says_what_people_say_gives_the_interval_of_all_queries() -> None:
+def test_a_proxy_judge_who_says_what_people_say_gives_the_interval_of_all_queries() -> None:
     truth, human = drawn(noise=0.0)
     truth = truth - 0.1
     human = np.where(np.isnan(human), np.nan, truth)
@@ -101,8 +101,8 @@ def test_noise_is_given_no_say() -> None:
 
 
 def test_constant_and_opposite_judges_leave_what_people_say_alone() -> None:
-    cheap, human = drawn()
-    for judge in (np.zeros(N), np.full(N, 0.7), -cheap):
+    proxy, human = drawn()
+    for judge in (np.zeros(N), np.full(N, 0.7), -proxy):
         one = found(judge, human)
         assert one.strength == 0.0
         assert one.by_both == one.by_human
@@ -119,11 +119,11 @@ def test_people_alone_give_students_interval_where_nothing_is_skewed() -> None:
 
 
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3), st.floats(-5, 5))
-def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
+def test_the_scale_of_proxy_judgments_and_their_bias_do_not_matter(
     seed: int, scale: float, bias: float
 ) -> None:
-    cheap, human = drawn(seed)
-    one, other = found(cheap, human), found(scale * cheap + bias, human)
+    proxy, human = drawn(seed)
+    one, other = found(proxy, human), found(scale * proxy + bias, human)
     assert other.by_both.mean == pytest.approx(one.by_both.mean, abs=1e-9)
     assert other.by_both.low == pytest.approx(one.by_both.low, abs=1e-9)
     assert other.strength * scale == pytest.approx(one.strength, rel=1e-6, abs=1e-9)
@@ -131,12 +131,12 @@ def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
 
 @given(st.integers(0, 10_000))
 def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
-    cheap, human = drawn(seed)
+    proxy, human = drawn(seed)
     order = np.random.default_rng(seed).permutation(N)
-    one = found(cheap, human)
-    shuffled = prediction_powered(cheap[order], human[order], np.array(ids())[order].tolist())
+    one = found(proxy, human)
+    shuffled = prediction_powered(proxy[order], human[order], np.array(ids())[order].tolist())
     alike(one, shuffled)
-    other = found(-cheap, -human)
+    other = found(-proxy, -human)
     assert (other.by_both.low, other.by_both.high) == pytest.approx(
         (-one.by_both.high, -one.by_both.low)
     )
@@ -144,8 +144,8 @@ def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
 
 @given(st.integers(0, 10_000))
 def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
-    cheap, human = drawn(seed, noise=0.3)
-    one = found(cheap, human)
+    proxy, human = drawn(seed, noise=0.3)
+    one = found(proxy, human)
     for each in (one.by_both, one.by_human, one.by_proxy):
         assert each.low <= each.mean <= each.high
         assert (each.p < 0.05) == (each.low > 0 or each.high < 0)
@@ -153,38 +153,38 @@ def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
 
 
 def test_weights_are_importance() -> None:
-    cheap, human = drawn()
+    proxy, human = drawn()
     weights = np.random.default_rng(4).uniform(0.5, 4.0, N)
-    one = found(cheap, human, weights=weights)
+    one = found(proxy, human, weights=weights)
     judged = ~np.isnan(human)
     alone = mean_of(human[judged], weights[judged])
     assert one.by_human.mean == pytest.approx(alone)
     error = standard_error(human[judged], weights[judged])
     reach = (one.by_human.high - one.by_human.low) / 2
     assert reach == pytest.approx(t.ppf(0.975, 79) * error, rel=0.02)
-    alike(found(cheap, human, weights=np.full(N, 3.0)), found(cheap, human))
+    alike(found(proxy, human, weights=np.full(N, 3.0)), found(proxy, human))
     # A query of weight 0 is not there.
     weights[::7] = 0.0
     kept = weights > 0
     fewer = prediction_powered(
-        cheap[kept], human[kept], np.array(ids())[kept].tolist(), weights=weights[kept]
+        proxy[kept], human[kept], np.array(ids())[kept].tolist(), weights=weights[kept]
     )
-    alike(found(cheap, human, weights=weights), fewer)
+    alike(found(proxy, human, weights=weights), fewer)
 
 
 def test_where_all_are_judged_nothing_is_left_to_predict() -> None:
-    cheap, _ = drawn()
+    proxy, _ = drawn()
     truth = np.random.default_rng(2).normal(0.02, 0.3, N)
-    one = found(cheap, truth)
+    one = found(proxy, truth)
     assert one.strength == 0.0
     assert one.by_both == one.by_human
     assert one.n_more is None or one.n_more == 0
 
 
 def test_strata_stand_for_all_their_queries() -> None:
-    cheap, _ = drawn()
-    truth = np.where(cheap > 0.1, 1.0, 0.0) + np.random.default_rng(0).normal(0, 0.01, N)
-    strata = np.where(cheap > 0.1, "large", "small")
+    proxy, _ = drawn()
+    truth = np.where(proxy > 0.1, 1.0, 0.0) + np.random.default_rng(0).normal(0, 0.01, N)
+    strata = np.where(proxy > 0.1, "large", "small")
     # Nine of ten judged queries are of the large stratum, which has about half of all.
     large, small = np.flatnonzero(strata == "large")[:90], np.flatnonzero(strata == "small")[:10]
     human = np.full(N, np.nan)
@@ -197,25 +197,25 @@ def test_strata_stand_for_all_their_queries() -> None:
 
 
 def test_as_many_strata_as_one_is_without() -> None:
-    cheap, human = drawn()
-    alike(found(cheap, human, strata=["all"] * N), found(cheap, human))
+    proxy, human = drawn()
+    alike(found(proxy, human, strata=["all"] * N), found(proxy, human))
 
 
 def test_further_judgments_decide_as_was_told() -> None:
     """Of a sample that decides nothing: as many as it says, of the same spread, decide."""
     rng = np.random.default_rng(12)
     truth = rng.normal(0.1, 1.0, 2000)
-    cheap = truth + rng.normal(0, 0.7, 2000)
+    proxy = truth + rng.normal(0, 0.7, 2000)
     decided = []
     for _ in range(60):
         order = rng.permutation(2000)
         human = np.full(2000, np.nan)
         human[order[:60]] = truth[order[:60]]
-        one = found(cheap, human)
+        one = found(proxy, human)
         if not one.n_more:
             continue
         human[order[: 60 + one.n_more]] = truth[order[: 60 + one.n_more]]
-        again = found(cheap, human)
+        again = found(proxy, human)
         decided.append(abs(again.by_both.mean) / (again.by_both.high - again.by_both.mean))
     assert len(decided) > 10
     assert np.median(decided) > 0.8
@@ -228,16 +228,16 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(noise: float, weighted
     assert covered >= 0.93
 
 
-def test_one_who_trusts_the_cheap_judge_alone_is_caught() -> None:
-    assert _coverage(0.3, False, liar="cheap alone") < 0.5
+def test_one_who_trusts_the_proxy_judge_alone_is_caught() -> None:
+    assert _coverage(0.3, False, liar="proxy alone") < 0.5
 
 
 def test_one_who_fits_the_slope_on_the_queries_that_it_moves_is_caught() -> None:
     """Of noise: the fitted slope leaves smaller residuals than a slope of other queries does."""
     ratios = []
     for seed in range(60):
-        cheap, human = drawn(seed, FEWEST, 5.0)
-        sample = sampled_queries(cheap, human, ids())
+        proxy, human = drawn(seed, FEWEST, 5.0)
+        sample = sampled_queries(proxy, human, ids())
         x, y = sample.centred_proxy[sample.judged], sample.human
         fitted = np.polyfit(x, y, 1)[0]
         honest = np.var(y - crossfitted_slopes(sample) * x)
@@ -248,10 +248,10 @@ def test_one_who_fits_the_slope_on_the_queries_that_it_moves_is_caught() -> None
 
 
 def test_one_who_does_not_pair_gains_nothing() -> None:
-    cheap, human = drawn(noise=0.1)
+    proxy, human = drawn(noise=0.1)
     judged = ~np.isnan(human)
-    honest = found(cheap, human)
-    unpaired = cheap.copy()
+    honest = found(proxy, human)
+    unpaired = proxy.copy()
     unpaired[judged] = np.random.default_rng(0).permutation(unpaired[judged])
     other = found(unpaired, human)
     width = honest.by_human.high - honest.by_human.low
@@ -259,24 +259,24 @@ def test_one_who_does_not_pair_gains_nothing() -> None:
     assert (other.by_both.high - other.by_both.low) / width > 0.95
 
 
-def test_few_human_judgments_say_nothing_of_the_cheap_ones() -> None:
-    cheap, human = drawn(n=FEWEST - 1, noise=0.0)
-    assert found(cheap, human).strength == 0.0
+def test_few_human_judgments_say_nothing_of_the_proxy_ones() -> None:
+    proxy, human = drawn(n=FEWEST - 1, noise=0.0)
+    assert found(proxy, human).strength == 0.0
     assert found(*drawn(n=FEWEST, noise=0.0)).strength == pytest.approx(1.0)
 
 
 def test_what_cannot_be_is_refused() -> None:
-    cheap, human = drawn()
+    proxy, human = drawn()
     with pytest.raises(Refused, match="1 of the compared queries"):
         found(*drawn(n=1))
     with pytest.raises(Refused, match="0 of the 100 queries of the stratum 'c'"):
-        found(cheap, human, strata=["a"] * 200 + ["c"] * 100)
+        found(proxy, human, strata=["a"] * 200 + ["c"] * 100)
     with pytest.raises(BadInput, match="3 human values for 300 queries"):
-        found(cheap, human[:3])
+        found(proxy, human[:3])
     with pytest.raises(BadInput, match="query q4 has the differences nan"):
-        found(np.where(np.arange(N) == 4, np.nan, cheap), human)
+        found(np.where(np.arange(N) == 4, np.nan, proxy), human)
     with pytest.raises(BadInput, match="weights are 0 or more"):
-        found(cheap, human, weights=np.full(N, -1.0))
+        found(proxy, human, weights=np.full(N, -1.0))
 
 
 def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> float:
@@ -287,11 +287,11 @@ def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> 
     pool = rng.gamma(1.0, 0.3, 20_000) * rng.choice([1, -0.7, 0], 20_000, p=[0.25, 0.25, 0.5])
     for _ in range(resamples):
         truth = rng.choice(pool, N)
-        cheap = truth + rng.normal(0.1, noise, N) * (rng.random(N) < 0.5)
+        proxy = truth + rng.normal(0.1, noise, N) * (rng.random(N) < 0.5)
         human = np.where(np.arange(N) < 60, truth, np.nan)
         weights = rng.uniform(0.5, 3.0, N) if weighted else None
-        told = prediction_powered(cheap, human, names, weights=weights)
-        one = told.by_proxy if liar == "cheap alone" else told.by_both
+        told = prediction_powered(proxy, human, names, weights=weights)
+        one = told.by_proxy if liar == "proxy alone" else told.by_both
         held += one.low <= pool.mean() <= one.high
     return held / resamples
 
@@ -317,7 +317,7 @@ def test_a_list_and_a_dataset_of_the_same_judgments_say_the_same() -> None:
     assert figures(one).by_human.mean == pytest.approx(alone.pairs[0].comparison.mean_difference)
 
 
-def test_cheap_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
+def test_proxy_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
     found = figures(compared(listed(PEOPLE, SAMPLE)))
     assert (found.n_queries, found.n_human) == (QUERIES, JUDGED)
     width = found.by_both.high - found.by_both.low
@@ -350,7 +350,7 @@ def test_what_is_left_out_is_told() -> None:
 
 
 def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
-    values = ltr.compare(RANKERS, data=CHEAP, metrics="ndcg@5", resamples=100).per_query
+    values = ltr.compare(RANKERS, data=PROXY, metrics="ndcg@5", resamples=100).per_query
     gains = np.array(values["ndcg@5 a"]) - np.array(values["ndcg@5 b"])
     best = np.argsort(-gains)[:JUDGED]
     told = compared(listed(PEOPLE, best))
@@ -362,23 +362,23 @@ def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
 
 def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
     split = HashSplit(0.2, 0.5)
-    source = {"fingerprint": CHEAP.fingerprint, "split": split.as_dict()}
+    source = {"fingerprint": PROXY.fingerprint, "split": split.as_dict()}
     model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
     found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
-    test = split.sides(CHEAP) == "test"
+    test = split.sides(PROXY) == "test"
     assert figures(found).n_queries == int(test.sum())
     assert figures(found).n_human == int(test[SAMPLE].sum())
 
 
-def test_importance_of_the_cheap_queries_weighs_everything() -> None:
+def test_importance_of_the_proxy_queries_weighs_everything() -> None:
     weights = np.random.default_rng(2).uniform(0.5, 3, QUERIES)
-    found = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights))
+    found = compared(listed(PEOPLE, SAMPLE), replace(PROXY, query_weights=weights))
     plain = compared(listed(PEOPLE, SAMPLE))
     assert found.weighted
     one = figures(found)
     assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
     assert one.by_both.mean != figures(plain).by_both.mean
-    again = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights), unweighted=True)
+    again = compared(listed(PEOPLE, SAMPLE), replace(PROXY, query_weights=weights), unweighted=True)
     assert figures(again) == figures(plain)
 
 
@@ -397,10 +397,10 @@ def test_what_cannot_be_is_refused_command() -> None:
         ltr.compare(RANKERS, data=PEOPLE, metrics="map", strata={})
     with pytest.raises(UsageError, match="compare-live"):
         compared(people, rankers=["live:x@y", "live:z@y"])
-    labels = CHEAP.labels.copy()
+    labels = PROXY.labels.copy()
     labels[:DOCUMENTS] = 0
     with pytest.raises(UsageError, match="leaves out queries"):
-        compared(people, replace(CHEAP, labels=labels), metrics="ndcg@5,empty=skip")
+        compared(people, replace(PROXY, labels=labels), metrics="ndcg@5,empty=skip")
     others = [replace(query, query_id=f"x{query.query_id}") for query in people.queries]
     with pytest.raises(BadInput, match="none of the queries with human labels"):
         compared(Judgments(others))
@@ -408,7 +408,7 @@ def test_what_cannot_be_is_refused_command() -> None:
     with pytest.raises(BadInput, match="none of the documents with human labels"):
         compared(Judgments(strange))
     with pytest.raises(BadInput, match="do not know their documents"):
-        compared(people, replace(CHEAP, document_ids=None))
+        compared(people, replace(PROXY, document_ids=None))
     with pytest.raises(BadInput, match="is in no stratum"):
         compared(people, strata={"q0": "1"})
     with pytest.raises(Refused, match="1 of the 240 queries"):

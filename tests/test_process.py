@@ -207,7 +207,7 @@ def test_output_that_cannot_be_written_is_told(environ: dict[str, str]) -> None:
 
 
 @pytest.mark.thorough
-def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
+def test_foreign_names_steer_no_terminal(environ: dict[str, str]) -> None:
     name = "a\x1b[31m\u202eb\nc"
     save_model(LinearModel((name, "2"), np.ones(2)), "foreign.json")
     ended = shell(f"{COMMAND} evaluate foreign.json data.txt", environ)

@@ -24,7 +24,7 @@ from tests.fresh_process import printed_by
 DATA = ltr.make_dataset(*arrays())
 
 
-def test_the_road_of_a_notebook(tmp_path: Path) -> None:
+def test_the_workflow_of_a_notebook(tmp_path: Path) -> None:
     parts = DATA.split()
     model = ltr.train(
         parts.training,

@@ -103,7 +103,7 @@ def test_a_shipped_package_offers_the_kind_that_it_is_known_for() -> None:
     assert all(registry.PACKAGES.get(package, kind) == kind for package, kind in offered)
 
 
-def test_a_kind_has_the_strangers_plugins_of_it_and_their_failures(
+def test_a_kind_has_the_third_party_plugins_of_it_and_their_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours = [*entry_points(group="owpc_ltr")]
@@ -126,7 +126,7 @@ def test_a_name_that_two_offer_is_refused_whenever_it_is_asked_for(
             found.all("loss")
 
 
-def test_a_strangers_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_called(
+def test_a_third_party_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours = [*entry_points(group="owpc_ltr")]
@@ -146,7 +146,7 @@ def test_a_plugin_is_imported_once_however_many_ask_at_once() -> None:
             together.wait(timeout=0.2)
         return module(GOOD)
 
-    found = Registry([], entries=[registry.Entry("good", "stranger 1.0", False, slow)])
+    found = Registry([], entries=[registry.Entry("good", "other 1.0", False, slow)])
     with ThreadPoolExecutor(4) as pool:
         classes = list(pool.map(lambda _: found.find("loss", "worst-pairs"), range(4)))
     assert asked == ["good"]

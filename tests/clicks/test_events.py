@@ -179,7 +179,7 @@ def test_whether_positions_begin_with_0_is_found_and_can_be_said() -> None:
     assert said.event_counts.unusable == {"a position before the first": 1}
 
 
-def test_robots_are_no_people() -> None:
+def test_bots_are_no_people() -> None:
     honest = [event(f"s{n}", "a", 1, action) for n in range(6) for action in ("view", "click")]
     flood = [event("bot", f"d{n}", n + 1, "click") for n in range(60)]
     found = counted([*honest, *flood])
@@ -342,9 +342,9 @@ def test_what_is_logged_twice_counts_once_whatever_the_clock_says() -> None:
     assert found.event_counts.unusable == {"repeated": 2}
 
 
-def test_a_robot_that_floods_the_log_is_left_out() -> None:
-    flood = [query(n, ["spam"], client_id="robot") for n in range(100, 160)]
-    clicks = [act(n, "spam", 1, client_id="robot") for n in range(100, 160)]
+def test_a_bot_that_floods_the_log_is_left_out() -> None:
+    flood = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
+    clicks = [act(n, "spam", 1, client_id="bot") for n in range(100, 160)]
     found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions_per_client=50)
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
     assert found.event_counts.unusable == {"a client of more than 50 sessions": 120}

@@ -221,8 +221,8 @@ def judged(queries: int = 80, noise: float = 0.3) -> RankingDataset:
 DATA = judged()
 
 
-def cheaply(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
-    """A cheap judge's labels of all queries, and people's of a random share of them."""
+def with_proxy_labels(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
+    """A proxy judge's labels of all queries, and people's of a random share of them."""
     rng = np.random.default_rng(4)
     data = replace(DATA, document_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
     swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)

@@ -79,7 +79,7 @@ class MemoryEngine:
     """How often scores moved though no document did."""
     pins: bool = True
     """Whether points in time can be had."""
-    pinned: dict[str, tuple[set[str], int]] = field(default_factory=dict)
+    snapshots: dict[str, tuple[set[str], int]] = field(default_factory=dict)
     """The points in time that are open."""
     opened: int = 0
     calls: int = 0
@@ -125,12 +125,12 @@ class MemoryEngine:
             raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
         if method == "DELETE":
             for name in body["pit_id"]:
-                self.pinned.pop(name, None)
+                self.snapshots.pop(name, None)
             return {"pits": []}
         assert (method, path) == ("POST", f"/{self.index}/_search/point_in_time")
         assert params["allow_partial_pit_creation"] == "false"
         self.opened += 1
-        self.pinned[f"pit-{self.opened}"] = (set(self.documents), self.revision)
+        self.snapshots[f"pit-{self.opened}"] = (set(self.documents), self.revision)
         return {"pit_id": f"pit-{self.opened}"}
 
     def _moment(self, path: str, params: Mapping[str, Any], body: Any) -> tuple[set[str], int]:
@@ -141,7 +141,7 @@ class MemoryEngine:
             return self.documents, self.revision
         assert path == "/_search", path
         try:
-            return self.pinned[body["pit"]["id"]]
+            return self.snapshots[body["pit"]["id"]]
         except KeyError:
             kind = "search_context_missing_exception"
             raise EngineRefusal("POST /_search", 404, kind, "No search context found") from None

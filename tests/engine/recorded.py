@@ -127,7 +127,7 @@ class Replay:
 
     fake: FakeEngine
     exchanges: list[Exchange] = field(default_factory=list)
-    strangers: list[Asked] = field(default_factory=list)
+    unexpected: list[Asked] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Reply:
         # Lists are asked for in pages, and without the bodies of what they list.
@@ -139,7 +139,7 @@ class Replay:
                 and params == exchange.params.keys() - {"from", "size"}
             ):
                 return Reply(exchange.answer, exchange.status)
-        self.strangers.append(asked)
+        self.unexpected.append(asked)
         return Reply({"error": f"not a recorded request: {asked}"}, 400)
 
 

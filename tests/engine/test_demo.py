@@ -61,7 +61,7 @@ class Listening(Narrator):
 def begun(
     node_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[DemoSession, LoggedFeatures]:
-    """The steps that both roads begin with, gone once."""
+    """The steps that both workflows begin with, gone once."""
     session = DemoSession(
         DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening()
     )
@@ -218,5 +218,5 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     known = {json.loads(line)["id"] for line in lines}
     assert {one for query in old.queries for one in query.document_ids} <= known
     assert all(str(path) in "".join(heard.lines) for path in tmp_path.iterdir())
-    # Nothing is left in the node: whoever walks the road makes the index.
+    # Nothing is left in the node: the workflow makes the index itself.
     assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")

@@ -139,7 +139,7 @@ def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str])
 
 
 def scores_here(small: Small, model: str, text: str, known: Rates) -> dict[str, float]:
-    """The laptop's scores of all documents: the engine's features, and the clicks of a mapping."""
+    """Local scores of all documents: the engine's features, and the clicks of a mapping."""
     ids = [f"d{d}" for d in range(DOCUMENTS)]
     params = {"keywords": text, "query": text}
     probe = {"params": params, "document_ids": ids}
@@ -156,7 +156,7 @@ def upload(
     return run("upload", model, *where, *words, *place)
 
 
-def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit(
+def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     run: Run, small: Small, place: list[str]
 ) -> None:
     code, out, err = upload(run, small, place)

@@ -20,14 +20,14 @@ from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
 from owpc_ltr.features.value_bounds import always_matches, highest_value, never_negative
 from tests.engine.documents import QUERIES, featureset_of, fill
 from tests.engine.documents import logged as logged_of
-from tests.engine.vector_road import (
+from tests.engine.vector_workflow import (
     DIMENSIONS,
-    Road,
+    Workflow,
     check_cosines,
     check_serving,
     check_values,
     featureset_of_page,
-    vector_road,
+    vector_workflow,
 )
 
 FACTOR = {"field": "rank", "factor": 100}
@@ -204,23 +204,23 @@ def test_what_is_claimed_holds_for_every_kind_of_query(node_url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def road(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+def workflow(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
     engine = Engine(ConnectionSettings(node_url))
     fields = {f"v{number}": {"type": "float"} for number in range(DIMENSIONS)}
     featureset = featureset_of_page("products.json")
     folder: Path = tmp_path_factory.mktemp("vectors")
-    with vector_road(engine, uuid.uuid4().hex[:8], featureset, fields, folder) as made:
+    with vector_workflow(engine, uuid.uuid4().hex[:8], featureset, fields, folder) as made:
         yield made
     engine.close()
 
 
 @pytest.mark.node
-def test_every_value_is_its_querys_own_and_the_cosine(road: Road) -> None:
-    missing = check_values(road)
+def test_every_value_is_its_querys_own_and_the_cosine(workflow: Workflow) -> None:
+    missing = check_values(workflow)
     assert missing["cosine"] > 0
-    check_cosines(road, 1, scale=1.0)
+    check_cosines(workflow, 1, scale=1.0)
 
 
 @pytest.mark.node
-def test_a_model_of_them_serves_as_it_was_trained(road: Road) -> None:
-    check_serving(road)
+def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
+    check_serving(workflow)

@@ -21,7 +21,7 @@ from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from tests.engine.deployed import BAD, DATA, GOOD, cheaply, unknowing
+from tests.engine.deployed import BAD, DATA, GOOD, unknowing, with_proxy_labels
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
 SPLIT = HashSplit(0.2, 0.3)
@@ -247,10 +247,10 @@ def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
     assert gains.mean_difference == pytest.approx(float(expected), abs=1e-12)
 
 
-def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -> None:
-    cheap, people = cheaply(0.5)
+def test_people_and_a_proxy_judge_together_let_a_better_model_in(small: Small) -> None:
+    proxy, people = with_proxy_labels(0.5)
     first(small, unknowing(BAD))
-    done = put(small, unknowing(GOOD), data=cheap, human=people).gate
+    done = put(small, unknowing(GOOD), data=proxy, human=people).gate
     assert done is not None
     assert done.powered is not None
     assert (done.powered.n_queries, done.powered.n_human) == (80, 40)
@@ -261,12 +261,12 @@ def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -
     assert done.as_dict()["powered"]["decided"] is True
 
 
-def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> None:
-    """The cheap judge likes the new model on every query; people like the old one."""
+def test_a_proxy_judge_whom_people_contradict_lets_nobody_in(small: Small) -> None:
+    """The proxy judge likes the new model on every query; people like the old one."""
     first(small, unknowing(GOOD))
-    cheap, people = cheaply(0.5)
-    bad = cheap.features[:, 1]
-    flattering = replace(cheap, labels=np.clip(np.round(bad - 1), 0, 3).astype(np.float32))
+    proxy, people = with_proxy_labels(0.5)
+    bad = proxy.features[:, 1]
+    flattering = replace(proxy, labels=np.clip(np.round(bad - 1), 0, 3).astype(np.float32))
     with pytest.raises(NotBetter, match="proxy labels alone, which are biased, \\+0") as no:
         put(small, unknowing(BAD), data=flattering, human=people)
     found = no.value.result.powered
@@ -276,10 +276,10 @@ def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> No
 
 
 def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
-    cheap, people = cheaply(0.5)
+    proxy, people = with_proxy_labels(0.5)
     metric = parse_metric("pairwise-error")
     first(small, unknowing(BAD))
-    done = put(small, unknowing(GOOD), data=cheap, human=people, metric=metric).gate
+    done = put(small, unknowing(GOOD), data=proxy, human=people, metric=metric).gate
     assert done is not None
     assert done.powered is not None
     assert done.powered.by_both.low > 0
@@ -288,15 +288,15 @@ def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
 def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alone(
     small: Small,
 ) -> None:
-    cheap, _ = cheaply(1.0, 0.02)
+    proxy, _ = with_proxy_labels(1.0, 0.02)
     split = HashSplit(0.1, 0.6)
-    source = {"fingerprint": cheap.fingerprint, "split": split.as_dict()}
+    source = {"fingerprint": proxy.fingerprint, "split": split.as_dict()}
     first(small, linear(BAD, source=source))
-    own = replace(DATA, document_ids=cheap.document_ids).select(np.arange(0, 80, 2))
-    done = put(small, linear(GOOD, source=source), data=cheap, human=own).gate
+    own = replace(DATA, document_ids=proxy.document_ids).select(np.arange(0, 80, 2))
+    done = put(small, linear(GOOD, source=source), data=proxy, human=own).gate
     assert done is not None
     assert done.powered is not None
-    test = split.sides(cheap) == "test"
+    test = split.sides(proxy) == "test"
     assert (done.powered.n_queries, done.powered.n_human) == (test.sum(), test[::2].sum())
 
 

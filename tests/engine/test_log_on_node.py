@@ -374,7 +374,7 @@ def test_workers_get_their_share_of_what_is_allowed_and_no_secrets(
         log(engine, tmp_path / "few.parquet", lenient(in_flight=5), workers=Written(6))
 
 
-def test_workers_are_refused_where_no_moment_is_pinned(
+def test_workers_are_refused_where_no_snapshot_is_taken(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "pin_index", lambda *_, **__: (None, "no right to"))

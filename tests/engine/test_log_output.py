@@ -280,7 +280,7 @@ def test_a_dataset_has_the_weights_of_what_was_logged(tmp_path: Path) -> None:
     assert repr(data).count("weighted by query and document") == 1
 
 
-def test_every_road_of_a_dataset_keeps_them(tmp_path: Path) -> None:
+def test_every_way_of_a_dataset_keeps_them(tmp_path: Path) -> None:
     logged_weights(tmp_path / "a.parquet", weighed())
     data = ltr.read_dataset(tmp_path / "a.parquet")
     whole = expected(weighed())

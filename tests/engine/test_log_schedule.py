@@ -217,7 +217,7 @@ def test_a_log_whose_hours_end_gives_its_moment_back_waits_and_goes_on_to_the_sa
             return next(times, datetime(2026, 1, 1, 23))
 
     def waited(hours: Schedule, tell: Any) -> None:
-        open_while_waiting.append(len(engine.pinned))
+        open_while_waiting.append(len(engine.snapshots))
         if len(open_while_waiting) == 2:
             wait_for(
                 hours, tell, iter([datetime(2026, 1, 1, 6), Now.now()]).__next__, lambda _: None

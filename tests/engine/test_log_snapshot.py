@@ -45,7 +45,7 @@ def out(tmp_path: Path) -> Path:
 
 def undisturbed(engine: MemoryEngine, out: Path, kind: str = "plugin-free") -> str:
     path = out.parent.parent / "undisturbed.parquet"
-    log(replace(engine, fault=None, pinned={}), path, kind=kind)
+    log(replace(engine, fault=None, snapshots={}), path, kind=kind)
     return digest(path)
 
 
@@ -167,7 +167,7 @@ def test_the_manifest_tells_what_the_index_held(out: Path) -> None:
 @pytest.mark.parametrize("search", [1, 3, 6])
 def test_a_forgotten_moment_is_followed_by_one_of_the_same_contents(out: Path, search: int) -> None:
     engine = MemoryEngine()
-    engine.fault = at_search(search, engine.pinned.clear)
+    engine.fault = at_search(search, engine.snapshots.clear)
     told: list[int] = []
     log(engine, out, options=ONE_BY_ONE, progress=told.append)
     assert engine.opened == 2 - (search == 6)
@@ -180,7 +180,7 @@ def test_a_forgotten_moment_that_cannot_come_back_is_followed_by_the_next(out: P
 
     def forget() -> None:
         engine.revision += 1
-        engine.pinned.clear()
+        engine.snapshots.clear()
 
     engine.fault = at_search(4, forget)
     with pytest.warns(OwpcLtrWarning, match=GONE_ON):
@@ -196,7 +196,7 @@ def test_an_engine_that_forgets_every_moment_is_given_up_and_can_be_gone_on_with
 
     def forget(_number: int, _path: str, body: Any, answer: Any) -> Any:
         if is_log_search(body):
-            engine.pinned.clear()
+            engine.snapshots.clear()
         return answer
 
     engine.fault = forget
@@ -221,7 +221,7 @@ def test_however_a_log_ends_the_engine_need_not_keep_its_moment(
     with pytest.raises(type(end)) if end is not None else nullcontext():
         log(engine, out, options=replace(ONE_BY_ONE, attempts=1))
     assert engine.opened == 1
-    assert engine.pinned == {}
+    assert engine.snapshots == {}
 
 
 # ------------------------------------------------------------- an engine without points in time

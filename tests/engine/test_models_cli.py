@@ -211,11 +211,11 @@ def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Sm
     assert {clause["window_size"] for clause in clauses} == {100}
 
 
-def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:
-    from tests.engine.deployed import BAD, GOOD, cheaply, unknowing
+def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:
+    from tests.engine.deployed import BAD, GOOD, unknowing, with_proxy_labels
 
-    cheap, people = cheaply(0.5)
-    save_dataset(cheap, "clicks.parquet")
+    proxy, people = with_proxy_labels(0.5)
+    save_dataset(proxy, "clicks.parquet")
     lines = [
         f"{query.query_id}\t{query.query_id}\t{document}\t{grade:g}"
         for query in people.queries

@@ -44,7 +44,7 @@ few = st.lists(st.integers(-3, 3), min_size=2, max_size=9)
 def answered(
     reference: list[Any], other: list[Any], labels: list[Any] | None = None, query: str = "q"
 ) -> Answered:
-    """One probe with the laptop's scores and the engine's."""
+    """One probe with the local score and the engine's."""
     one, two = (np.array(scores, dtype=np.float64) for scores in (reference, other))
     ids = tuple(f"d{number}" for number in range(len(one)))
     grades = None if labels is None else np.array(labels, dtype=np.float64)

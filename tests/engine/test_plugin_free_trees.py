@@ -471,7 +471,7 @@ class Known:
         return {document for shard in self.shards for document in shard[:window]}
 
     def local(self, model: Model) -> dict[str, float]:
-        """The laptop's scores."""
+        """The local scores."""
         return dict(zip(self.ids, model.score(self.features).tolist(), strict=True))
 
 
@@ -512,7 +512,7 @@ def served(known: Known, stored: StoredModel, window: int) -> list[tuple[str, fl
 
 
 def check(known: Known, model: Model, stored: StoredModel, window: int) -> None:
-    """Ids, order and scores are the laptop's within the window, and the search's beyond it."""
+    """Ids, order and scores are the local ones within the window, and the search's beyond it."""
     hits = served(known, stored, window)
     inside = known.within(window)
     local = known.local(model)
@@ -527,7 +527,7 @@ def check(known: Known, model: Model, stored: StoredModel, window: int) -> None:
     # Where all scores are alike, what float32 rounds is all the difference that there is.
     spread = max(interval.high - interval.low, 0.05)
     assert np.abs(scores - score_shift(stored) - own).max() <= 1e-6 * spread
-    # No document stands below one that the laptop scores lower.
+    # No document stands below one that is scored lower locally.
     assert (np.diff(own) <= 1e-6 * spread).all()
 
 
@@ -543,7 +543,7 @@ def random_curves(rng: np.random.Generator, features: Matrix) -> AdditiveModel:
 
 
 @pytest.mark.faults
-def test_random_curves_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+def test_random_curves_rank_in_the_engine_as_locally_and_keep_their_window(
     known: Known, seeds: Seeds
 ) -> None:
     for seed in seeds(sample=15, whole=500):
@@ -557,7 +557,7 @@ def test_random_curves_rank_in_the_engine_as_on_the_laptop_and_keep_their_window
 
 
 @pytest.mark.faults
-def test_random_forests_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+def test_random_forests_rank_in_the_engine_as_locally_and_keep_their_window(
     known: Known, seeds: Seeds
 ) -> None:
     for seed in seeds(sample=25, whole=1000):

@@ -75,7 +75,7 @@ def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(
 
 
 @pytest.mark.parametrize("kind", [normalised, trees], ids=lambda kind: kind.__name__)
-def test_what_the_plugin_serves_is_explained_by_the_same_road(
+def test_what_the_plugin_serves_is_explained_in_the_same_way(
     kind: Any, node_for: Callable[[str], str]
 ) -> None:
     with small_cluster(node_for("ltr-plugin"), 1200, kind="ltr-plugin") as small:

@@ -36,9 +36,9 @@ from tests.pages import NEEDS_NODE, PAGES, SAMPLES, blocks_of, run_page, samples
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.node
-INDEX = "clicked-road"
+INDEX = "clicked-workflow"
 WORLD = simulate.example_world(40, 12)
-PLACE = ("--store", "clickedroad", "--store-kind", "plugin-free")
+PLACE = ("--store", "clickedworkflow", "--store-kind", "plugin-free")
 
 
 def _fill(engine: Engine) -> None:
@@ -75,11 +75,11 @@ def engine(node_url: str) -> Iterator[Engine]:
     found = Engine(ConnectionSettings(node_url))
     _fill(found)
     yield found
-    for index in (INDEX, "owpc-ltr-store-clickedroad"):
+    for index in (INDEX, "owpc-ltr-store-clickedworkflow"):
         drop(found, index)
 
 
-def test_weighted_clicks_go_the_whole_road(
+def test_weighted_clicks_go_the_whole_workflow(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the road without a plugin needs of an engine, one capability a test, on a real node.
+"""What the workflow without a plugin needs of an engine, one capability a test, on a real node.
 
 `make test-engines` runs them on each engine, and makes the table of docs/engines.md of what they
 record: a row a test, named by its docstring.

@@ -10,21 +10,21 @@ import pytest
 from owpc_ltr_node.release import ELASTICSEARCH, Release
 
 from owpc_ltr.engine.client.engine import Engine
-from tests.engine.vector_road import (
+from tests.engine.vector_workflow import (
     DIMENSIONS,
-    Road,
+    Workflow,
     check_cosines,
     check_serving,
     check_values,
     featureset_of_page,
-    vector_road,
+    vector_workflow,
 )
 
 
 @pytest.fixture(scope="module")
-def road(
+def workflow(
     other_engine: Engine, release: Release, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Road]:
+) -> Iterator[Workflow]:
     if release.engine != ELASTICSEARCH or release.numbers < (8, 15):
         pytest.skip(f"{release} has no knn query with k, or none without a plugin")
     vector = {"type": "dense_vector", "dims": DIMENSIONS, "index": True, "similarity": "cosine"}
@@ -34,16 +34,18 @@ def road(
     }
     featureset = featureset_of_page("products-elasticsearch.json")
     folder: Path = tmp_path_factory.mktemp("vectors")
-    with vector_road(other_engine, uuid.uuid4().hex[:8], featureset, fields, folder) as made:
+    with vector_workflow(other_engine, uuid.uuid4().hex[:8], featureset, fields, folder) as made:
         yield made
 
 
-def test_every_value_is_its_querys_own_and_missing_where_that_does_not_return(road: Road) -> None:
-    missing = check_values(road)
+def test_every_value_is_its_querys_own_and_missing_where_that_does_not_return(
+    workflow: Workflow,
+) -> None:
+    missing = check_values(workflow)
     assert missing["nearest"] > missing["cosine"] > 0
     # Elasticsearch scores a cosine as half of one more.
-    check_cosines(road, 1, scale=0.5)
+    check_cosines(workflow, 1, scale=0.5)
 
 
-def test_a_model_of_them_serves_as_it_was_trained(road: Road) -> None:
-    check_serving(road)
+def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
+    check_serving(workflow)

@@ -228,7 +228,7 @@ def test_a_change_within_a_reordered_list_does_it_there(rng: np.random.Generator
 
 @dataclass(frozen=True)
 class Doubling:
-    """A stranger's reordering, which says nothing of its lists."""
+    """A third-party reordering, which says nothing of its lists."""
 
     kind: ClassVar[str] = "doubling"
     field_names: ClassVar[tuple[str, ...]] = ()

@@ -169,7 +169,7 @@ def judged_by_two() -> str:
 
 
 @pytest.mark.parametrize(("made", "charts"), [(judged_by_clicks, 7), (judged_by_two, 4)])
-def test_pages_of_cheap_judgments_are_so_too(
+def test_pages_of_proxy_judgments_are_so_too(
     browser: Any, tmp_path: Path, made: Callable[[], str], charts: int
 ) -> None:
     """On a phone in the dark, and on a desk by day."""

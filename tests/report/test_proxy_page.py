@@ -14,12 +14,12 @@ import owpc_ltr
 from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.proxy_labels import CHEAP, CLEAR, comparison, run
+from tests.proxy_labels import CLEAR, PROXY, comparison, run
 from tests.report.samples import check
 
 __all__ = ["run"]
 
-CLEAR_CHEAP = replace(CLEAR, labels=CHEAP.labels)
+CLEAR_PROXY = replace(CLEAR, labels=PROXY.labels)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,10 @@ def test_a_pair_turned_round_says_the_opposite() -> None:
     assert all(row["low"] <= row["value"] <= row["high"] for row in rows[0])
 
 
-def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> None:
-    """The cheap judge turns everything round: people decide, however many queries he has."""
+def test_a_proxy_judge_who_is_sure_shows_nothing_that_people_contradict() -> None:
+    """The proxy judge turns everything round: people decide, however many queries he has."""
     liar = replace(CLEAR, labels=1 - CLEAR.labels)
-    found = owpc_ltr.report(comparison(cheap=liar))
+    found = owpc_ltr.report(comparison(proxy=liar))
     assert found.verdict is not None
     assert found.verdict.mood == "better"
     row = found.charts["proxy-labels"].spec["data"]["values"][2]
@@ -99,12 +99,12 @@ def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> Non
 
 
 def test_a_sample_that_was_chosen_shows_nothing() -> None:
-    cheap = replace(CLEAR, labels=CHEAP.labels)
+    proxy = replace(CLEAR, labels=PROXY.labels)
     gains = owpc_ltr.compare(
-        {"a": "feature:bm25", "b": "feature:likes"}, data=cheap, metrics="ndcg@5", resamples=100
+        {"a": "feature:bm25", "b": "feature:likes"}, data=proxy, metrics="ndcg@5", resamples=100
     ).per_query
     apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
-    found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], cheap=cheap))
+    found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], proxy=proxy))
     assert found.verdict is not None
     assert found.verdict.mood == "cannot tell"
     assert "not a random sample" in found.verdict.sentence
@@ -112,7 +112,7 @@ def test_a_sample_that_was_chosen_shows_nothing() -> None:
 
 def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
     model = LinearModel(CLEAR.feature_names, np.array([1.0, 0.0]), record={
-        "source": {"fingerprint": CLEAR_CHEAP.fingerprint},
+        "source": {"fingerprint": CLEAR_PROXY.fingerprint},
     })  # fmt: skip
     rankers = {"a": model, "b": "feature:likes"}
     found = owpc_ltr.report(comparison(rankers=rankers, split="train"))
@@ -124,18 +124,18 @@ def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
 def test_agreement_counts_one_query_after_the_other() -> None:
     rng = np.random.default_rng(0)
     human = np.where(np.arange(100) < 40, rng.integers(-1, 2, 100).astype(float), np.nan)
-    cheap = rng.integers(-1, 2, 100).astype(float)
+    proxy = rng.integers(-1, 2, 100).astype(float)
     ids = [f"q{n}" for n in range(100)]
-    found = prediction_powered(cheap, human, ids).agreement
-    pairs = list(zip(cheap[:40], human[:40], strict=True))
+    found = prediction_powered(proxy, human, ids).agreement
+    pairs = list(zip(proxy[:40], human[:40], strict=True))
     assert found.differ == sum(h != 0 for _, h in pairs)
     assert found.same == sum(c * h > 0 for c, h in pairs)
     assert found.opposite == sum(c * h < 0 for c, h in pairs)
-    assert found.correlation == pytest.approx(np.corrcoef(cheap[:40], human[:40])[0, 1])
+    assert found.correlation == pytest.approx(np.corrcoef(proxy[:40], human[:40])[0, 1])
     # A query that counts twice is two queries.
     weights = np.where(np.arange(100) < 20, 2.0, 1.0)
-    twice = np.concatenate([cheap[:20], cheap[:40]]), np.concatenate([human[:20], human[:40]])
-    weighed = prediction_powered(cheap, human, ids, weights=weights).agreement
+    twice = np.concatenate([proxy[:20], proxy[:40]]), np.concatenate([human[:20], human[:40]])
+    weighed = prediction_powered(proxy, human, ids, weights=weights).agreement
     assert weighed.correlation == pytest.approx(np.corrcoef(*twice)[0, 1])
     none = prediction_powered(np.full(100, 0.3), human, ids).agreement
     assert none == Agreement(None, found.differ, none.same, none.opposite)

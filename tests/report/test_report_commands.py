@@ -113,7 +113,7 @@ def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
     assert [row[0] for row in most.rows] == order[::-1][:10]
 
 
-def test_every_model_is_shown_with_how_users_look_and_how_it_foretells(page: Page) -> None:
+def test_every_model_is_shown_with_how_users_look_and_how_it_predicts(page: Page) -> None:
     found = clicked()
     looked = page.charts["examination"].spec["data"]["values"]
     assert [row["value"] for row in looked] == found.chosen.fit.examination.tolist()

@@ -25,7 +25,7 @@ def test_a_feature_set_is_put_as_recorded(
     name = protocol[number].path.rpartition("/")[2]
     engine, server = replay(with_name(protocol[number], name))
     LtrPluginStore(engine, store).put_featureset(featureset_of(protocol[number], name))
-    assert not server.strangers
+    assert not server.unexpected
 
 
 def test_putting_an_equal_set_again_is_success_and_another_one_is_refused(
@@ -34,7 +34,7 @@ def test_putting_an_equal_set_again_is_success_and_another_one_is_refused(
     featureset = featureset_of(protocol["030"])
     engine, server = replay("030", "032")
     LtrPluginStore(engine).put_featureset(featureset)
-    assert not server.strangers
+    assert not server.unexpected
     other = FeatureSet("fs1", featureset.features[:3])
     taken = Exchange(
         "PUT", "/_ltr/_featureset/fs1", {}, other.to_body(), 409, protocol["030"].answer
@@ -42,13 +42,13 @@ def test_putting_an_equal_set_again_is_success_and_another_one_is_refused(
     engine, server = replay(taken, "032")
     with pytest.raises(Refused, match="another feature set 'fs1'"):
         LtrPluginStore(engine).put_featureset(other)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 def test_replacing_a_set_is_a_post(protocol: dict[str, Exchange], replay: Any) -> None:
     engine, server = replay("031")
     LtrPluginStore(engine).put_featureset(featureset_of(protocol["031"]), replace=True)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 @pytest.mark.parametrize("number", ["004", "038", "040", "041", "042"])
@@ -60,7 +60,7 @@ def test_a_set_that_the_plugin_refuses_is_refused_with_its_reason(
     with pytest.raises(Refused) as error:
         LtrPluginStore(engine).put_featureset(featureset_of(protocol[number], name))
     assert REFUSALS[number] in str(error.value)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 def test_a_validation_without_a_parameter_is_not_even_sent(
@@ -86,7 +86,7 @@ def test_lists_are_names(replay: Any) -> None:
     engine, server = replay(models)
     server.exchanges[0].answer.update(json.loads(json.dumps(MODELS)))
     assert LtrPluginStore(engine).list_models() == ["a", "b"]
-    assert not server.strangers
+    assert not server.unexpected
 
 
 MODELS = {
@@ -110,7 +110,7 @@ def test_what_is_not_there_is_bad_input(
     name = protocol[number].path.rpartition("/")[2]
     with pytest.raises(BadInput, match=f"'{name}'"):
         getattr(LtrPluginStore(engine), act)(name)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_deleting_is_as_recorded_and_seen_in_lists_at_once(
         number, Exchange("POST", "/.ltrstore/_refresh", {}, None, status, {"error": "no"})
     )
     getattr(LtrPluginStore(engine), act)(name)
-    assert not server.strangers
+    assert not server.unexpected
     assert [asked.path for asked in server.fake.requests][1:] == ["/.ltrstore/_refresh"]
 
 
@@ -233,7 +233,7 @@ def test_the_cluster_tells_that_it_has_the_plugin(replay: Any) -> None:
     engine, server = replay("001", Exchange("GET", "/", {}, None, 200, about))
     assert choose_store(engine).kind == "ltr-plugin"
     assert choose_store(engine, "plugin-free").kind == "plugin-free"
-    assert not server.strangers
+    assert not server.unexpected
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_preparing_a_store_twice_is_harmless(
 ) -> None:
     engine, server = replay(*numbers)
     LtrPluginStore(engine, name).prepare()
-    assert not server.strangers
+    assert not server.unexpected
     assert len(server.fake.requests) == 1
 
 

@@ -42,7 +42,7 @@ def test_a_model_is_created_as_recorded_and_read_back(
     model = stored(protocol, number)
     engine, server = replay("032", number, found(protocol, model))
     LtrPluginStore(engine).put_model(model)
-    assert not server.strangers
+    assert not server.unexpected
     assert [asked.method for asked in server.fake.requests] == ["GET", "POST", "GET"]
 
 
@@ -56,7 +56,7 @@ def test_a_model_in_another_store_is_created_there(
     ]
     engine, server = replay(*there, "213")
     LtrPluginStore(engine, "other").put_model(model)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 def test_the_recorded_model_is_read_whole(protocol: dict[str, Exchange], replay: Any) -> None:
@@ -75,7 +75,7 @@ def test_a_model_that_the_plugin_refuses_is_refused_with_its_reason(
     with pytest.raises(Refused) as error:
         LtrPluginStore(engine).put_model(model)
     assert REFUSALS[number] in str(error.value)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -91,7 +91,7 @@ def test_a_name_that_is_taken_is_success_only_for_the_same_model(
     else:
         with pytest.raises(Refused, match="a name is never used again"):
             LtrPluginStore(engine).put_model(model)
-    assert not server.strangers
+    assert not server.unexpected
 
 
 def test_a_model_without_its_feature_set_or_with_a_changed_one_is_refused(

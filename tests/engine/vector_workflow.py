@@ -1,4 +1,4 @@
-"""The road of features of vectors on a real node: logged, trained, uploaded, live, taken back."""
+"""A workflow on features of vectors on a real node: logged, trained, uploaded, rolled back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUERY = {"multi_match": {"query": "{{keywords}}", "fields": ["title", "text"]}}
 
 
 @dataclass(frozen=True)
-class Road:
+class Workflow:
     """A filled index, a store of its own, judgments in a file, and a feature set that is pushed."""
 
     cluster: Cluster
@@ -55,9 +55,9 @@ def featureset_of_page(file: str) -> FeatureSet:
 
 
 @contextmanager
-def vector_road(
+def vector_workflow(
     engine: Engine, own: str, featureset: FeatureSet, mappings: dict[str, Any], folder: Path
-) -> Iterator[Road]:
+) -> Iterator[Workflow]:
     """Products in an index on three shards; with `flat` and `graph`, their vectors whole."""
     products, judged = products_and_judgments()
     index, place = f"products-{own}", folder / "judgments.jsonl"
@@ -77,26 +77,26 @@ def vector_road(
     try:
         params = {"vector": [1.0, 0.5, 0.25, 0.125]}
         pushed = cluster.featuresets.push(featureset, index=index, params=params)
-        yield Road(cluster, index, pushed, place, folder)
+        yield Workflow(cluster, index, pushed, place, folder)
     finally:
         for name in (index, f"owpc-ltr-store-{own}"):
             engine.request("DELETE", f"/{name}")
 
 
-def own_scores(road: Road, column: int, params: dict[str, Any]) -> dict[str, float]:
+def own_scores(workflow: Workflow, column: int, params: dict[str, Any]) -> dict[str, float]:
     """What a feature's query by itself gives to which documents, over the whole index."""
-    query = compile_featureset(road.featureset).queries[column].query(params)
+    query = compile_featureset(workflow.featureset).queries[column].query(params)
     body = {"query": query, "size": 1000, "_source": False, "track_total_hits": True}
-    answer = road.cluster.engine.request("POST", f"/{road.index}/_search", body=body)
+    answer = workflow.cluster.engine.request("POST", f"/{workflow.index}/_search", body=body)
     return {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
 
 
-def check_values(road: Road) -> dict[str, int]:
+def check_values(workflow: Workflow) -> dict[str, int]:
     """Each value is its query's own score, and missing for what that query does not return.
 
     How many values are missing, by feature.
     """
-    data = road.logged()
+    data = workflow.logged()
     assert data.query_params is not None
     assert data.document_ids is not None
     missing = dict.fromkeys(data.feature_names, 0)
@@ -104,7 +104,7 @@ def check_values(road: Road) -> dict[str, int]:
         first, last = data.offsets[number], data.offsets[number + 1]
         ids = data.document_ids[first:last].to_pylist()
         for column, name in enumerate(data.feature_names):
-            own = own_scores(road, column, params)
+            own = own_scores(workflow, column, params)
             values = data.features[first:last, column]
             expected = [np.float32(own.get(document, np.nan)) for document in ids]
             np.testing.assert_array_equal(values, np.array(expected, np.float32), str(name))
@@ -112,9 +112,9 @@ def check_values(road: Road) -> dict[str, int]:
     return missing
 
 
-def check_cosines(road: Road, column: int, scale: float) -> None:
+def check_cosines(workflow: Workflow, column: int, scale: float) -> None:
     """The exact feature is 1 plus the cosine, times `scale`, as NumPy has it."""
-    data, (products, _) = road.logged(), products_and_judgments()
+    data, (products, _) = workflow.logged(), products_and_judgments()
     where = {
         product["id"]: [product[f"v{i}"] for i in range(DIMENSIONS)]
         for product in products
@@ -133,9 +133,9 @@ def check_cosines(road: Road, column: int, scale: float) -> None:
                 assert abs(value - scale * (1 + asked @ vector / norms)) < 1e-5
 
 
-def check_serving(road: Road) -> None:
+def check_serving(workflow: Workflow) -> None:
     """Trained, uploaded, verified, searched as scored here, better live, and taken back."""
-    data, name = road.logged(), f"m-{road.index}"
+    data, name = workflow.logged(), f"m-{workflow.index}"
     model = train(
         data,
         loss="pairwise",
@@ -147,35 +147,35 @@ def check_serving(road: Road) -> None:
     assert isinstance(model, LinearModel)
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["cosine"] > 0
-    uploads: dict[str, Any] = {"index": road.index, "featureset": road.featureset.name}
-    first = road.cluster.upload(model, name=name, **uploads)
+    uploads: dict[str, Any] = {"index": workflow.index, "featureset": workflow.featureset.name}
+    first = workflow.cluster.upload(model, name=name, **uploads)
     assert first.parity.largest_difference <= 1e-5
     assert (first.parity.swapped, first.parity.absent) == (0, 0)
-    found = road.cluster.verify(name, index=road.index)
+    found = workflow.cluster.verify(name, index=workflow.index)
     assert found.drift == ()
-    _check_search(road, model, name)
-    live = road.cluster.evaluate_live(
-        name, judgments=road.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
-        index=road.index,
+    _check_search(workflow, model, name)
+    live = workflow.cluster.evaluate_live(
+        name, judgments=workflow.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
+        index=workflow.index,
     )  # fmt: skip
     assert live.measured[0].comparison.low > 0
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
-    second = road.cluster.upload(other, name=name, **uploads)
+    second = workflow.cluster.upload(other, name=name, **uploads)
     assert second.model != first.model
-    assert road.cluster.models.rollback(name).alias.model_of("champion") == first.model
-    _check_search(road, model, name)
-    road.cluster.models.delete(name, yes=True)
+    assert workflow.cluster.models.rollback(name).alias.model_of("champion") == first.model
+    _check_search(workflow, model, name)
+    workflow.cluster.models.delete(name, yes=True)
 
 
-def _check_search(road: Road, model: LinearModel, name: str) -> None:
+def _check_search(workflow: Workflow, model: LinearModel, name: str) -> None:
     """The list of a search is that of the model over the values of its features."""
-    for query in read_judgments(road.judgments).queries[:10]:
+    for query in read_judgments(workflow.judgments).queries[:10]:
         vector = np.array(query.params["vector"])
-        both = road.cluster.search(
-            query.params["query"], model=name, index=road.index, query_template=QUERY,
+        both = workflow.cluster.search(
+            query.params["query"], model=name, index=workflow.index, query_template=QUERY,
             params={"vector": vector}, size=20, window=150,
         )  # fmt: skip
-        columns = [own_scores(road, c, query.params) for c in range(len(model.feature_names))]
+        columns = [own_scores(workflow, c, query.params) for c in range(len(model.feature_names))]
         rows = [[own.get(hit.document_id, np.nan) for own in columns] for hit in both.after]
         scores = model.score(np.array(rows, np.float32))
         np.testing.assert_allclose([hit.score for hit in both.after], scores, rtol=1e-5, atol=1e-5)
