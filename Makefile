@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# Compiled modules and assertions are kept, whatever the environment says: they cost each of the
+# test processes, and each command that a test starts, most of its start.
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test test-all test-faults test-engines test-cluster lint check install docs notebook clean
 
@@ -11,28 +14,28 @@ demo: $(VENV)/.node
 
 # What every commit must pass, with the real node started once.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(PYTEST) --numprocesses 2 --dist loadgroup
 
 # The thorough tests too: the demo, reproduction, wheels, Dask, the browser, more faults and examples.
 test-all: $(VENV)/.dev
-	OWPC_LTR_TESTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	OWPC_LTR_TESTS=all $(PYTEST) --numprocesses 2 --dist loadgroup
 
 # Every fault at every stage. A failure prints the line that runs its cell again:
 # OWPC_LTR_FAULTS_CELL='…' make test-faults
 test-faults: $(VENV)/.dev
-	OWPC_LTR_FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults \
+	OWPC_LTR_FAULTS=all $(PYTEST) -m faults \
 	  --numprocesses 2 --dist loadgroup
 
-# The road without a plugin on each engine, one node after another; writes the table of
+# The workflow without a plugin on each engine, one node after another; writes the table of
 # docs/engines.md. Elasticsearch is downloaded for it, under Elastic's own licences.
 test-engines: $(VENV)/.dev
 	$(BIN)/python -m tests.engines.table --half
-	OWPC_LTR_TEST_ENGINES=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
+	OWPC_LTR_TEST_ENGINES=1 $(PYTEST) \
 	  tests/engines/test_elastics_own_model.py tests/engines/test_eland.py
 
 # A cluster of three local nodes, with several copies of each shard: 2 GB of memory, minutes.
 test-cluster: $(VENV)/.dev
-	OWPC_LTR_TEST_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
+	OWPC_LTR_TEST_CLUSTER=1 $(PYTEST) tests/cluster
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
