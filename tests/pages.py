@@ -21,9 +21,8 @@ from sybil import Document, Example, Lexeme, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.errors import OwpcLtrWarning
 from tests.commands import Run
 
 ROOT = Path(__file__).parents[1]

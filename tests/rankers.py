@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.models.linear import LinearModel
 
 QUERIES, DOCUMENTS = 40, 8

@@ -18,7 +18,7 @@ from owpc_ltr_node.local_node import NodeStatus, start, stop
 from owpc_ltr_node.release import Release
 from owpc_ltr_node.settings import LocalNode, command, jvm_options
 
-from owpc_ltr.engine.cluster import connect
+from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
 
 _ONCE = "-XX:TieredStopAtLevel=1"

@@ -14,7 +14,7 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.judge_clicks import count_clicks
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr import RankingDataset
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.significance import compare_paired

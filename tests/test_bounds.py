@@ -22,8 +22,8 @@ from owpc_ltr_papers.risk_bounds import (
 )
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel

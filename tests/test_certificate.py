@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Certificate, Run, relative_gap
 from tests.commands import commands_in
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from owpc_ltr import save_model
 from owpc_ltr.cli.app import app
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.plain_text import text_table
 from tests.commands import Run, commands_in
 

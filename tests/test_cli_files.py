@@ -20,18 +20,25 @@ from owpc_ltr_clicks.log_files import read_events
 from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 
+from owpc_ltr import (
+    OwpcLtrError,
+    RankingDataset,
+    load_model,
+    make_dataset,
+    read_dataset,
+    read_external_features,
+    read_judgments,
+    save_dataset,
+    save_model,
+)
 from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.generator import callback_of
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.judgments import Judgments, write_judgments, write_qrels
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.runs import write_ranking, write_scores
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
 from owpc_ltr.files.output import open_output, output_file, write_output
@@ -41,10 +48,8 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.formats.upgrade_report import read_deployed
 from owpc_ltr.host import registry
-from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model, save_model
-from owpc_ltr.models.reordering import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.signatures import Reads
 from tests.commands import Run, commands_in
 
@@ -256,7 +261,7 @@ def _sheet(path: Path) -> None:
 
 
 def judged() -> Judgments:
-    from owpc_ltr.host.judgment_lists import read_judgments
+    from owpc_ltr import read_judgments
 
     table = Path("table.tsv")
     table.write_text("query_id\tquery\tdoc_id\tgrade\nq\trambo\td\t1\n")

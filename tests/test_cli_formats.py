@@ -14,8 +14,7 @@ import pytest
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
@@ -25,7 +24,7 @@ from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, save_model, with_record
+from owpc_ltr.models.model_file import load_scoring_model, with_record
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
 from tests.foreign_models import NAMES as NAMES_EXPORT

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.data.runs import read_run
+from owpc_ltr import Cluster, read_run
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.options import params_from
 from owpc_ltr.engine.search import search
 from owpc_ltr.engine.search.request import (

@@ -16,6 +16,7 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
+from owpc_ltr import save_model
 from owpc_ltr.data.judgments.pools import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -24,7 +25,6 @@ from owpc_ltr.evaluation.live_lists import live_lists
 from owpc_ltr.evaluation.pairs import disagreements, verdict_lines
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.plan import RerankingPlan
 from owpc_ltr.training.rerankers import fit_reranker

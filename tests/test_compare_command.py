@@ -14,10 +14,9 @@ import pyarrow.parquet
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import save_dataset, save_model
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.options import split_metrics
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.training.cross_validation import cut_folds
 from tests.commands import Run, commands_in
 from tests.rankers import QUERIES, judged, linear, write_run

@@ -19,8 +19,8 @@ from owpc_ltr_metrics.precision import Precision
 from owpc_ltr_metrics.winner_takes_all import WinnerTakesAll
 from owpc_ltr_optimizers.larank.larank import LaRank
 
+from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.models.linear import LinearModel

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 
+from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.plugin_checks import check_reranker

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.protocols import Run

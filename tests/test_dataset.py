@@ -16,12 +16,10 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, read_dataset, save_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 
 X = np.array([[1, 2], [3, 4], [5, 6], [7, 8]], dtype=np.float32)
 LABELS, IDS = [0, 1, 2, 0], ["a", "a", "b", "b"]

@@ -30,7 +30,7 @@ from owpc_ltr_demo.preparation import featureset_file
 from owpc_ltr_demo.queries import DemoQuery
 from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.explanations.explanation import bar
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.warm_up import warm_up_jobs
 from tests.commands import Run, commands_in

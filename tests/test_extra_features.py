@@ -15,23 +15,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import (
+    RankingDataset,
+    average,
+    export_model,
+    make_dataset,
+    read_external_features,
+    save_dataset,
+    save_model,
+    train,
+    train_reranker,
+)
 from owpc_ltr.data.external_features import table as table_module
 from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
 from owpc_ltr.data.external_features.pairs import DocumentPairs, pairs_of
-from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
 from owpc_ltr.data.external_features.table import Texts, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.parquet import load_dataset, save_dataset
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import served_model
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export_model import export_model
 from owpc_ltr.formats.external_features import (
     for_engine,
     index_features,
@@ -48,16 +56,14 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import deploy
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.average import AverageModel, average
+from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, save_model, with_record
+from owpc_ltr.models.model_file import load_scoring_model, with_record
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.train import train
-from owpc_ltr.training.train_reranker import train_reranker
 from tests.datasets import frame, table_of, written
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "ba", "é", "a b", "ab" * 40])

@@ -16,9 +16,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr import cli
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import RankingDataset, cli, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -13,7 +13,7 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.frame_dataset import from_frame
+from owpc_ltr import OwpcLtrError, RankingDataset, from_frame, make_dataset
 from owpc_ltr.data.frames import table_of
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
 
 COLUMNS: dict[str, list[Any]] = {

@@ -15,17 +15,17 @@ import xgboost
 from scipy.stats import kendalltau
 
 import owpc_ltr as ltr
+from owpc_ltr import import_model, save_model
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
-from owpc_ltr.formats.import_model import import_model
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title", "pop", "n")

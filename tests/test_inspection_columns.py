@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import owpc_ltr as ltr
+from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, train
 from owpc_ltr.data.columns import column_facts, listed, silent_features
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.errors import OwpcLtrWarning
 from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_training, warnings_of_log
 from owpc_ltr.inspection.sample import take_sample
 from owpc_ltr.inspection.stretches import ks_distance, moved_columns
 from owpc_ltr.inspection.totals import Tails, limits_of
 from owpc_ltr.inspection.units import factor_between
-from owpc_ltr.training.train import train
 from tests.planted import clean, last_rows, with_column, without
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr import judge_sample
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
@@ -24,7 +25,7 @@ from owpc_ltr.engine.search.judgment_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
+from owpc_ltr.evaluation.active_sampling import allocated, draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
 from tests.proxy_labels import PEOPLE, PROXY, RANKERS, SAMPLE, listed, run

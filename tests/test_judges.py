@@ -12,11 +12,11 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
-from owpc_ltr import judge_clicks, read_judgments
+from owpc_ltr import judge_clicks, read_judgments, save_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.judgments.types import judges_of, share_by_clicks
-from owpc_ltr.data.parquet import load_dataset, save_dataset
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.upload import gate_judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import without_features

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     deadline=None,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments, write_qrels
 from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     deadline=None,

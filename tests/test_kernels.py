@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel
 from owpc_ltr.kernels.linear import (

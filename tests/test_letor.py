@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.letor.kernel import (
     BAD,

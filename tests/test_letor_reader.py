@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset, read_splits
+from owpc_ltr import RankingDataset, read_dataset, read_folds
+from owpc_ltr.data.datasets import read_splits
 from owpc_ltr.data.letor import read_letor, reading, write_letor
 from owpc_ltr.data.letor.reader import Reader
 from owpc_ltr.data.letor.reading import last_query
 from owpc_ltr.errors import BadInput
-from owpc_ltr.training.cross_validation import read_folds
 from tests.commands import commands_in
 
 FAULTS = [

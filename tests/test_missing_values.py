@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import ensemble, tree
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_model, train
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.formats.sklearn_trees import from_sklearn
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.training.fit import taking_missing_as_zero
-from owpc_ltr.training.train import train
 
 NAMES = ("title", "votes", "year")
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
+from owpc_ltr import OwpcLtrWarning, RankingDataset, average, load_model, make_dataset, save_model
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift, store_plugin_free
 from owpc_ltr.formats.plugin_free.piecewise_linear import (
@@ -28,12 +28,12 @@ from owpc_ltr.formats.plugin_free.piecewise_linear import (
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.average import AverageModel, average
+from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, model_matrix, save_model, with_record
+from owpc_ltr.models.model_file import load_scoring_model, model_matrix, with_record
 from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.models.reordering import ReorderingModel, load_model
+from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
@@ -293,7 +293,7 @@ def test_a_form_is_read_once_a_model_and_is_never_that_of_another() -> None:
 def test_the_command_line_trains_and_shows_curves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from owpc_ltr.data.parquet import save_dataset
+    from owpc_ltr import save_dataset
 
     run = commands_in(tmp_path, monkeypatch, capsys)
     save_dataset(problem(1, queries=40), tmp_path / "d.parquet")
@@ -316,7 +316,7 @@ TWO = LinearModel(TWO_NAMES, np.array([0.25, 4.0]))
 
 
 def network() -> NetworkModel:
-    from owpc_ltr.data.dataset import make_dataset
+    from owpc_ltr import make_dataset
     from owpc_ltr.host.settings import configure
     from owpc_ltr.protocols import Run
 

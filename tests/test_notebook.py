@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data import html
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.models import LINEAR, MODELS

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import (
     JudgedQuery,
     JudgmentLines,
@@ -28,7 +29,6 @@ from owpc_ltr.engine.live_queries import LiveQueries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.host.judgment_lists import read_judgments
 from tests.commands import Run, commands_in
 
 quick = settings(

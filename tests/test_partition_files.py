@@ -13,12 +13,17 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 
 import owpc_ltr as ltr
-from owpc_ltr import open_dataset, partition, read_dataset
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import (
+    RankingDataset,
+    make_dataset,
+    open_dataset,
+    partition,
+    read_dataset,
+    save_dataset,
+)
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, Room, room_from
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.data.partitioned.cache import Float16Part
 from owpc_ltr.data.partitioned.dataset import open_partitioned

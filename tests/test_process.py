@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr import save_model
 from owpc_ltr.cli.stops import SIGNALS, Stops, finishing
 from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 
 COMMAND = f"{sys.executable} -m owpc_ltr"

@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import owpc_ltr
 import owpc_ltr as ltr
-from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
+from owpc_ltr import OwpcLtrError, OwpcLtrWarning
+from owpc_ltr.errors import BadInput, UsageError
 from tests.datasets import arrays
 from tests.fresh_process import printed_by
 

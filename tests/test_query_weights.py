@@ -23,8 +23,8 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 from scipy import stats
 
 import owpc_ltr as ltr
+from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judgment_checks import UNUSED, unused_weights
 from owpc_ltr.evaluation.resampling import acceleration, bca_interval, standard_error
@@ -35,7 +35,6 @@ from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Loss, Optimizer, Run
 from owpc_ltr.training.fit import mean_of
 from tests.commands import commands_in

@@ -15,21 +15,15 @@ import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
+from owpc_ltr import RankingDataset, load_model, make_dataset, save_model
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.document_fields import fields_of, with_document_fields
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model, save_model
-from owpc_ltr.models.reordering import (
-    ReorderingModel,
-    dataset_scores,
-    feature_ranker,
-    load_model,
-    read_base,
-)
+from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.models.reordering import ReorderingModel, dataset_scores, feature_ranker, read_base
 from owpc_ltr.protocols import Loss, Run
 from owpc_ltr.training.defaults import PENALTIES
 from owpc_ltr.training.plan import RerankingPlan

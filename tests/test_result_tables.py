@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
+from owpc_ltr import save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from owpc_ltr.files.spreadsheets import inert_cell, marked_cell, read_cell
-from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 from tests.rankers import judged, linear
 

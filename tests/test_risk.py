@@ -12,8 +12,8 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.bundle import Bundle, PassLimits, solve_by_passes
 
+from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.kernels.risk import InMemory, OverParts
 from owpc_ltr.models.linear import LinearModel

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from owpc_ltr_node import folders as node_lock
 from owpc_ltr_node.report import Silent
 
-from owpc_ltr import partition
+from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.run_folder import open_run
-from owpc_ltr.errors import OwpcLtrError, Refused
+from owpc_ltr.errors import Refused
 from owpc_ltr.files.lock import lock_folder
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.sanitization import message_line, printable, printable_lines, redacted, secrets_of
 from tests.commands import Run, commands_in
 

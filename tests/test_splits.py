@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.data.judgments.topics import normalised_text
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
 from owpc_ltr.data.splits import HashSplit, Origin, split_queries, with_validation

@@ -14,10 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.data.dataset import make_dataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import make_dataset, save_dataset, save_model
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from tests.engine.deployed import put
 from tests.engine.small_cluster import Small, linear, small_cluster
 

@@ -13,10 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr import (
+    RankingDataset,
+    load_model,
+    make_dataset,
+    read_dataset,
+    save_dataset,
+    save_model,
+)
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
@@ -25,8 +30,7 @@ from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model, save_model
-from owpc_ltr.models.reordering import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import kept_history, train_plan
 from owpc_ltr.training.plan import Plan, RerankingPlan

@@ -12,11 +12,9 @@ import pyarrow as pa
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import OwpcLtrWarning, PartitionedDataset, RankingDataset, save_dataset
 from owpc_ltr.data.partitioned import writing as writing_module
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run, commands_in
 from tests.datasets import learnable

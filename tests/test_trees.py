@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from owpc_ltr import save_model
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
@@ -27,7 +28,7 @@ from owpc_ltr.formats.plugin_free.trees import (
 )
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED
 from owpc_ltr.models.tables import MOST_CODES, bins_of, blocks_of, tables_of
 from owpc_ltr.models.trees import (

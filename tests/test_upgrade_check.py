@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 import xgboost
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
@@ -22,7 +21,7 @@ from owpc_ltr.formats.upgrade_report import deploy
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model, with_record
+from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from tests.commands import Run, commands_in
 

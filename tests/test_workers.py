@@ -37,9 +37,8 @@ from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.bundle import Bundle
 
 import owpc_ltr as ltr
+from owpc_ltr import PartitionedDataset, RankingDataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.manifest import Part
 from owpc_ltr.data.partitioned.parts import Piece
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable

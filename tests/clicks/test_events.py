@@ -20,7 +20,8 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions, parse_actions
 from owpc_ltr_clicks.encoding import normalised
 
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr import OwpcLtrError
+from owpc_ltr.errors import BadInput, UsageError
 from tests.clicks.counts import (
     act,
     cells_of,

@@ -34,8 +34,15 @@ from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_clicks.simulation import clicks
 
 import owpc_ltr as ltr
-from owpc_ltr import OwpcLtrWarning, judge_clicks, make_dataset, read_judgments, save_dataset, train
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr import (
+    OwpcLtrWarning,
+    RankingDataset,
+    judge_clicks,
+    make_dataset,
+    read_judgments,
+    save_dataset,
+    train,
+)
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.host.registry import installed
 from owpc_ltr.models.linear import LinearModel

@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 from owpc_ltr_node.local_node import start, status
 
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import snapshot
 from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
-from owpc_ltr.errors import OwpcLtrWarning
 from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
 from tests.session_node import SessionNode
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings

@@ -20,8 +20,9 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.stores.feature_queries import compile_featureset, named
-from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile

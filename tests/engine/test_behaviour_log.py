@@ -15,8 +15,8 @@ from owpc_ltr_clicks.ubi import snapshot
 from owpc_ltr_clicks.ubi.download import Download
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
 
+from owpc_ltr import Cluster, connect
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from tests.clicks.counts import cells_of, counted
 from tests.commands import Run, commands_in

@@ -11,7 +11,7 @@ import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 
-from owpc_ltr.engine.cluster import Cluster, connect
+from owpc_ltr import Cluster, connect
 from tests.clicks.counts import act, cells_of, query
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
 

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.names import base_index, is_staging_mark
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply

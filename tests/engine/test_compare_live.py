@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr import Cluster, OwpcLtrError, RankerComparison, save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.model_upload import upload_model
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
-from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 

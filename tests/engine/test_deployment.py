@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.defaults import PARITY_TOLERANCE
@@ -21,7 +22,7 @@ from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, 
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import check_parity
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel

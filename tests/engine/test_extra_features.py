@@ -14,10 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from owpc_ltr import connect, train
-from owpc_ltr.data.datasets import open_dataset
+from owpc_ltr import Cluster, connect, open_dataset, train
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import live_search

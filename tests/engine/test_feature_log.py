@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr import RankingDataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset

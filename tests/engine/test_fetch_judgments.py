@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.commands import commands_in
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.judgment_writers import RAMBO, fetched, told

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import owpc_ltr
-from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr import Cluster, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.stores.index_fields import flattened
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.named_fields import NamedField, Use

@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import save_dataset, save_model, train_reranker
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
-from owpc_ltr.training.train_reranker import train_reranker
 from tests.commands import Run, commands_in
 from tests.engine.deployed import logged_dataset
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster

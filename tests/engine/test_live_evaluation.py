@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.gate import NotBetter
 from owpc_ltr.engine.deployment.live_gate import LiveGate
@@ -24,7 +22,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import parse_metric

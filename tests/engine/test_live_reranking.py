@@ -13,6 +13,7 @@ import pytest
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
@@ -21,7 +22,7 @@ from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.reading import read_external_features
+from owpc_ltr import RankingDataset, read_external_features
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.weights import importance_of, weights_of
 from owpc_ltr.data.letor import read_letor, write_letor

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr import OwpcLtrError, read_judgments
 from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
-from owpc_ltr.host.judgment_lists import read_judgments
+from owpc_ltr.errors import EngineUnavailable
 from tests.commands import Run, commands_in
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply, make_engine
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.schedule import RateLimit, Schedule, wait_for
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import OwpcLtrWarning, UsageError
+from owpc_ltr.errors import UsageError
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.log_runs import QUICK, digest, log
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
@@ -28,7 +29,7 @@ from owpc_ltr.engine.feature_log.snapshot import (
     open_snapshot,
 )
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 pytestmark = [pytest.mark.node, pytest.mark.filterwarnings("ignore:.* of another snapshot")]

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.serving_mode import searchable
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST
 from owpc_ltr.formats.model_conversion import export_linear

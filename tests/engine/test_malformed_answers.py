@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -30,7 +31,7 @@ from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning, Refused
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.formats.stored_model import StoredModel

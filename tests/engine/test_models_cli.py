@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr import save_dataset, save_model
 from owpc_ltr.engine.deployment.deployment_record import (
     Certificate,
     differences,
@@ -19,7 +19,6 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
 from tests.commands import Run, commands_in

@@ -17,7 +17,7 @@ from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
-from owpc_ltr.engine.cluster import Cluster, connect
+from owpc_ltr import Cluster, connect
 from owpc_ltr.errors import Refused
 from tests.clicks.counts import act, cells_of, counted, counts, event, query
 from tests.commands import Run, commands_in

@@ -21,7 +21,8 @@ from owpc_ltr_node.record import Record, created, live_process, read_record, rea
 from owpc_ltr_node.report import Silent
 from owpc_ltr_node.settings import LocalNode
 
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
+from owpc_ltr import OwpcLtrError
+from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.session_node import free_port
 
 TOKEN = "0123456789abcdef" * 2

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import OwpcLtrError, RankingDataset, make_dataset
 from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import MAX_DRIFT
@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import Answered, parity_of
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.parity_samples import (
     DOCUMENTS,

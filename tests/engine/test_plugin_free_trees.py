@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr import connect
+from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
@@ -27,7 +27,7 @@ from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
 from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free

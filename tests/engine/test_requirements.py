@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request

@@ -19,12 +19,12 @@ import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.grading import EffectiveSample
 
+from owpc_ltr import Cluster, connect
 from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.evaluation.judgment_checks import UNUSED, judgment_findings

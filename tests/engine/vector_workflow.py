@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr import Cluster, RankingDataset, read_dataset, read_judgments, train
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.training.train import train
 from tests.pages import ROOT, blocks_of, products_and_judgments
 
 DIMENSIONS = 4

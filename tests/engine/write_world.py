@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels

@@ -19,7 +19,7 @@ from owpc_ltr_exports.elastic import to_elastic
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from owpc_ltr.formats.import_model import import_model
+from owpc_ltr import import_model
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.trees import TreeModel
 from tests.foreign_models import NAMES, data

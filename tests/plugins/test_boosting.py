@@ -20,12 +20,12 @@ from owpc_ltr_optimizers.boosting import growth
 from owpc_ltr_optimizers.boosting.boosting import Boosting, strongest_pairs
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
+from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Fit, Loss, Run
 from tests.datasets import in_parts, learnable

@@ -15,7 +15,7 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.protocols import Fit, Run
 from tests.plugins.oracles import Dented, Distance

@@ -22,8 +22,8 @@ from owpc_ltr_rerankers.exchangeable.reordering import (
     slopes_of,
 )
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host import registry
 from owpc_ltr.host.settings import configure

@@ -16,13 +16,12 @@ from owpc_ltr_exports.opensearch import OpenSearch
 from owpc_ltr_exports.plugin_free_trees import PluginFreeTreesTarget
 from owpc_ltr_exports.solr import Solr
 
-from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
+from owpc_ltr import OwpcLtrError, export_model, save_model
+from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.export_model import export_model
 from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel
 from tests.commands import commands_in
 from tests.foreign_models import NAMES, data, elastic_score, solr_score, zero_model

@@ -18,12 +18,12 @@ from owpc_ltr_optimizers.gradient import adam
 from owpc_ltr_optimizers.gradient.gradient import Gradient
 from scipy.optimize import check_grad
 
+from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Loss, Run
 

@@ -15,10 +15,10 @@ from owpc_ltr_judgments.jsonl import Jsonl
 from owpc_ltr_judgments.quepid import Quepid
 from owpc_ltr_judgments.srw import Srw
 
+from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.judgment_lists import read_judgments
 from tests.judgment_writers import RAMBO, Ratings, entries, fetched, told
 
 quick = settings(

@@ -14,8 +14,8 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.larank.larank import LaRank
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.protocols import Fit, Run
 

@@ -19,11 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr import make_dataset, read_judgments, save_dataset
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     deadline=None,

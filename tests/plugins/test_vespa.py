@@ -201,7 +201,7 @@ def test_a_profile_that_was_changed_is_not_read() -> None:
 def test_the_command_writes_the_profile_of_the_phase_that_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from owpc_ltr.models.model_file import save_model
+    from owpc_ltr import save_model
 
     run = commands_in(tmp_path, monkeypatch, capsys)
     save_model(stump(0.5, default_left=True), Path("m.json"))

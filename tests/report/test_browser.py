@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import owpc_ltr
-from owpc_ltr.evaluation.evaluate import evaluate
+from owpc_ltr import evaluate
 from tests.proxy_labels import comparison
 from tests.report.samples import HOSTILE, against, curves, dataset, hostile_clicked, linear
 

@@ -139,7 +139,7 @@ def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
 
 
 def _scored(data: Any, scores: Any) -> Any:
-    from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
+    from owpc_ltr import Evaluation, evaluate
 
     found = evaluate(linear(1.0, 0.0, 0.0), data)
     return Evaluation(**{**vars(found), "scores": scores})

@@ -22,8 +22,8 @@ from owpc_ltr_report.queries import Example, ExampleDocument
 from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
+from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.evaluation.verdict import Doubt

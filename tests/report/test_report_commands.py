@@ -18,8 +18,7 @@ from owpc_ltr_report.blocks import Section, Table, Text
 from owpc_ltr_report.page import Page
 
 import owpc_ltr
-from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.errors import OwpcLtrWarning
+from owpc_ltr import OwpcLtrWarning, save_dataset
 from owpc_ltr.host.registry import installed
 from tests.clicks.counts import simulated
 from tests.commands import Run, commands_in

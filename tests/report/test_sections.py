@@ -25,13 +25,13 @@ from owpc_ltr_report.training import rank_weights
 from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
+from owpc_ltr import RankerComparison
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.feature_drift import Moved as MovedFeature
 from owpc_ltr.engine.deployment.parity import Orders
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import CurvePoint, Gain, LearningCurve
@@ -262,7 +262,7 @@ def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
 def test_a_report_on_a_model_file_is_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from owpc_ltr.data.parquet import save_dataset
+    from owpc_ltr import save_dataset
     from tests.commands import commands_in
 
     run = commands_in(tmp_path, monkeypatch, capsys)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.recorded import REFUSALS, Exchange, featureset_of, with_name
