@@ -66,6 +66,7 @@ def test_real_judgments_raise_no_warning(real: RankingDataset) -> None:
     assert warned(real) == []
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_real_judgments_raises_its_own_warning_and_no_other(
     fault: str, real: RankingDataset
@@ -96,6 +97,7 @@ def test_labels_shuffled_in_some_queries_in_no_order_are_found(share: float) -> 
     assert found.check == "partly-shuffled-labels"
 
 
+@pytest.mark.thorough
 def test_labels_reversed_or_shuffled_in_real_queries_in_no_order_are_found(
     real: RankingDataset,
 ) -> None:
@@ -190,6 +192,7 @@ def test_columns_of_chance_in_any_order_change_no_unit() -> None:
             assert "unit-change" not in checks
 
 
+@pytest.mark.thorough
 def test_real_documents_without_ids_raise_no_warning(real: RankingDataset) -> None:
     plain = replace(real, document_ids=None)
     assert [one.check for one in ltr.inspect(plain, training=False).warnings] == []

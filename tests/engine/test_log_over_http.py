@@ -307,6 +307,7 @@ def test_what_cannot_be_is_one_line_and_an_exit_code(
     assert list(out.parent.iterdir()) == []
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     cluster: Cluster, judgments: Path, out: Path, tmp_path: Path, sent: signal.Signals, code: int
@@ -343,6 +344,7 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     assert digest(out) == digest(undisturbed)
 
 
+@pytest.mark.thorough
 def test_a_killed_command_goes_on_to_the_same_bytes(
     cluster: Cluster, judgments: Path, out: Path, rng: np.random.Generator
 ) -> None:
