@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from owpc_ltr_report.charts import QueryRow, svg_of
 
 Cell = str | float | int | None | tuple[str, ...]
 """The content of a table cell: a text of several lines is a tuple, None a dash."""
-Tone = Literal["plain", "warning", "good"]
 NEUTRAL = "neutral"
 """The mood of a page that compares no rankers and has no warnings."""
 _SHORT = 28
 _LONGEST_QUERY = 90
+_OBJECT_PROPERTIES = {
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
+    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
+    *("__lookupGetter__", "__lookupSetter__"),
+}
+"""Properties of every JavaScript object: the chart library takes a value of such a name for one."""
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under headers, with a caption."""
 
-    kind: ClassVar[str] = "table"
-
     caption: str
-    headers: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "headers", tuple(self.headers))
+        object.__setattr__(self, "rows", tuple(map(tuple, self.rows)))
         wrong = [row for row in self.rows if len(row) != len(self.headers)]
         if wrong:
             raise ValueError(f"a row of '{self.caption}' has {len(wrong[0])} cells")
@@ -36,26 +41,17 @@ class Table:
     @property
     def classes(self) -> tuple[str, ...]:
         """The style of each column: `number`, `short` (its cells fit on one line) or `wide`."""
-        return tuple(
-            "number"
-            if number
-            else "short"
-            if all(_length(row[column]) <= _SHORT for row in self.rows)
-            else "wide"
-            for column, number in enumerate(self.numeric)
-        )
-
-    @property
-    def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold only numbers and are aligned to the right."""
-        return tuple(
-            bool(self.rows) and all(not isinstance(row[column], str | tuple) for row in self.rows)
-            for column in range(len(self.headers))
-        )
+        return tuple(map(_style, zip(*self.rows, strict=True))) or ("short",) * len(self.headers)
 
 
-def _length(cell: Cell) -> int:
-    return max(map(len, cell), default=0) if isinstance(cell, tuple) else len(str(cell))
+def _style(column: tuple[Cell, ...]) -> str:
+    if not any(isinstance(cell, str | tuple) for cell in column):
+        return "number"
+    lengths = (
+        max(map(len, cell), default=0) if isinstance(cell, tuple) else len(str(cell))
+        for cell in column
+    )
+    return "short" if max(lengths) <= _SHORT else "wide"
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,6 @@ class Chart:
 
     `name` is unique on a page. Colours of the specification are `var(--…)` of `colours.css`.
     """
-
-    kind: ClassVar[str] = "chart"
 
     name: str
     title: str
@@ -82,11 +76,18 @@ class Chart:
         return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
 
 
+def _drawable(part: Any) -> Any:
+    """A specification in which an invisible word joiner ends the names of object properties."""
+    if isinstance(part, dict):
+        return {key: _drawable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_drawable(value) for value in part]
+    return f"{part}\u2060" if isinstance(part, str) and part in _OBJECT_PROPERTIES else part
+
+
 @dataclass(frozen=True)
 class Gallery:
     """Small charts side by side, under a title."""
-
-    kind: ClassVar[str] = "gallery"
 
     title: str
     note: str
@@ -95,30 +96,17 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
-
-    kind: ClassVar[str] = "text"
+    """A paragraph, or a heading below that of the section."""
 
     text: str
-    tone: Tone = "plain"
+    tone: Literal["plain", "warning", "good", "heading"] = "plain"
 
 
 @dataclass(frozen=True)
 class Facts:
     """Names and their values."""
 
-    kind: ClassVar[str] = "facts"
-
-    rows: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading below that of the section."""
-
-    kind: ClassVar[str] = "heading"
-
-    text: str
+    rows: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -134,9 +122,7 @@ class Tile:
 class Tiles:
     """Figures in large type, side by side."""
 
-    kind: ClassVar[str] = "tiles"
-
-    tiles: tuple[Tile, ...]
+    tiles: Sequence[Tile]
 
 
 @dataclass(frozen=True)
@@ -145,8 +131,6 @@ class QueryList:
 
     `total` counts all queries; the page may hold fewer.
     """
-
-    kind: ClassVar[str] = "queries"
 
     name: str
     metric: str
@@ -158,7 +142,7 @@ class QueryList:
     spec: dict[str, Any] = field(repr=False)
 
 
-Block = Table | Chart | Gallery | Text | Facts | Heading | Tiles | QueryList
+Block = Table | Chart | Gallery | Text | Facts | Tiles | QueryList
 
 
 @dataclass(frozen=True)
@@ -169,7 +153,16 @@ class Section:
     short: str
     title: str
     lead: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
+
+    @property
+    def charts(self) -> Iterator[Chart]:
+        """The charts of the section, in their order."""
+        for block in self.blocks:
+            if isinstance(block, Chart):
+                yield block
+            elif isinstance(block, Gallery):
+                yield from block.charts
 
 
 @dataclass(frozen=True)
@@ -181,43 +174,14 @@ class PageVerdict:
 
     mood: str
     sentence: str
-    details: tuple[str, ...] = ()
-    tiles: tuple[Tile, ...] = ()
+    details: Sequence[str] = ()
+    tiles: Sequence[Tile] = ()
     heading: str = ""
 
     @property
     def title(self) -> str:
         """The heading above the sentence."""
         return self.heading or capital(self.mood)
-
-
-def charts_of(sections: Sequence[Section]) -> list[Chart]:
-    """All charts of sections, in the order of the page."""
-    found: list[Chart] = []
-    for section in sections:
-        for block in section.blocks:
-            if isinstance(block, Chart):
-                found.append(block)
-            elif isinstance(block, Gallery):
-                found += block.charts
-    return found
-
-
-_OBJECT_PROPERTIES = {
-    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
-    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
-    *("__lookupGetter__", "__lookupSetter__"),
-}
-"""Properties of every JavaScript object: the chart library takes a value of such a name for one."""
-
-
-def _drawable(part: Any) -> Any:
-    """A specification in which an invisible word joiner ends the names of object properties."""
-    if isinstance(part, dict):
-        return {key: _drawable(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_drawable(value) for value in part]
-    return f"{part}\u2060" if isinstance(part, str) and part in _OBJECT_PROPERTIES else part
 
 
 def amount(value: float, digits: int = 4) -> str:

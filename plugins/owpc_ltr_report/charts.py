@@ -1,7 +1,4 @@
-"""Charts: functions from figures to Vega-Lite specifications (plain JSON), and to SVG pictures.
-
-Colours are names of `templates/colours.css`, which has them for light pages, dark pages and paper.
-"""
+"""Charts: functions from figures to Vega-Lite specifications (plain JSON), and to SVG pictures."""
 
 from __future__ import annotations
 
@@ -14,36 +11,11 @@ from importlib.resources import files
 from typing import Any
 
 from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr_report import chart_style as style
+from owpc_ltr_report.chart_style import AFTER, INK, LOSS, QUIET, Spec
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite of the specifications."""
-AFTER, BEFORE, LOSS = "var(--after)", "var(--before)", "var(--loss)"
-"""Colours of the new ranker (and of bars), of what it is compared with, and of losses."""
-INK, QUIET = "var(--ink)", "var(--quiet)"
-SERIES = (AFTER, LOSS, "var(--third)", "var(--fourth)", QUIET)
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4])
-OUTCOME_LEGEND = ("▶ better", "● no significant difference", "◀ worse", "◆ cannot tell")
-"""The shapes of `forest` in words."""
-_OUTCOME_COLOURS = {
-    Outcome.BETTER: AFTER,
-    Outcome.NO_DIFFERENCE: QUIET,
-    Outcome.WORSE: LOSS,
-    Outcome.CANNOT_TELL: QUIET,
-}
-_OUTCOME_SHAPES = {
-    Outcome.BETTER: "triangle-right",
-    Outcome.NO_DIFFERENCE: "circle",
-    Outcome.WORSE: "triangle-left",
-    Outcome.CANNOT_TELL: "diamond",
-}
-_CHANGES = ("worse", "same", "better")
-_CHANGE_COLOURS = dict(zip(_CHANGES, (LOSS, QUIET, AFTER), strict=True))
-_CHANGE_SHAPES = dict(zip(_CHANGES, ("triangle-left", "circle", "triangle-right"), strict=True))
-_ROW_HEIGHT = 26
-_SVG_WIDTH = 620
-
-Spec = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 Intervals = Sequence[tuple[int, float, float, float]]
 """Rows of (x, value, low, high)."""
@@ -60,7 +32,7 @@ class QueryRow:
 
 
 @dataclass(frozen=True)
-class DifferenceRow:
+class Difference:
     """A row of a forest plot: a difference with its interval and outcome."""
 
     label: str
@@ -70,42 +42,30 @@ class DifferenceRow:
     outcome: Outcome
 
 
-def bars(rows: Sequence[tuple[str, float]], title: str, *, digits: str = ".3~g") -> Spec:
-    """One horizontal bar per name; negative ones point left, in the colour of losses."""
-    encoding = {
-        "y": _names("name", [name for name, _ in rows]),
-        "x": _numbers("value", title),
-        "tooltip": _tooltip(("name", "name"), ("value", title, digits)),
-        "color": {"condition": {"test": "datum.value < 0", "value": LOSS}, "value": AFTER},
-    }
-    values = [{"name": name, "value": value} for name, value in rows]
-    layer = {"mark": {"type": "bar", "height": {"band": 0.62}}, "encoding": encoding}
-    return _layered(values, [layer], height=_rows_height(len(rows)))
+def bars(rows: Sequence[Sequence[Any]], title: str, *, digits: str = ".3~g") -> Spec:
+    """A horizontal bar for each (name, value), or (name, value, low, high) with its interval.
 
-
-def bars_with_intervals(rows: Sequence[tuple[str, float, float, float]], title: str) -> Spec:
-    """Bars of (name, value, low, high), with a line over each interval."""
-    made = bars([row[:2] for row in rows], title)
-    for value, (_, _, low, high) in zip(made["data"]["values"], rows, strict=True):
-        value["low"], value["high"] = low, high
-    mark = {"type": "rule", "color": INK, "strokeWidth": 1.5}
-    made["layer"].append({"mark": mark, "encoding": _between("name", "low", "high", title, rows)})
-    return made
+    Negative ones point left, in the colour of losses.
+    """
+    values = [dict(zip(("name", "value", "low", "high"), row, strict=False)) for row in rows]
+    y = _names("name", [row[0] for row in rows])
+    tooltip = _tooltip(("name", "name"), ("value", title, digits))
+    bar = _layer(
+        style.BAR, y=y, x=_numbers("value", title), tooltip=tooltip, color=style.BAR_COLOUR
+    )
+    rule = {**style.RULE, "color": INK, "strokeWidth": 1.5}
+    ends = _layer(rule, y=y, x=_numbers("low", title), x2={"field": "high"})
+    layers = [bar, ends] if all("high" in value for value in values) else [bar]
+    return _layered(values, layers, _rows_height(rows))
 
 
 def columns(rows: Sequence[tuple[str | float, float]], x: str, y: str) -> Spec:
     """Upright bars, in the order given."""
-    encoding = {
-        "x": {
-            "field": "x", "type": "ordinal", "title": x, "sort": None,
-            "axis": {"labelAngle": 0, "labelOverlap": True},
-        },
-        "y": _numbers("y", y),
-        "tooltip": _tooltip(("x", x), ("y", y, ".4~g")),
-    }  # fmt: skip
-    mark = {"type": "bar", "color": AFTER, "width": {"band": 0.75}}
-    values = [{"x": name, "y": value} for name, value in rows]
-    return _layered(values, [{"mark": mark, "encoding": encoding}], height=190)
+    axis = {"labelAngle": 0, "labelOverlap": True}
+    across = {"field": "x", "type": "ordinal", "title": x, "sort": None, "axis": axis}
+    tooltip = _tooltip(("x", x), ("y", y, ".4~g"))
+    layer = _layer(style.COLUMN, x=across, y=_numbers("y", y), tooltip=tooltip)
+    return _layered([{"x": name, "y": value} for name, value in rows], [layer], 190)
 
 
 def share_by_rank(rows: Intervals, y: str) -> Spec:
@@ -127,58 +87,42 @@ def learning_curve(rows: Intervals, x: str, y: str) -> Spec:
 def _band(rows: Intervals, x: Spec, y: Spec, digits: tuple[str, str]) -> Spec:
     """A line through (x, value) and an area from low to high; `digits` are tooltip formats."""
     of_x, of_y = digits
-    tooltip = _tooltip(
-        ("x", x["title"], of_x), ("value", y["title"], of_y), ("low", "at least", of_y),
-        ("high", "at most", of_y),
-    )  # fmt: skip
-    area = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    names = ("value", y["title"]), ("low", "at least"), ("high", "at most")
+    tooltip = _tooltip(("x", x["title"], of_x), *((*name, of_y) for name in names))
     line = {"type": "line", "color": AFTER, "point": {"color": AFTER}}
-    values = [{"x": x, "value": value, "low": low, "high": high} for x, value, low, high in rows]
     layers = [
-        {"mark": {"type": "area", "color": AFTER, "opacity": 0.18}, "encoding": area},
-        {"mark": line, "encoding": {"x": x, "y": y, "tooltip": tooltip}},
+        _layer(style.AREA, x=x, y={**y, "field": "low"}, y2={"field": "high"}),
+        _layer(line, x=x, y=y, tooltip=tooltip),
     ]
-    return _layered(values, layers, height=230)
+    values = [dict(zip(("x", "value", "low", "high"), row, strict=True)) for row in rows]
+    return _layered(values, layers, 230)
 
 
 def lines(
-    points: Mapping[str, Points],
-    x: str,
-    y: str,
-    *,
-    log_x: bool = False,
-    log_y: bool = False,
-    marks: bool = True,
-    zero: bool = False,
-    ticks: Sequence[float] = (),
-) -> Spec:
+    points: Mapping[str, Points], x: str, y: str, *, log_x: bool = False, log_y: bool = False,
+    marks: bool = True, zero: bool = False, ticks: Sequence[float] = (),
+) -> Spec:  # fmt: skip
     """A line through the points of each series; several have a legend, colours and dashes."""
-    values: list[Spec] = [
-        {"series": name, "x": across, "y": up}
-        for name, part in points.items()
-        for across, up in part
-    ]
+    names = list(points)
+    values = [{"series": name, "x": a, "y": b} for name in names for a, b in points[name]]
     # "~g" writes whole numbers as 1e+1.
-    whole = not log_x and all(value["x"] == int(value["x"]) for value in values)
+    whole = not log_x and all(a == int(a) for part in points.values() for a, _ in part)
     axis: Spec = {"format": "d", "tickMinStep": 1} if whole else {"format": "~g"}
     axis |= {"values": list(ticks)} if ticks else {}
-    scale = {"type": "log"} if log_x else {"nice": False}
     series = [("series", "series")] if len(points) > 1 else []
+    up: Spec = {"axis": {"format": "~g", "tickCount": 5}, "scale": {"type": "log"} if log_y else {}}
     encoding = {
-        "x": _numbers("x", x, zero=False, axis=axis, scale=scale),
-        "y": _numbers(
-            "y", y, zero=zero, axis={"format": "~g", "tickCount": 5},
-            scale={"type": "log"} if log_y else {},
+        "x": _numbers(
+            "x", x, zero=False, axis=axis, scale={"type": "log"} if log_x else {"nice": False}
         ),
+        "y": _numbers("y", y, zero=zero, **up),
         "tooltip": _tooltip(*series, ("x", x, ".4~g"), ("y", y, ".4~g")),
-    }  # fmt: skip
-    names = list(points)
-    layers = [{"mark": {"type": "line"}, "encoding": {**encoding, **_series("series", names)}}]
+    }
+    layers = [_layer({"type": "line"}, **encoding, **_series("series", names))]
     if marks:
         shapes = _series("series", names, shape=True)
-        mark = {"type": "point", "filled": True, "size": 60}
-        layers.append({"mark": mark, "encoding": {**encoding, **shapes}})
-    return _layered(values, layers, height=240)
+        layers.append(_layer({**style.POINT, "size": 60}, **encoding, **shapes))
+    return _layered(values, layers, 240)
 
 
 def feature_curve(points: Points, missing: float | None, domain: tuple[float, float]) -> Spec:
@@ -187,21 +131,20 @@ def feature_curve(points: Points, missing: float | None, domain: tuple[float, fl
     `domain` is the range of the vertical axis, which all curves of a gallery share.
     """
     scale = {"domain": list(domain), "zero": False}
-    encoding = {
-        "x": _numbers("x", None, zero=False, axis={"format": "~s", "tickCount": 4}),
-        "y": _numbers("y", None, scale=scale, axis={"format": "~g", "tickCount": 4}),
-        "tooltip": _tooltip(("x", "value", ".4~g"), ("y", "score", "+.4~g")),
-    }
     # A line of few values has dots: of one value it would be invisible.
     dots = {"color": AFTER} if len(points) < 4 else False
-    line = {"type": "line", "color": AFTER, "strokeWidth": 2, "point": dots}
     layers = [
-        _rule("y", 0, {"type": "rule", "color": QUIET, "strokeDash": [2, 3]}),
-        {"mark": line, "encoding": encoding},
+        _rule("y", 0, QUIET, [2, 3]),
+        _layer(
+            {"type": "line", "color": AFTER, "strokeWidth": 2, "point": dots},
+            x=_numbers("x", None, zero=False, axis={"format": "~s", "tickCount": 4}),
+            y=_numbers("y", None, scale=scale, axis={"format": "~g", "tickCount": 4}),
+            tooltip=_tooltip(("x", "value", ".4~g"), ("y", "score", "+.4~g")),
+        ),
     ]
     if missing is not None:
-        layers.append(_rule("y", missing, {"type": "rule", "color": LOSS, "strokeDash": [6, 3]}))
-    return _layered([{"x": x, "y": y} for x, y in points], layers, height=110)
+        layers.append(_rule("y", missing, LOSS, [6, 3]))
+    return _layered([{"x": x, "y": y} for x, y in points], layers, 110)
 
 
 def histogram(
@@ -213,40 +156,39 @@ def histogram(
         for name, of_bins in shares.items()
         for edge, share in zip(edges, [*of_bins, 0.0], strict=True)
     ]
+    of_bin = ("x", f"{x}, from", ".3~g")
     encoding = {
         "x": _numbers("x", x, zero=False, axis={"format": "~g"}),
         "y": _numbers("y", y, axis={"format": "~%", "tickCount": 4}, stack=None),
-        **_series("group", list(shares)),
-        "tooltip": _tooltip(
-            ("group", "documents"), ("x", f"{x}, from", ".3~g"), ("y", "share", ".1%")
-        ),
+        "tooltip": _tooltip(("group", "documents"), of_bin, ("y", "share", ".1%")),
     }
-    area = {"type": "area", "interpolate": "step-after", "fillOpacity": 0.18, "line": False}
-    line = {"type": "line", "interpolate": "step-after"}
-    undashed = {name: part for name, part in encoding.items() if name != "strokeDash"}
-    layers = [{"mark": area, "encoding": undashed}, {"mark": line, "encoding": encoding}]
-    return _layered(values, layers, height=220)
+    series = _series("group", list(shares))
+    step = {"interpolate": "step-after"}
+    area = {"type": "area", **step, "fillOpacity": 0.18, "line": False}
+    layers = [
+        _layer(area, **encoding, color=series["color"]),
+        _layer({"type": "line", **step}, **encoding, **series),
+    ]
+    return _layered(values, layers, 220)
 
 
-def forest(rows: Sequence[DifferenceRow], title: str) -> Spec:
+def forest(rows: Sequence[Difference], title: str) -> Spec:
     """A forest plot: one row per interval, a line at zero; colour and shape show the outcome."""
     y = _names("label", [row.label for row in rows])
-    colour = _categories("outcome", _OUTCOME_COLOURS)
-    points = {
-        "y": y, "x": _numbers("value", title), "color": colour,
-        "shape": _categories("outcome", _OUTCOME_SHAPES),
-        "tooltip": _tooltip(
-            ("label", "ranker"), ("value", "difference", "+.4f"), ("low", "at least", "+.4f"),
-            ("high", "at most", "+.4f"), ("outcome", "verdict"),
-        ),
-    }  # fmt: skip
-    intervals = {"y": y, "x": _numbers("low", title), "x2": {"field": "high"}, "color": colour}
+    colour = _categories("outcome", style.OUTCOME_COLOURS)
+    tooltip = _tooltip(
+        ("label", "ranker"), ("value", "difference", "+.4f"), ("low", "at least", "+.4f"),
+        ("high", "at most", "+.4f"), ("outcome", "verdict"),
+    )  # fmt: skip
+    shape = _categories("outcome", style.OUTCOME_SHAPES)
+    ends = {"x": _numbers("low", title), "x2": {"field": "high"}}
+    point = {**style.POINT, "size": 130, "opacity": 1}
     layers = [
-        _rule("x", 0, {"type": "rule", "color": INK, "strokeDash": [4, 3]}),
-        {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": intervals},
-        {"mark": {"type": "point", "filled": True, "size": 130, "opacity": 1}, "encoding": points},
+        _rule("x", 0, INK, [4, 3]),
+        _layer({**style.RULE, "strokeWidth": 3}, y=y, **ends, color=colour),
+        _layer(point, y=y, x=_numbers("value", title), color=colour, shape=shape, tooltip=tooltip),
     ]
-    return _layered([vars(row) for row in rows], layers, height=_rows_height(len(rows)) + 14)
+    return _layered([vars(row) for row in rows], layers, _rows_height(rows) + 14)
 
 
 def changes(rows: Sequence[tuple[str, int, int]]) -> Spec:
@@ -256,90 +198,68 @@ def changes(rows: Sequence[tuple[str, int, int]]) -> Spec:
     domain = [0, max(1.25 * max(count for _, count, _ in rows), 1)]
     axis = {"format": ",d", "tickCount": 5}
     x = _numbers("queries", "queries", axis=axis, scale={"domain": domain})
-    bar = {
-        "y": y, "x": x, "color": _categories("side", _CHANGE_COLOURS),
-        "tooltip": _tooltip(("label", "change"), ("queries", "queries")),
-    }  # fmt: skip
-    number = {"y": y, "x": x, "text": {"field": "queries", "format": ","}}
-    text = {"type": "text", "align": "left", "dx": 5, "fontSize": 12, "color": INK}
-    values = [
-        {"label": label, "queries": count, "side": _CHANGES[side + 1]}
-        for label, count, side in rows
-    ]
+    colour = _categories("side", style.CHANGE_COLOURS)
+    tooltip = _tooltip(("label", "change"), ("queries", "queries"))
+    number = {"type": "text", "align": "left", "dx": 5, "fontSize": 12, "color": INK}
     layers = [
-        {"mark": {"type": "bar", "height": {"band": 0.7}}, "encoding": bar},
-        {"mark": text, "encoding": number},
+        _layer({**style.BAR, "height": {"band": 0.7}}, y=y, x=x, color=colour, tooltip=tooltip),
+        _layer(number, y=y, x=x, text={"field": "queries", "format": ","}),
     ]
-    return _layered(values, layers, height=_rows_height(len(rows)))
-
-
-def change(before: float, after: float, *, higher_is_better: bool) -> str:
-    """Whether a query got better, worse, or stayed the same."""
-    gain = after - before if higher_is_better else before - after
-    return "same" if gain == 0 else "better" if gain > 0 else "worse"
+    sides = list(style.CHANGE_COLOURS)
+    values = [{"label": a, "queries": count, "side": sides[side + 1]} for a, count, side in rows]
+    return _layered(values, layers, _rows_height(rows))
 
 
 def dumbbells(
     rows: Sequence[QueryRow], metric: str, *, higher_is_better: bool, domain: tuple[float, float]
 ) -> Spec:
     """A hollow circle before, a filled mark after; the page redraws it with other rows."""
-    y = _names("query")
-    scale = {"domain": list(domain), "zero": False}
-    colour = _categories("direction", _CHANGE_COLOURS)
+    y, scale = _names("query"), {"domain": list(domain), "zero": False}
+    colour = _categories("direction", style.CHANGE_COLOURS)
     # Marks point where the value went; colours say whether that is good.
-    shapes = _CHANGE_SHAPES
+    shapes = style.CHANGE_SHAPES
     if not higher_is_better:
         shapes = dict(zip(shapes, reversed(shapes.values()), strict=True))
     tooltip = _tooltip(("query", "query"), ("before", "before", ".4f"), ("after", "after", ".4f"))
-    before = _numbers("before", metric, scale=scale)
-    after = {
-        "y": y, "x": _numbers("after", metric, scale=scale), "color": colour,
-        "shape": _categories("direction", shapes), "tooltip": tooltip,
-    }  # fmt: skip
+    before = {"y": y, "x": _numbers("before", metric, scale=scale)}
+    after = {"y": y, "x": _numbers("after", metric, scale=scale), "color": colour}
+    hollow = {"type": "point", "filled": False, "size": 70, "color": style.BEFORE}
+    filled = {**style.POINT, "size": 90, "opacity": 1}
+    shape = _categories("direction", shapes)
     layers = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": before, "x2": {"field": "after"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": False, "size": 70, "color": BEFORE},
-            "encoding": {"y": y, "x": before, "tooltip": tooltip},
-        },
-        {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1}, "encoding": after},
+        _layer({**style.RULE, "strokeWidth": 2}, **before, x2={"field": "after"}, color=colour),
+        _layer(hollow, **before, tooltip=tooltip),
+        _layer(filled, **after, shape=shape, tooltip=tooltip),
     ]
+    sign = 1 if higher_is_better else -1
     values = [
         {
             "query": row.text or row.query_id, "before": row.before, "after": row.after,
-            "direction": change(row.before, row.after, higher_is_better=higher_is_better),
+            "direction": _direction(sign * (row.after - row.before)),
         }
         for row in rows
     ]  # fmt: skip
-    return _layered(values, layers, height=_rows_height(len(rows)))
+    return _layered(values, layers, _rows_height(rows))
+
+
+def _direction(gain: float) -> str:
+    return "same" if gain == 0 else "better" if gain > 0 else "worse"
 
 
 def folds_and_means(
-    dots: Sequence[tuple[str, str, float]], means: Sequence[tuple[str, float]], title: str
+    dots: Sequence[tuple[str, str, float]], means: Mapping[str, float], title: str
 ) -> Spec:
     """A dot for each (name, fold, value), and the mean of each name as a tick."""
-    of_name = dict(means)
-    y = _names("name", list(of_name))
-    dot = {"type": "point", "filled": True, "size": 60, "opacity": 0.6, "color": AFTER}
+    y = _names("name", list(means))
     tooltip = _tooltip(("name", "settings"), ("fold", "fold"), ("value", title, ".4f"))
-    values = [
-        {"name": name, "fold": fold, "value": value, "mean": of_name[name]}
-        for name, fold, value in dots
-    ]
+    dot = {**style.POINT, "size": 60, "opacity": 0.6, "color": AFTER}
+    tick = {"type": "tick", "thickness": 3, "color": INK}
     layers = [
-        {
-            "mark": dot,
-            "encoding": {"y": y, "x": _numbers("value", title, zero=False), "tooltip": tooltip},
-        },
-        {
-            "mark": {"type": "tick", "thickness": 3, "color": INK},
-            "encoding": {"y": y, "x": _numbers("mean", title, zero=False)},
-        },
+        _layer(dot, y=y, x=_numbers("value", title, zero=False), tooltip=tooltip),
+        _layer(tick, y=y, x=_numbers("mean", title, zero=False)),
     ]
-    return _layered(values, layers, height=_rows_height(len(of_name)))
+    values = [{"name": n, "fold": fold, "value": v, "mean": means[n]} for n, fold, v in dots]
+    return _layered(values, layers, _rows_height(means))
 
 
 def svg_of(spec: Mapping[str, Any]) -> str:
@@ -347,7 +267,7 @@ def svg_of(spec: Mapping[str, Any]) -> str:
     import vl_convert
 
     config = {"view": {"stroke": None}}
-    text = json.dumps({**spec, "width": _SVG_WIDTH, "background": "white", "config": config})
+    text = json.dumps({**spec, "width": style.SVG_WIDTH, "background": "white", "config": config})
     coloured = re.sub(r"var\((--[a-z]+)\)", lambda found: _light_colours()[found[1]], text)
     made: Any = vl_convert.vegalite_to_svg(json.loads(coloured), vl_version=VEGA_LITE)
     return str(made)
@@ -356,58 +276,48 @@ def svg_of(spec: Mapping[str, Any]) -> str:
 @cache
 def _light_colours() -> dict[str, str]:
     """The colours of the light page, by their names in the style sheet."""
-    style = (files("owpc_ltr_report") / "templates" / "colours.css").read_text(encoding="utf-8")
-    light = style[style.index("{") : style.index("}")]
+    text = (files("owpc_ltr_report") / "templates" / "colours.css").read_text(encoding="utf-8")
+    light = text[text.index("{") : text.index("}")]
     return dict(re.findall(r"(--[a-z]+): (#[0-9a-f]{6});", light))
 
 
-def _layered(rows: Sequence[Mapping[str, Any]], layers: Sequence[Spec], *, height: int) -> Spec:
+def _layered(rows: Sequence[Mapping[str, Any]], layers: Sequence[Spec], height: int) -> Spec:
     """Layers over the same rows, as wide as the page allows."""
     values = [dict(row) for row in rows]
-    return {
-        "data": {"values": values}, "width": "container", "height": height, "layer": list(layers),
-    }  # fmt: skip
+    return {"data": {"values": values}, "width": "container", "height": height, "layer": layers}
 
 
-def _rows_height(count: int) -> int:
-    return _ROW_HEIGHT * max(count, 1)
+def _layer(mark: Spec, **encoding: Any) -> Spec:
+    return {"mark": mark, "encoding": encoding}
+
+
+def _rows_height(rows: Any) -> int:
+    return style.ROW_HEIGHT * max(len(rows), 1)
 
 
 def _names(field: str, order: Sequence[str] | None = None) -> Spec:
     """An axis of names, in this order or that of the data."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "sort": None if order is None else list(order),
-        "title": None,
-        "axis": {"grid": False, "ticks": False, "domain": False, "labelPadding": 8},
-    }
+    kind = {"field": field, "type": "nominal", "title": None}
+    return {**kind, "sort": None if order is None else list(order), "axis": style.NAME_AXIS}
 
 
-def _numbers(field: str, title: str | None, *, zero: bool = True, **more: Any) -> Spec:
+def _numbers(
+    field: str, title: str | None, *, zero: bool = True, scale: Spec | None = None,
+    axis: Spec | None = None, **more: Any,
+) -> Spec:  # fmt: skip
     """An axis of numbers."""
-    given = more.pop("scale", {})
+    given = scale or {}
     # Neither has a meaning on a logarithmic scale.
     usual = {} if given.get("type") == "log" else {"zero": zero, "nice": True}
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": {**usual, **given},
-        "axis": {"tickCount": 6, "labelOverlap": True, **more.pop("axis", {})},
-        **more,
-    }
+    axis = {**style.NUMBER_AXIS, **(axis or {})}
+    kind = {"field": field, "type": "quantitative", "title": title}
+    return {**kind, "scale": {**usual, **given}, "axis": axis, **more}
 
 
-def _between(name: str, low: str, high: str, title: str, rows: Sequence[Any]) -> Spec:
-    """From one field to another, in the row of a name."""
-    y = _names(name, [row[0] for row in rows])
-    return {"y": y, "x": _numbers(low, title), "x2": {"field": high}}
-
-
-def _rule(axis: str, value: float, mark: Spec) -> Spec:
+def _rule(axis: str, value: float, colour: str, dash: list[int]) -> Spec:
     """A straight line at a value of an axis."""
-    return {"mark": mark, "encoding": {axis: {"datum": value, "type": "quantitative"}}}
+    mark = {**style.RULE, "color": colour, "strokeDash": dash}
+    return _layer(mark, **{axis: {"datum": value, "type": "quantitative"}})
 
 
 def _tooltip(*fields: tuple[str, ...]) -> list[Spec]:
@@ -415,26 +325,17 @@ def _tooltip(*fields: tuple[str, ...]) -> list[Spec]:
     return [dict(zip(("field", "title", "format"), one, strict=False)) for one in fields]
 
 
-def _categories(field: str, values: Mapping[Any, str]) -> Spec:
-    """A colour or shape for each category, without a legend."""
+def _categories(field: str, values: Mapping[Any, Any], legend: Spec | None = None) -> Spec:
+    """A colour or shape for each category."""
     scale = {"domain": list(values), "range": list(values.values())}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": None}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": legend}
 
 
-def _series(field: str, values: Sequence[str], *, shape: bool = False) -> dict[str, Spec]:
+def _series(field: str, names: Sequence[str], *, shape: bool = False) -> dict[str, Spec]:
     """Colours with dashes or shapes, so that no series differs by its colour alone."""
-    marks = SHAPES if shape else DASHES
-    scales = {
-        "color": [SERIES[place % len(SERIES)] for place in range(len(values))],
-        "shape" if shape else "strokeDash": [marks[n % len(marks)] for n in range(len(values))],
-    }
-    legend = None if len(values) < 2 else {"orient": "top", "title": None}
+    legend = None if len(names) < 2 else {"orient": "top", "title": None}
+    second = ("shape", style.SHAPES) if shape else ("strokeDash", style.DASHES)
     return {
-        channel: {
-            "field": field,
-            "type": "nominal",
-            "scale": {"domain": list(values), "range": range_},
-            "legend": legend,
-        }
-        for channel, range_ in scales.items()
+        channel: _categories(field, {n: of[i % len(of)] for i, n in enumerate(names)}, legend)
+        for channel, of in (("color", style.SERIES), second)
     }

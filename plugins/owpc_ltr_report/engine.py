@@ -27,7 +27,7 @@ from owpc_ltr_report.blocks import (
     plain,
     signed,
 )
-from owpc_ltr_report.charts import bars, bars_with_intervals, lines
+from owpc_ltr_report.charts import bars, lines
 
 _FEATURES_IN_CHART = 30
 _ROWS_IN_CHART = 20
@@ -35,57 +35,34 @@ _SEARCHES = {"all": "with all features", "none": "without features"}
 
 
 @dataclass(frozen=True)
-class FeatureLatency:
-    """Milliseconds of a feature in the live query; `low` and `high` end their 95 % interval."""
-
-    feature: str
-    milliseconds: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class SearchLatency:
-    """Median and 95th percentile of a search, in milliseconds."""
-
-    name: str
-    median: float
-    p95: float
-
-
-@dataclass(frozen=True)
 class Latency:
-    """The latency of features, of windows by size, and of searches with and without features."""
+    """Milliseconds of features, of windows by size, and of searches with and without features.
 
-    features: tuple[FeatureLatency, ...]
-    windows: tuple[SearchLatency, ...] = ()
-    searches: tuple[SearchLatency, ...] = ()
+    Rows of `features` are (name, milliseconds, low, high), those of `windows` (size, median, 95th
+    percentile); `searches` have the last two by name.
+    """
+
+    features: tuple[tuple[str, float, float | None, float | None], ...]
+    windows: tuple[tuple[float, float, float], ...] = ()
+    searches: Mapping[str, tuple[float, float]] | None = None
     about: str = ""
-
-    @property
-    def milliseconds(self) -> dict[str, float]:
-        """The cost of each feature."""
-        return {one.feature: one.milliseconds for one in self.features}
 
 
 def latency_of(content: Mapping[str, Any], source: str) -> Latency:
     """The content of `profile --json`, or {"feature": milliseconds}. BadInput names the source."""
     try:
         if not isinstance(content.get("features"), list):
-            return Latency(tuple(FeatureLatency(n, _finite(ms)) for n, ms in content.items()))
+            return Latency(tuple((n, _finite(ms), None, None) for n, ms in content.items()))
         index = content.get("index")
         return Latency(
             tuple(
-                FeatureLatency(
-                    str(one["feature"]), _finite(one["milliseconds"]), one.get("low"),
-                    one.get("high"),
-                )
+                (str(one["feature"]), _finite(one["milliseconds"]), one.get("low"), one.get("high"))
                 for one in content["features"]
             ),
-            tuple(_search(str(one["window"]), one) for one in content.get("windows", ())),
-            tuple(_search(name, one) for name, one in content.get("searches", {}).items()),
+            tuple((float(one["window"]), *_times(one)) for one in content.get("windows", ())),
+            {name: _times(one) for name, one in content.get("searches", {}).items()},
             f"index {index}, {content.get('store_kind', '')}" if index else "",
-        )  # fmt: skip
+        )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{source} is not the output of profile --json: {error}") from error
 
@@ -95,8 +72,8 @@ def read_latency(path: Path | str) -> Latency:
     return latency_of(read_json_object(Path(path)), str(path))
 
 
-def _search(name: str, times: Mapping[str, Any]) -> SearchLatency:
-    return SearchLatency(name, _finite(times["wall_median_ms"]), _finite(times["wall_p95_ms"]))
+def _times(of: Mapping[str, Any]) -> tuple[float, float]:
+    return _finite(of["wall_median_ms"]), _finite(of["wall_p95_ms"])
 
 
 def _finite(value: Any) -> float:
@@ -107,20 +84,14 @@ def _finite(value: Any) -> float:
 
 def latency_section(latency: Latency) -> Section | None:
     """The cost of features and windows; None where nothing was measured."""
-    blocks: list[Block] = []
-    tiles = tuple(
-        Tile(
-            f"a search {_SEARCHES[one.name]}",
-            f"{one.median:.2f} ms",
-            f"95th percentile {one.p95:.2f} ms",
-        )
-        for one in latency.searches
-        if one.name in _SEARCHES
-    )
-    if tiles:
-        blocks.append(Tiles(tiles))
+    tiles = [
+        Tile(f"a search {_SEARCHES[name]}", f"{median:.2f} ms", f"95th percentile {p95:.2f} ms")
+        for name, (median, p95) in (latency.searches or {}).items()
+        if name in _SEARCHES
+    ]
+    blocks: list[Block] = [Tiles(tiles)] if tiles else []
     if latency.features:
-        blocks.append(_feature_costs(latency.features))
+        blocks.append(_feature_costs(latency))
     if len(latency.windows) > 1:
         blocks.append(_windows(latency))
     if not blocks:
@@ -130,58 +101,39 @@ def latency_section(latency: Latency) -> Section | None:
         "is within the noise of the timing."
     )
     about = f" Measured on {latency.about}." if latency.about else ""
-    return Section("latency", "Latency", "What does it cost?", lead + about, tuple(blocks))
+    return Section("latency", "Latency", "What does it cost?", lead + about, blocks)
 
 
-def _feature_costs(features: tuple[FeatureLatency, ...]) -> Chart:
-    ordered = sorted(features, key=lambda one: -one.milliseconds)
+def _feature_costs(latency: Latency) -> Chart:
+    ordered = sorted(latency.features, key=lambda row: -row[1])
     first = ordered[:_FEATURES_IN_CHART]
-    title = "milliseconds per search"
-    known = [
-        (one.feature, one.milliseconds, one.low, one.high)
-        for one in first
-        if one.low is not None and one.high is not None
-    ]
-    if len(known) == len(first):
-        spec = bars_with_intervals(known, title)
-    else:
-        spec = bars([(one.feature, one.milliseconds) for one in first], title)
-    most = ", ".join(f"{one.feature} ({plain(one.milliseconds)} ms)" for one in ordered[:3])
-    return Chart(
-        "feature-costs",
-        "The cost of each feature",
-        spec,
-        f"The most expensive of {len(features)} are {most}.",
-        Table(
-            "Milliseconds of each feature",
-            ("feature", "milliseconds", "95 % low", "95 % high"),
-            tuple((one.feature, one.milliseconds, one.low, one.high) for one in ordered),
-        ),
-    )
+    known = all(low is not None and high is not None for _, _, low, high in first)
+    spec = bars(first if known else [row[:2] for row in first], "milliseconds per search")
+    most = ", ".join(f"{name} ({plain(cost)} ms)" for name, cost, _, _ in ordered[:3])
+    sentence = f"The most expensive of {len(ordered)} are {most}."
+    headers = "feature", "milliseconds", "95 % low", "95 % high"
+    table = Table("Milliseconds of each feature", headers, ordered)
+    return Chart("feature-costs", "The cost of each feature", spec, sentence, table)
 
 
 def _windows(latency: Latency) -> Chart:
-    sizes = [(float(one.name), one.median, one.p95) for one in latency.windows]
-    first, last = sizes[0], sizes[-1]
+    sizes = [size for size, _, _ in latency.windows]
     series = {
-        "median": [(size, median) for size, median, _ in sizes],
-        "95th percentile": [(size, p95) for size, _, p95 in sizes],
+        "median": [(size, median) for size, median, _ in latency.windows],
+        "95th percentile": [(size, p95) for size, _, p95 in latency.windows],
     }
-    ticks = [size for size, _, _ in sizes]
-    return Chart(
-        "windows",
-        "The cost of a larger window",
-        lines(series, "window (documents)", "milliseconds", log_x=True, zero=True, ticks=ticks),
-        f"The median goes from {plain(first[1])} ms for {first[0]:g} documents to {plain(last[1])} "
-        f"ms for {last[0]:g}.",
-        Table("Milliseconds by window", ("window", *series), tuple(sizes)),
+    (first, start), (last, end) = series["median"][0], series["median"][-1]
+    spec = lines(series, "window (documents)", "milliseconds", log_x=True, zero=True, ticks=sizes)
+    sentence = (
+        f"The median goes from {plain(start)} ms for {first:g} documents to {plain(end)} "
+        f"ms for {last:g}."
     )
+    table = Table("Milliseconds by window", ("window", *series), latency.windows)
+    return Chart("windows", "The cost of a larger window", spec, sentence, table)
 
 
 def drift_section(found: Verification) -> Section:
     """The result of `verify`: what has drifted, feature drift, and rank agreement."""
-    blocks: list[Block] = [Text(line, "warning") for line in found.drift]
-    blocks += [Text(line) for line in found.notes]
     rows = [("model", found.model), ("index", found.index)]
     if found.parity is not None:
         parity = found.parity
@@ -193,30 +145,25 @@ def drift_section(found: Verification) -> Section:
         ]
     if found.rankings is not None:
         rows.append(("rank agreement on the judged documents", found.rankings.words))
-    blocks.append(Facts(tuple(rows)))
-    drifted = [one for one in found.features if one.by > 0][:_ROWS_IN_CHART]
+    warnings = (Text(line, "warning") for line in found.drift)
+    blocks: list[Block] = [*warnings, *map(Text, found.notes), Facts(rows)]
+    drifted = [(one.feature, one.by) for one in found.features if one.by > 0][:_ROWS_IN_CHART]
     if drifted:
+        name, by = drifted[0]
+        sentence = f"{name} has the largest: its mean changed by {plain(by)} standard deviations."
         table = Table(
             "Features at the upload and now",
             ("feature", "drift", "mean at the upload", "mean now", "newly missing"),
-            tuple(
+            [
                 (one.feature, one.by, one.mean_before, one.mean_now, f"{one.newly_missing:.1%}")
                 for one in found.features
-            ),
+            ],
         )
-        blocks.append(
-            Chart(
-                "feature-drift",
-                "Feature drift",
-                bars([(one.feature, one.by) for one in drifted], "standard deviations"),
-                f"{drifted[0].feature} has the largest: its mean changed by "
-                f"{plain(drifted[0].by)} standard deviations.",
-                table,
-            )
-        )
+        spec = bars(drifted, "standard deviations")
+        blocks.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
     change = "has drifted" if found.drift else "has not changed"
     lead = f"{found.model} {change} since it was uploaded."
-    return Section("drift", "Drift", "Is it unchanged?", lead, tuple(blocks))
+    return Section("drift", "Drift", "Is it unchanged?", lead, blocks)
 
 
 def drift_verdict(found: Verification) -> PageVerdict:
@@ -235,28 +182,22 @@ def drift_verdict(found: Verification) -> PageVerdict:
 
 def pool_section(found: Pooled) -> Section:
     """Documents to grade by query, those with the most documents first."""
-    counts = (
-        (query_text(query.params) or query.query_id, len(query.document_ids))
-        for query in found.queries
-    )
+    counts = [
+        (query_text(one.params) or one.query_id, len(one.document_ids)) for one in found.queries
+    ]
     rows = sorted(counts, key=lambda row: -row[1])
-    tiles = Tiles(
-        (
-            Tile("to grade", f"{found.n_documents:,} documents", f"of {len(rows):,} queries"),
-            Tile("left out", f"{found.judged:,}", "already judged"),
-            Tile("left out", f"{found.absent:,}", "not in the index"),
-        )
+    tiles = (
+        Tile("to grade", f"{found.n_documents:,} documents", f"of {len(rows):,} queries"),
+        Tile("left out", f"{found.judged:,}", "already judged"),
+        Tile("left out", f"{found.absent:,}", "not in the index"),
     )
     drawn = [(name, float(count)) for name, count in rows[:_ROWS_IN_CHART]]
-    chart = Chart(
-        "pool",
-        "Documents to grade, by query",
-        bars(drawn, "documents", digits=",d"),
-        f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents.",
-        Table("Documents to grade", ("query", "documents"), tuple(rows)),
-    )
+    sentence = f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents."
+    table = Table("Documents to grade", ("query", "documents"), rows)
+    spec = bars(drawn, "documents", digits=",d")
+    chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
     lead = "The top documents of the rankers: their grades decide which ranker is better."
-    return Section("pool", "Judging", "What is to be judged?", lead, (tiles, chart))
+    return Section("pool", "Judging", "What is to be judged?", lead, (Tiles(tiles), chart))
 
 
 def pool_verdict(found: Pooled) -> PageVerdict:

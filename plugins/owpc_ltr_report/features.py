@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.columns import ColumnFacts, column_facts
+from owpc_ltr.data.columns import column_facts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
@@ -29,25 +28,15 @@ _CURVES = 9
 _BINS = 40
 _TAIL = 0.002
 _IMPORTANCE = {
-    "weight": "weight × spread",
-    "gain": "share of the gain",
-    "span": "span of its curve",
-    "splits": "splits",
+    "weight": ("weight × spread", "weight times the feature's standard deviation"),
+    "gain": ("share of the gain", "each feature's share of the gain of all splits"),
+    "span": (
+        "span of its curve",
+        "the distance between the highest and the lowest point of its curve",
+    ),
+    "splits": ("splits", "the number of splits that read a feature"),
 }
-_IMPORTANCE_WORDS = {
-    "weight × spread": "weight times the feature's standard deviation",
-    "share of the gain": "each feature's share of the gain of all splits",
-    "span of its curve": "the distance between the highest and the lowest point of its curve",
-    "splits": "the number of splits that read a feature",
-}
-
-
-@dataclass(frozen=True)
-class Importance:
-    """One number for each feature, the largest first, and what it measures."""
-
-    what: str
-    values: tuple[tuple[str, float], ...]
+"""The name of each measure of importance, and what it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,56 +70,52 @@ def features_section(
     number: int = 0,
 ) -> Section:
     """How the model uses its features; `costs` are milliseconds by feature."""
-    importance = importance_of(model, data)
+    what, values = importance_of(model, data)
     curves = [] if data is None else curves_of(model, data.features)
     blocks: list[Block] = []
-    if importance is not None:
-        blocks.append(_importance_chart(importance, number))
+    if what:
+        blocks.append(_importance_chart(what, list(values.items()), number))
     if curves:
         blocks.append(_gallery(model, curves, number))
-    blocks.append(_table(model, importance, data, costs or {}))
+    blocks.append(_table(model, what, values, data, costs or {}))
+    anchor = "features" if number == 0 else f"features-{number}"
+    short = "Features" if number == 0 else f"Features of {name}"
     used = len(features_used(model))
-    return Section(
-        "features" if number == 0 else f"features-{number}",
-        "Features" if number == 0 else f"Features of {name}",
-        f"Which features does {name} use?",
-        f"The model uses {used} of {len(model.feature_names)} features.",
-        tuple(blocks),
-    )
+    lead = f"The model uses {used} of {len(model.feature_names)} features."
+    return Section(anchor, short, f"Which features does {name} use?", lead, blocks)
 
 
-def importance_of(model: Model, data: RankingDataset | None) -> Importance | None:
-    """One number per feature; weights of a linear model are scaled by the spread in the data."""
-    facts = importances(model)
-    first = next(iter(facts.values()), {})
+def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[str, float]]:
+    """What measures importance ("": nothing), and one number per feature, the largest first.
+
+    Weights of a linear model are scaled by the spread in the data.
+    """
+    found = importances(model)
+    first = next(iter(found.values()), {})
     key = next((key for key in _IMPORTANCE if key in first), None)
     if key is None:
-        return None
-    values = {name: float(each.get(key, 0.0)) for name, each in facts.items()}
-    what = _IMPORTANCE[key]
-    if key == "weight":
-        if data is None:
-            what = "weight"
-        else:
-            spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64)
-            of_feature = dict(zip(data.feature_names, spread.tolist(), strict=True))
-            values = {name: value * of_feature[name] for name, value in values.items()}
+        return "", {}
+    values = {name: float(each.get(key, 0.0)) for name, each in found.items()}
+    what, _ = _IMPORTANCE[key]
+    if key == "weight" and data is None:
+        what = key
+    elif key == "weight" and data is not None:
+        spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64)
+        of_feature = dict(zip(data.feature_names, spread.tolist(), strict=True))
+        values = {name: value * of_feature[name] for name, value in values.items()}
     ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
-    return Importance(what, tuple(item for item in ordered if item[1] != 0.0))
+    return what, {name: value for name, value in ordered if value != 0.0}
 
 
-def _importance_chart(found: Importance, number: int) -> Chart:
-    first = ", ".join(f"{name} ({plain(value)})" for name, value in found.values[:3])
-    rest = ""
-    if len(found.values) > _BARS:
-        rest = f" The chart has the first {_BARS} of {len(found.values)}."
-    return Chart(
-        f"importance-{number}",
-        "The most important features",
-        bars(found.values[:_BARS], found.what),
-        f"By {_IMPORTANCE_WORDS.get(found.what, found.what)}: {first}.{rest}",
-        Table("Features by importance", ("feature", found.what), found.values),
-    )
+def _importance_chart(what: str, rows: list[tuple[str, float]], number: int) -> Chart:
+    words = dict(_IMPORTANCE.values()).get(what, what)
+    first = ", ".join(f"{name} ({plain(value)})" for name, value in rows[:3])
+    sentence = f"By {words}: {first}."
+    if len(rows) > _BARS:
+        sentence += f" The chart has the first {_BARS} of {len(rows)}."
+    table = Table("Features by importance", ("feature", what), rows)
+    title = "The most important features"
+    return Chart(f"importance-{number}", title, bars(rows[:_BARS], what), sentence, table)
 
 
 def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurve]:
@@ -144,26 +129,29 @@ def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurv
     if all(isinstance(part, LinearModel) for part in parts):
         return []
     if isinstance(model, AdditiveModel):
-        found = [_own_curve(model, name) for name in model.feature_names if name in model.curves]
+        own = ((name, model.curves[name]) for name in model.feature_names if name in model.curves)
+        found = [_centred(name, one.knots, one.values, one.missing) for name, one in own]
     else:
-        found = _mean_curves(model, features, seed)
+        found = list(_mean_curves(model, features, seed))
     return sorted((curve for curve in found if curve.span > 0), key=lambda curve: -curve.span)
 
 
-def _own_curve(model: AdditiveModel, name: str) -> FeatureCurve:
-    curve = model.curves[name]
-    middle = float(np.median(curve.values))
-    return FeatureCurve(name, curve.knots, curve.values - middle, curve.missing - middle)
+def _centred(name: str, values: Vector, outputs: Vector, missing: float | None) -> FeatureCurve:
+    middle = float(np.median(outputs))
+    return FeatureCurve(
+        name, values, outputs - middle, None if missing is None else missing - middle
+    )
 
 
-def _mean_curves(model: Model, features: Matrix, seed: int) -> list[FeatureCurve]:
+def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureCurve]:
     """Each feature in turn is set to each of its values, in all documents of the sample at once."""
     random = np.random.default_rng(seed)
     rows = random.choice(len(features), min(CURVE_DOCUMENTS, len(features)), replace=False)
     sample = np.ascontiguousarray(features[np.sort(rows)])
-    found = []
     for column, name in enumerate(model.feature_names):
-        values = _quantiles(features[:, column])
+        known = features[:, column][np.isfinite(features[:, column])].astype(np.float64)
+        shares = np.linspace(0.0, 1.0, CURVE_POINTS)
+        values = np.unique(np.quantile(known, shares)) if len(known) else known
         gaps = bool(np.isnan(features[:, column]).any())
         if len(values) + gaps < 2:
             continue
@@ -171,18 +159,8 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> list[FeatureCurve
         many = np.tile(sample, (len(inputs), 1))
         many[:, column] = np.repeat(inputs, len(sample)).astype(many.dtype)
         means = model.score(many).reshape(len(inputs), len(sample)).mean(axis=1)
-        middle = float(np.median(means[: len(values)]))
-        missing = float(means[-1]) - middle if gaps else None
-        found.append(FeatureCurve(name, values, means[: len(values)] - middle, missing))
-    return found
-
-
-def _quantiles(column: Vector | Matrix) -> Vector:
-    """Evenly spaced quantiles of a column, the lowest and the highest value included."""
-    known = column[np.isfinite(column)].astype(np.float64)
-    if not len(known):
-        return np.zeros(0)
-    return np.asarray(np.unique(np.quantile(known, np.linspace(0.0, 1.0, CURVE_POINTS))))
+        missing = float(means[-1]) if gaps else None
+        yield _centred(name, values, means[: len(values)], missing)
 
 
 def _gallery(model: Model, curves: list[FeatureCurve], number: int) -> Gallery:
@@ -203,45 +181,42 @@ def _gallery(model: Model, curves: list[FeatureCurve], number: int) -> Gallery:
 
 def _curve_chart(curve: FeatureCurve, domain: tuple[float, float], name: str) -> Chart:
     points = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
-    rows: list[tuple[Cell, ...]] = list(points)
-    if curve.missing is not None:
-        rows.append(("missing", curve.missing))
-    first, last = float(curve.outputs[0]), float(curve.outputs[-1])
+    (_, first), (_, last) = points[0], points[-1]
     way = "rises" if last > first else "falls" if last < first else "returns"
-    missing = "" if curve.missing is None else f"; missing gives {plain(curve.missing)}"
-    return Chart(
-        name,
-        curve.feature,
-        feature_curve(points, curve.missing, domain),
-        f"{way} from {plain(first)} to {plain(last)}{missing}",
-        Table(f"Score by {curve.feature}", ("value", "score"), tuple(rows)),
-    )
+    sentence, rows = f"{way} from {plain(first)} to {plain(last)}", [*points]
+    if curve.missing is not None:
+        sentence += f"; missing gives {plain(curve.missing)}"
+        rows.append(("missing", curve.missing))
+    table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
+    spec = feature_curve(points, curve.missing, domain)
+    return Chart(name, curve.feature, spec, sentence, table)
 
 
 def _table(
-    model: Model, found: Importance | None, data: RankingDataset | None, costs: Mapping[str, float]
+    model: Model,
+    what: str,
+    values: Mapping[str, float],
+    data: RankingDataset | None,
+    costs: Mapping[str, float],
 ) -> Table:
-    facts = None if data is None else column_facts(data.features)
+    """A row per feature: those of importance first."""
     used = features_used(model)
-    values = dict(found.values) if found else {}
     order = [*values, *(name for name in model.feature_names if name not in values)]
-    headers = ["feature", "used"]
-    headers += [found.what] if found else []
-    headers += ["lowest", "highest", "missing"] if facts else []
-    headers += ["cost, ms"] if costs else []
-    rows = []
-    for name in order:
-        row: list[Any] = [name, "yes" if name in used else "no"]
-        row += [values.get(name, 0.0)] if found else []
-        row += _facts_of(facts, model.feature_names.index(name)) if facts else []
-        row += [costs.get(name)] if costs else []
-        rows.append(tuple(row))
-    return Table("All features", tuple(headers), tuple(rows))
-
-
-def _facts_of(facts: ColumnFacts, column: int) -> list[Cell]:
-    missing = facts.missing[column] / max(facts.rows, 1)
-    return [float(facts.lowest[column]), float(facts.highest[column]), f"{missing:.1%}"]
+    columns: dict[str, list[Cell]] = {
+        "feature": [*order], "used": ["yes" if name in used else "no" for name in order]
+    }  # fmt: skip
+    if what:
+        columns[what] = [values.get(name, 0.0) for name in order]
+    if data is not None:
+        known = column_facts(data.features)
+        places = [model.feature_names.index(name) for name in order]
+        columns["lowest"] = [float(known.lowest[place]) for place in places]
+        columns["highest"] = [float(known.highest[place]) for place in places]
+        of = max(known.rows, 1)
+        columns["missing"] = [f"{known.missing[place] / of:.1%}" for place in places]
+    if costs:
+        columns["cost, ms"] = [costs.get(name) for name in order]
+    return Table("All features", tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
 def scores_section(name: str, scores: Vector, data: RankingDataset) -> Section | None:
@@ -255,23 +230,22 @@ def scores_section(name: str, scores: Vector, data: RankingDataset) -> Section |
     centred = centred_scores(scores, data)
     edges, shares = score_histogram(centred, relevant)
     title = "Scores of relevant documents and of the others"
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (float(edge), *(f"{share[place]:.2%}" for share in shares.values()))
-        for place, edge in enumerate(edges[:-1])
+    rows: list[tuple[Cell, ...]] = [
+        (float(edge), *(f"{share:.2%}" for share in of_bin))
+        for edge, *of_bin in zip(edges[:-1], *shares.values(), strict=True)
+    ]
+    sentence = (
+        "Of a relevant document and another one of the same query, the relevant one has the "
+        f"higher score in {_right_pairs(centred, relevant, data):.1%} of all pairs."
     )
-    chart = Chart(
-        "scores",
-        title,
-        histogram(edges.tolist(), shares, "score less the mean of its query", "share"),
-        f"Of a relevant document and another one of the same query, the relevant one has the "
-        f"higher score in {_right_pairs(centred, relevant, data):.1%} of all pairs.",
-        Table(title, ("score from", *(f"share of {group}" for group in shares)), rows),
-    )
+    spec = histogram(edges.tolist(), shares, "score less the mean of its query", "share")
+    table = Table(title, ("score from", *(f"share of {group}" for group in shares)), rows)
     lead = (
         f"The further the two are apart, the better {name} separates relevant documents. Scores "
         "are less the mean of their query, since a ranking compares documents of one query alone."
     )
     question = "Does the score separate relevant documents from others?"
+    chart = Chart("scores", title, spec, sentence, table)
     return Section("scores", "Scores", question, lead, (chart,))
 
 

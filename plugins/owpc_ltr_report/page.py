@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,13 +25,17 @@ from owpc_ltr_report.blocks import (
     QueryList,
     Section,
     amount,
-    charts_of,
     plain,
     signed,
 )
 from owpc_ltr_report.charts import VEGA_LITE
 from owpc_ltr_report.clicks import click_sections, click_verdict
-from owpc_ltr_report.comparison import comparison_section, proxy_labels_section
+from owpc_ltr_report.comparison import (
+    comparison_section,
+    proxy_labels_section,
+    query_selection,
+    verdict_of,
+)
 from owpc_ltr_report.data import data_section, inspection_section, inspection_verdict
 from owpc_ltr_report.engine import (
     drift_section,
@@ -49,14 +53,13 @@ from owpc_ltr_report.queries import (
     explanation_verdict,
     queries_section,
 )
-from owpc_ltr_report.record import TrainingRecord, provenance_section
 from owpc_ltr_report.training import (
+    provenance_section,
     selection_section,
     selection_verdict,
     training_section,
     training_verdict,
 )
-from owpc_ltr_report.verdict import verdict_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -84,7 +87,7 @@ class Page:
     @property
     def charts(self) -> dict[str, Chart]:
         """The charts by name, in their order."""
-        return {chart.name: chart for chart in charts_of(self.sections)}
+        return {one.name: one for section in self.sections for one in section.charts}
 
     def __str__(self) -> str:
         return "" if self.verdict is None else self.verdict.sentence
@@ -101,139 +104,145 @@ class Page:
             title=self.title, verdict=self.verdict, sections=self.sections,
             left_out=self.left_out, version=VERSION, queries_at_once=QUERIES_AT_ONCE,
             sign=_SIGNS[mood], policy=_policy(library, script), style=Markup(style),  # noqa: S704
-            payload=Markup(script_json(_payload(self.sections))),  # noqa: S704
+            payload=Markup(script_json(self._payload())),  # noqa: S704
             library=Markup(library), script=Markup(script),  # noqa: S704
         )  # fmt: skip
+
+    def _payload(self) -> Any:
+        """What the page's script draws: specifications of charts, and queries."""
+        lists = {
+            block.name: {
+                "higher": block.higher_is_better,
+                "at_once": QUERIES_AT_ONCE,
+                "spec": block.spec,
+                "rows": [
+                    (
+                        one.query_id,
+                        "" if one.text == one.query_id else one.text,
+                        one.before,
+                        one.after,
+                    )
+                    for one in block.rows
+                ],
+            }
+            for section in self.sections
+            for block in section.blocks
+            if isinstance(block, QueryList)
+        }
+        charts = {name: chart.spec for name, chart in self.charts.items()}
+        return safe_json({"charts": charts, "queries": lists})
 
 
 def page_of(material: Material, title: str) -> Page:
     """The page of all sections that there is material for."""
     made: list[Section] = []
     left_out: list[tuple[str, str]] = []
-    for name, how, sections in _SECTIONS:
-        found = [one for one in sections(material) if one is not None]
+    for name, (how, sections) in _sections(material).items():
+        found = [one for one in sections if one is not None]
         made += found
         if not found:
             left_out.append((name, how))
     return Page(title, _verdict(material), tuple(made), tuple(left_out))
 
 
-def _verdict(material: Material) -> PageVerdict | None:
-    """The verdict of the strongest evidence on the page."""
-    verdict: PageVerdict | None = None
-    if material.comparison is not None:
-        verdict = verdict_of(material.comparison)
-    elif material.verification is not None:
-        verdict = drift_verdict(material.verification)
-    elif material.selection is not None:
-        verdict = selection_verdict(material.selection)
-    elif material.pool is not None:
-        verdict = pool_verdict(material.pool)
-    elif material.clicks is not None:
-        verdict = click_verdict(material.clicks, material.effective_clicks)
-    elif records := _records(material):
-        verdict = training_verdict(*records[0])
-    elif material.inspection is not None:
-        verdict = inspection_verdict(material.inspection)
-    elif material.explanations:
-        verdict = explanation_verdict(material.explanations[0])
-    return verdict
+def _sections(of: Material) -> dict[str, tuple[str, Iterable[Section | None]]]:
+    """The sections in their order by name, each with how to get it."""
+    comparison = of.comparison
+    records = [(one.name, one.model.record) for one in of.rankers if one.model is not None]
+    given = "give judged queries: --data"
+    trained = "give a model that owpc-ltr trained"
+    return {
+        "a comparison": (given, _each(comparison_section, comparison)),
+        "proxy labels": (
+            "owpc-ltr compare --proxy-labels --report", _each(proxy_labels_section, comparison),
+        ),
+        "queries before and after": (
+            "give a baseline: --baseline feature:NAME", _each(queries_section, comparison),
+        ),
+        "examples of queries": ("owpc-ltr report --data, with a baseline", _examples(of)),
+        "features": ("give a model file", _features(of)),
+        "scores": ("give a model and a dataset in one file", _scores(of)),
+        "training": (trained, _training(of)),
+        "a selection over folds": (
+            "owpc-ltr select --report", _each(selection_section, of.selection),
+        ),
+        "latency": (
+            "owpc-ltr profile --json, then --feature-cost", _each(latency_section, of.latency),
+        ),
+        "drift": ("owpc-ltr verify --report", _each(drift_section, of.verification)),
+        "data checks": (
+            "owpc-ltr report --data, or inspect --report", _each(inspection_section, of.inspection),
+        ),
+        "a pool to judge": ("owpc-ltr judge pool --report", _each(pool_section, of.pool)),
+        "judgments from clicks": (
+            "owpc-ltr judge clicks --report",
+            [] if of.clicks is None else click_sections(of.clicks, of.effective_clicks),
+        ),
+        "data": (given, _data(of)),
+        "provenance": (trained, [provenance_section(records, of.bounds)]),
+    }  # fmt: skip
 
 
-def _of(field: str, section: Callable[[Any], Section | None]) -> _Sections:
-    """The section of a field of the material, if that is there."""
-
-    def sections(material: Material) -> Iterable[Section | None]:
-        value = getattr(material, field)
-        return [] if value is None else [section(value)]
-
-    return sections
+def _each(section: Callable[[Any], Section | None], found: Any) -> list[Section | None]:
+    return [] if found is None else [section(found)]
 
 
-def _examples(material: Material) -> Iterable[Section | None]:
-    comparison = material.comparison
+def _data(of: Material) -> Iterator[Section]:
+    if of.data is not None:
+        measured_on = None if of.comparison is None else query_selection(of.comparison)
+        yield data_section(of.data, measured_on)
+
+
+def _examples(of: Material) -> list[Section | None]:
     before, after = "the ranking before", "the new ranking"
-    if comparison is not None and comparison.baseline is not None:
-        before, after = comparison.baseline, comparison.new.name
-    examples = *material.examples, *map(explanation_example, material.explanations)
+    if of.comparison is not None and of.comparison.baseline is not None:
+        before, after = of.comparison.baseline, of.comparison.rankers[0].name
+    examples = *of.examples, *map(explanation_example, of.explanations)
     return [examples_section(examples, before, after)]
 
 
-def _features(material: Material) -> Iterable[Section | None]:
-    data = material.data if isinstance(material.data, RankingDataset) else None
-    costs = {} if material.latency is None else material.latency.milliseconds
-    for number, each in enumerate(material.rankers):
+def _features(of: Material) -> Iterator[Section]:
+    data = of.data if isinstance(of.data, RankingDataset) else None
+    costs = {} if of.latency is None else {name: cost for name, cost, *_ in of.latency.features}
+    for number, each in enumerate(of.rankers):
         model = each.model.base if isinstance(each.model, ReorderingModel) else each.model
         if model is not None:
             yield features_section(each.name, model, data, costs, number)
 
 
-def _scores(material: Material) -> Iterable[Section | None]:
-    data = material.data
-    scored = [(one.name, one.scores) for one in material.rankers if one.scores is not None]
-    if isinstance(data, RankingDataset) and scored:
-        yield scores_section(*scored[0], data)
+def _scores(of: Material) -> Iterator[Section | None]:
+    scored = [(one.name, one.scores) for one in of.rankers if one.scores is not None]
+    if isinstance(of.data, RankingDataset) and scored:
+        yield scores_section(*scored[0], of.data)
 
 
-def _training(material: Material) -> Iterable[Section | None]:
-    for number, each in enumerate(material.rankers):
+def _training(of: Material) -> Iterator[Section | None]:
+    for number, each in enumerate(of.rankers):
         if each.model is not None:
-            record = TrainingRecord(each.model.record)
-            yield training_section(each.name, record, each.rank_weights, number)
+            yield training_section(each.name, each.model.record, each.rank_weights, number)
 
 
-def _clicks(material: Material) -> Iterable[Section | None]:
-    found = material.clicks
-    return [] if found is None else click_sections(found, material.effective_clicks)
-
-
-def _data(material: Material) -> Iterable[Section | None]:
-    comparison = material.comparison
-    if material.data is not None:
-        selection = None if comparison is None else comparison.query_selection
-        yield data_section(material.data, selection)
-
-
-def _provenance(material: Material) -> Iterable[Section | None]:
-    return [provenance_section(_records(material), material.bounds)]
-
-
-def _records(material: Material) -> list[tuple[str, TrainingRecord]]:
-    return [
-        (each.name, TrainingRecord(each.model.record))
-        for each in material.rankers
-        if each.model is not None
-    ]
-
-
-_Sections = Callable[[Material], Iterable[Section | None]]
-_SECTIONS: tuple[tuple[str, str, _Sections], ...] = (
-    ("a comparison", "give judged queries: --data", _of("comparison", comparison_section)),
-    (
-        "proxy labels", "owpc-ltr compare --proxy-labels --report",
-        _of("comparison", proxy_labels_section),
-    ),
-    (
-        "queries before and after", "give a baseline: --baseline feature:NAME",
-        _of("comparison", queries_section),
-    ),
-    ("examples of queries", "owpc-ltr report --data, with a baseline", _examples),
-    ("features", "give a model file", _features),
-    ("scores", "give a model and a dataset in one file", _scores),
-    ("training", "give a model that owpc-ltr trained", _training),
-    ("a selection over folds", "owpc-ltr select --report", _of("selection", selection_section)),
-    ("latency", "owpc-ltr profile --json, then --feature-cost", _of("latency", latency_section)),
-    ("drift", "owpc-ltr verify --report", _of("verification", drift_section)),
-    (
-        "data checks", "owpc-ltr report --data, or inspect --report",
-        _of("inspection", inspection_section),
-    ),
-    ("a pool to judge", "owpc-ltr judge pool --report", _of("pool", pool_section)),
-    ("judgments from clicks", "owpc-ltr judge clicks --report", _clicks),
-    ("data", "give judged queries: --data", _data),
-    ("provenance", "give a model that owpc-ltr trained", _provenance),
-)  # fmt: skip
-"""The sections in their order: name, how to get one, and the function of the material."""
+def _verdict(of: Material) -> PageVerdict | None:
+    """The verdict of the strongest evidence on the page."""
+    trained = [one for one in of.rankers if one.model is not None]
+    verdict: PageVerdict | None = None
+    if of.comparison is not None:
+        verdict = verdict_of(of.comparison)
+    elif of.verification is not None:
+        verdict = drift_verdict(of.verification)
+    elif of.selection is not None:
+        verdict = selection_verdict(of.selection)
+    elif of.pool is not None:
+        verdict = pool_verdict(of.pool)
+    elif of.clicks is not None:
+        verdict = click_verdict(of.clicks, of.effective_clicks)
+    elif trained and trained[0].model is not None:
+        verdict = training_verdict(trained[0].name, trained[0].model.record)
+    elif of.inspection is not None:
+        verdict = inspection_verdict(of.inspection)
+    elif of.explanations:
+        verdict = explanation_verdict(of.explanations[0])
+    return verdict
 
 
 def script_json(content: Any) -> str:
@@ -259,29 +268,6 @@ def safe_json(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value
-
-
-def _payload(sections: Sequence[Section]) -> Any:
-    charts = {chart.name: chart.spec for chart in charts_of(sections)}
-    lists = {
-        block.name: _query_list(block)
-        for section in sections
-        for block in section.blocks
-        if isinstance(block, QueryList)
-    }
-    return safe_json({"charts": charts, "queries": lists})
-
-
-def _query_list(block: QueryList) -> dict[str, Any]:
-    return {
-        "higher": block.higher_is_better,
-        "at_once": QUERIES_AT_ONCE,
-        "spec": block.spec,
-        "rows": [
-            (row.query_id, "" if row.text == row.query_id else row.text, row.before, row.after)
-            for row in block.rows
-        ],
-    }
 
 
 def _policy(*scripts: str) -> str:

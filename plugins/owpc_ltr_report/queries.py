@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.blocks import (
@@ -17,7 +18,6 @@ from owpc_ltr_report.blocks import (
     Block,
     Cell,
     Chart,
-    Heading,
     PageVerdict,
     QueryList,
     Section,
@@ -28,7 +28,7 @@ from owpc_ltr_report.blocks import (
     signed,
 )
 from owpc_ltr_report.charts import QueryRow, changes, dumbbells
-from owpc_ltr_report.comparison import ReportComparison
+from owpc_ltr_report.comparison import main_pairs
 
 MAX_QUERIES = 10_000
 """Queries on a page: of more, those that changed most."""
@@ -41,8 +41,75 @@ REASONS = 3
 _DROPPED_DOCUMENTS = 2
 _ROUNDING = 1e-12
 _STEPS = (0.0, 0.05, 0.2, 0.5)
+_HEADERS: tuple[str, ...] = ("rank", "before", "change", "grade", "document")
 Contribute = Callable[[Matrix], Vector]
 """The contribution of each feature to the score of each document (n_documents, n_features)."""
+
+
+def queries_section(found: RankerComparison) -> Section | None:
+    """Each query before and after; None without a baseline."""
+    if found.baseline is None or not main_pairs(found):
+        return None
+    metric, new, baseline = found.metrics[0], found.rankers[0].name, found.baseline
+    name, higher_is_better = str(metric), metric.higher_is_better
+    after, before = (found.ranker(one).measured[0].per_query for one in (new, baseline))
+    counted = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
+    if not len(counted):
+        return None
+    # Equal rankings summed in another order are equal.
+    after = np.where(np.abs(after - before) <= _ROUNDING, before, after)
+    gains = (after - before)[counted]
+    gains = gains if higher_is_better else -gains
+    order = counted[np.argsort(gains, kind="stable")]
+    if len(order) > MAX_QUERIES:
+        order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
+    ids, words = found.query_ids.to_pylist(), found.query_texts
+    texts = [""] * len(ids) if words is None else words.to_pylist()
+    rows = tuple(
+        QueryRow(
+            ids[place], shortened(texts[place] or ""),
+            float(before[place]), float(after[place]),
+        )
+        for place in order.tolist()
+    )  # fmt: skip
+    spec = dumbbells(
+        rows[:QUERIES_AT_ONCE], name, higher_is_better=higher_is_better, domain=metric.value_range
+    )
+    queries = QueryList(
+        "per-query", name, baseline, new, higher_is_better, rows, len(counted), spec
+    )
+    lead = f"Each query's {name} before ({baseline}) and after ({new}), the largest losses first."
+    title = "Where does it win, and where does it lose?"
+    return Section("queries", "Queries", title, lead, (_changes(metric, gains), queries))
+
+
+def _changes(metric: Metric, gains: Vector) -> Chart:
+    """The number of queries by size of change."""
+    low, high = metric.value_range
+    steps = np.array(_STEPS) * (high - low)
+    size = np.sign(gains) * np.searchsorted(steps, np.abs(gains), side="left")
+    places = range(-len(_STEPS), len(_STEPS) + 1)
+    rows = [
+        (_change(place, steps), int((size == place).sum()), int(np.sign(place))) for place in places
+    ]
+    better, worse = int((gains > 0).sum()), int((gains < 0).sum())
+    same = len(gains) - better - worse
+    title = f"How many queries change, and by how much ({metric})"
+    sentence = f"{better:,} queries get better, {worse:,} worse, {same:,} do not change."
+    table = Table("Queries by their change", ("change", "queries"), [row[:2] for row in rows])
+    return Chart("changes", title, changes(rows), sentence, table)
+
+
+def _change(place: int, steps: Vector) -> str:
+    """A step in words."""
+    if not place:
+        return "same"
+    low = steps[abs(place) - 1]
+    side = "better" if place > 0 else "worse"
+    if abs(place) == len(steps):
+        return f"{side} by > {low:g}"
+    high = steps[abs(place)]
+    return f"{side} by {low:g} to {high:g}" if low else f"{side} by ≤ {high:g}"
 
 
 @dataclass(frozen=True)
@@ -60,6 +127,20 @@ class ExampleDocument:
     grade: float | None
     reasons: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def reasons_in_words(self) -> str:
+        """The features with their amounts."""
+        return ", ".join(f"{name} {signed(value, 2)}" for name, value in self.reasons)
+
+    @property
+    def row(self) -> tuple[Cell, ...]:
+        """The cells of its row: rank, rank before, change, grade, document."""
+        steps = 0 if self.rank is None or self.before is None else self.before - self.rank
+        change = f"{'▲' if steps > 0 else '▼'} {abs(steps)}" if steps else "–"
+        name = f"{self.title} ({self.doc_id})" if self.title else self.doc_id
+        document = (name, self.reasons_in_words) if self.reasons else name
+        return (self.rank, self.before, change, self.grade, document)
+
 
 @dataclass(frozen=True)
 class Example:
@@ -71,89 +152,6 @@ class Example:
     after: float | None
     n_documents: int
     documents: tuple[ExampleDocument, ...]
-
-
-def queries_section(comparison: ReportComparison) -> Section | None:
-    """Each query before and after; None without a baseline."""
-    if comparison.baseline is None or not comparison.main_pairs:
-        return None
-    metric = comparison.metrics[0]
-    name, higher_is_better = str(metric), metric.higher_is_better
-    after = comparison.new.per_query[name]
-    before = comparison.ranker(comparison.baseline).per_query[name]
-    counted = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
-    if not len(counted):
-        return None
-    # Equal rankings summed in another order are equal.
-    after = np.where(np.abs(after - before) <= _ROUNDING, before, after)
-    gains = (after - before)[counted]
-    gains = gains if higher_is_better else -gains
-    order = counted[np.argsort(gains, kind="stable")]
-    rows = _rows(comparison, before, after, order)
-    spec = dumbbells(
-        rows[:QUERIES_AT_ONCE], name, higher_is_better=higher_is_better, domain=metric.value_range
-    )
-    blocks: tuple[Block, ...] = (
-        _changes(metric, gains),
-        QueryList(
-            "per-query", name, comparison.baseline, comparison.new.name, higher_is_better, rows,
-            len(counted), spec,
-        ),
-    )  # fmt: skip
-    lead = (
-        f"Each query's {name} before ({comparison.baseline}) and after ({comparison.new.name}), "
-        "the largest losses first."
-    )
-    title = "Where does it win, and where does it lose?"
-    return Section("queries", "Queries", title, lead, blocks)
-
-
-def _rows(
-    comparison: ReportComparison, before: Vector, after: Vector, order: NDArray[np.intp]
-) -> tuple[QueryRow, ...]:
-    """The queries in this order; of too many, those in the middle are left out."""
-    if len(order) > MAX_QUERIES:
-        order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
-    texts = comparison.query_texts
-    return tuple(
-        QueryRow(
-            comparison.query_ids[place], shortened(texts[place] if texts else ""),
-            float(before[place]), float(after[place]),
-        )
-        for place in order.tolist()
-    )  # fmt: skip
-
-
-def _changes(metric: Metric, gains: Vector) -> Chart:
-    """The number of queries by size of change."""
-    low, high = metric.value_range
-    steps = np.array(_STEPS) * (high - low)
-    size = np.sign(gains) * np.searchsorted(steps, np.abs(gains), side="left")
-    places = range(-len(_STEPS), len(_STEPS) + 1)
-    rows = [
-        (_change(place, steps), int((size == place).sum()), int(np.sign(place))) for place in places
-    ]
-    better, worse = int((gains > 0).sum()), int((gains < 0).sum())
-    same = len(gains) - better - worse
-    return Chart(
-        "changes",
-        f"How many queries change, and by how much ({metric})",
-        changes(rows),
-        f"{better:,} queries get better, {worse:,} worse, {same:,} do not change.",
-        Table("Queries by their change", ("change", "queries"), tuple(row[:2] for row in rows)),
-    )
-
-
-def _change(place: int, steps: Vector) -> str:
-    """A step in words."""
-    if not place:
-        return "same"
-    low = steps[abs(place) - 1]
-    side = "better" if place > 0 else "worse"
-    if abs(place) == len(steps):
-        return f"{side} by > {low:g}"
-    high = steps[abs(place)]
-    return f"{side} by {low:g} to {high:g}" if low else f"{side} by ≤ {high:g}"
 
 
 def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
@@ -179,42 +177,26 @@ def example_documents(
     start, end = int(data.offsets[query]), int(data.offsets[query + 1])
     before, after = (_ranks(one[start:end]) for one in scores)
     grades = data.labels[start:end]
-    retrieved_before, retrieved = (~np.isnan(one[start:end]) for one in scores)
-    top = np.flatnonzero((after <= TOP_DOCUMENTS) & retrieved)
-    dropped = np.flatnonzero(
-        (before <= TOP_DOCUMENTS) & retrieved_before & ((after > TOP_DOCUMENTS) | ~retrieved)
-    )
+    was, now = (~np.isnan(one[start:end]) for one in scores)
+    top = np.flatnonzero((after <= TOP_DOCUMENTS) & now)
+    dropped = np.flatnonzero((before <= TOP_DOCUMENTS) & was & ((after > TOP_DOCUMENTS) | ~now))
     dropped = dropped[np.lexsort((before[dropped], -grades[dropped]))][:_DROPPED_DOCUMENTS]
     places = np.concatenate([top, dropped])
-    places = places[np.argsort(after[places])]
-    reasons = _reasons(data, data.features[start:end], contribute)
+    titles = (data.document_fields or {}).get("title")
+    amounts = None if contribute is None else contribute(data.features[start:end])
+    apart = None if amounts is None else amounts - amounts.mean(axis=0)
     return tuple(
         ExampleDocument(
-            _doc_id(data, start, place),
-            _title(data, start + place),
-            int(after[place]) if retrieved[place] else None,
-            int(before[place]) if retrieved_before[place] else None,
+            f"document {place + 1}" if data.document_ids is None
+            else str(data.document_ids[start + place].as_py()),
+            "" if titles is None else str(titles[start + place].as_py() or ""),
+            int(after[place]) if now[place] else None,
+            int(before[place]) if was[place] else None,
             float(grades[place]),
-            reasons(place),
+            () if apart is None else _largest(data.feature_names, apart[place]),
         )
-        for place in places.tolist()
-    )
-
-
-def _reasons(
-    data: RankingDataset, features: Matrix, contribute: Contribute | None
-) -> Callable[[int], tuple[tuple[str, float], ...]]:
-    if contribute is None:
-        return lambda _: ()
-    amounts = contribute(features)
-    apart = amounts - amounts.mean(axis=0)
-    return lambda place: _largest(data.feature_names, apart[place])
-
-
-def _largest(names: Sequence[str], amounts: Vector) -> tuple[tuple[str, float], ...]:
-    """The largest amounts by absolute value, without zeros."""
-    order = np.argsort(-np.abs(amounts), kind="stable")[:REASONS]
-    return tuple((names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0)
+        for place in places[np.argsort(after[places])].tolist()
+    )  # fmt: skip
 
 
 def _ranks(scores: Vector) -> NDArray[np.int64]:
@@ -224,15 +206,10 @@ def _ranks(scores: Vector) -> NDArray[np.int64]:
     return ranks
 
 
-def _doc_id(data: RankingDataset, start: int, place: int) -> str:
-    if data.document_ids is None:
-        return f"document {place + 1}"
-    return str(data.document_ids[start + place].as_py())
-
-
-def _title(data: RankingDataset, row: int) -> str:
-    titles = (data.document_fields or {}).get("title")
-    return "" if titles is None else str(titles[row].as_py() or "")
+def _largest(names: Sequence[str], amounts: Vector) -> tuple[tuple[str, float], ...]:
+    """The largest amounts by absolute value, without zeros."""
+    order = np.argsort(-np.abs(amounts), kind="stable")[:REASONS]
+    return tuple((names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0)
 
 
 def explanation_example(found: Explanation) -> Example:
@@ -242,8 +219,7 @@ def explanation_example(found: Explanation) -> Example:
 
 
 def _hit_document(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
-    apart = hit.contributions - found.mean_contributions
-    reasons = _largest(hit.feature_names, apart)
+    reasons = _largest(hit.feature_names, hit.contributions - found.mean_contributions)
     reasons += tuple((part.name, part.amount) for part in hit.parts if part.amount != 0)
     title = "" if hit.title == hit.document_id else hit.title
     return ExampleDocument(
@@ -255,7 +231,7 @@ def explanation_verdict(found: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
     hit = found.hits[0]
     name = f"{hit.title} ({hit.document_id})" if hit.title != hit.document_id else hit.title
-    reasons = ", ".join(_reasons_in_words(_hit_document(hit, found)))
+    reasons = _hit_document(hit, found).reasons_in_words
     before = f", and was at {hit.rank_before} without the model" if hit.rank_before else ""
     why = f" Against the mean of the list, {reasons} add most to its score." if reasons else ""
     sentence = (
@@ -265,17 +241,13 @@ def explanation_verdict(found: Explanation) -> PageVerdict:
     return PageVerdict(NEUTRAL, sentence, found.warnings, heading="Why this rank")
 
 
-def _reasons_in_words(document: ExampleDocument) -> list[str]:
-    return [f"{name} {signed(value, 2)}" for name, value in document.reasons]
-
-
 def examples_section(examples: Sequence[Example], before: str, after: str) -> Section | None:
     """Each query with its documents before and after; None without any."""
     if not examples:
         return None
     blocks: list[Block] = []
     for example in examples:
-        blocks.append(Heading(example.query))
+        blocks.append(Text(example.query, "heading"))
         if example.before is not None and example.after is not None:
             values = f"{amount(example.before)} → {amount(example.after)}"
             blocks.append(Text(f"{example.metric} {values}"))
@@ -292,28 +264,12 @@ def examples_section(examples: Sequence[Example], before: str, after: str) -> Se
             "with their contributions to its score."
         )
     title = "Which documents change ranks, and why?"
-    return Section("examples", "Examples", title, lead, tuple(blocks))
+    return Section("examples", "Examples", title, lead, blocks)
 
 
 def _documents(example: Example) -> Table:
-    graded = any(one.grade is not None for one in example.documents)
-    rows: list[tuple[Cell, ...]] = []
-    for one in example.documents:
-        grade: tuple[Cell, ...] = (one.grade,) if graded else ()
-        rows.append((one.rank, one.before, _rank_change(one), *grade, _document_cell(one)))
-    headers = ("rank", "before", "change", *(("grade",) if graded else ()), "document")
+    headers, rows = _HEADERS, [one.row for one in example.documents]
+    if all(one.grade is None for one in example.documents):
+        headers, rows = (*headers[:3], *headers[4:]), [(*row[:3], *row[4:]) for row in rows]
     caption = f"Documents of “{example.query}” ({example.n_documents} in all)"
-    return Table(caption, headers, tuple(rows))
-
-
-def _rank_change(one: ExampleDocument) -> str:
-    if one.rank is None or one.before is None or one.before == one.rank:
-        return "–"
-    steps = one.before - one.rank
-    return f"▲ {steps}" if steps > 0 else f"▼ {-steps}"
-
-
-def _document_cell(one: ExampleDocument) -> Cell:
-    name = f"{one.title} ({one.doc_id})" if one.title else one.doc_id
-    reasons = ", ".join(_reasons_in_words(one))
-    return (name, reasons) if reasons else name
+    return Table(caption, headers, rows)

@@ -112,7 +112,7 @@ def report(
     from owpc_ltr_report.material import material_of
     from owpc_ltr_report.page import page_of
 
-    found = list(results) if isinstance(results, list | tuple) else [results]
+    found, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:
         if isinstance(data, Path | str):
             from owpc_ltr.data.datasets import open_or_read
@@ -122,37 +122,36 @@ def report(
             "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
         }  # fmt: skip
-        found = _measured(found, data, baseline, examples, progress, how)
+        found, new = _measured(found, data, baseline, examples, progress, how)
     elif baseline is not None:
         found.append(baseline)
     if feature_cost is not None:
         found.append(read_latency(feature_cost))
-    material = material_of(found, plugins)
+    material = material_of(found, plugins, new)
     page = page_of(material, heading or _heading(material))
     if out is not None:
         write_output(out, page.html().encode())
     return page
 
 
-def _heading(material: Material) -> str:
+def _heading(of: Material) -> str:
     from owpc_ltr_report.comparison import short_name
 
-    comparison = material.comparison
-    names = [one.name for one in material.rankers]
-    if comparison is not None:
-        new, baseline = comparison.new.name, comparison.baseline
+    names = [one.name for one in of.rankers]
+    if of.comparison is not None:
+        new, baseline = of.comparison.rankers[0].name, of.comparison.baseline
         heading = f"{new} against {baseline}" if baseline else f"How {new} ranks"
-    elif material.verification is not None:
-        heading = f"{material.verification.model} in {material.verification.index}"
-    elif material.selection is not None:
-        heading = f"Selection over {len(material.selection.folds)} folds"
-    elif material.explanations and not names:
-        heading = f"Why “{material.explanations[0].query}” ranks as it does"
-    elif material.inspection is not None and not names:
-        heading = f"Data checks of {', '.join(map(short_name, material.inspection.data.names))}"
-    elif material.pool is not None:
+    elif of.verification is not None:
+        heading = f"{of.verification.model} in {of.verification.index}"
+    elif of.selection is not None:
+        heading = f"Selection over {len(of.selection.folds)} folds"
+    elif of.explanations and not names:
+        heading = f"Why “{of.explanations[0].query}” ranks as it does"
+    elif of.inspection is not None and not names:
+        heading = f"Data checks of {', '.join(map(short_name, of.inspection.data.names))}"
+    elif of.pool is not None:
         heading = "What is to be judged"
-    elif material.clicks is not None:
+    elif of.clicks is not None:
         heading = "Judgments from clicks"
     else:
         heading = f"Report on {', '.join(names)}" if names else "Report"
@@ -166,8 +165,8 @@ def _measured(
     examples: int,
     progress: Progress,
     how: dict[str, Any],
-) -> list[Any]:
-    """The results with the rankers among them measured on the data.
+) -> tuple[list[Any], str | None]:
+    """The results with the rankers among them measured on the data, and the new one compared.
 
     Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that
     `compare` and `evaluate` share.
@@ -183,16 +182,18 @@ def _measured(
     files = [Path(plugin) for plugin in how["plugins"]]
     loaded = {names[name]: ranker_of(one, data, files) for name, one in rankers.items()}
     if not loaded:
-        return [*others, data]
+        return [*others, data], None
+    new = None
     if len(loaded) == 1:
         (ranker,) = rankers.values()
         found = [*others, *_models(loaded), evaluate(ranker, data, **how)]
     else:
         of = names[str(baseline)] if baseline is not None else list(loaded)[-1]
+        new = next(name for name in loaded if name != of)
         how |= {"baseline": of, "progress": progress}
-        found = [*others, *_compared(loaded, data, examples, how)]
+        found = [*others, *_compared(loaded, new, data, examples, how)]
     first = next(iter(loaded.values()))
-    return [*found, *_checked(found), *_bounds(first, data, how["plugins"])]
+    return [*found, *_checked(found), *_bounds(first, data, how["plugins"])], new
 
 
 def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -225,27 +226,25 @@ def _models(rankers: dict[str, Any], scores: Vector | None = None) -> list[Any]:
     ]
 
 
-def _compared(rankers: dict[str, Any], data: Data, examples: int, how: dict[str, Any]) -> list[Any]:
+def _compared(
+    rankers: dict[str, Any], new: str, data: Data, examples: int, how: dict[str, Any]
+) -> list[Any]:
     """The comparison, its queries, the models, and examples."""
     from dataclasses import replace
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.evaluation.compare import compare
-    from owpc_ltr.evaluation.options import split_in_words
     from owpc_ltr.models.model_file import warnings_of
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
-    from owpc_ltr_report.comparison import comparison_of
 
     found = compare(rankers, data=data, **how)
     baseline = how["baseline"]
-    new = next(name for name in rankers if name != baseline)
-    figures = comparison_of(found, split_in_words, new)
     warnings = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
-    figures = replace(figures, warnings=(*warnings, *figures.warnings))
+    found = replace(found, warnings=(*warnings, *found.warnings))
     chosen = _queries_of(found, data)
     if not isinstance(chosen, RankingDataset):
-        return [figures, chosen, *_models(rankers)]
+        return [found, chosen, *_models(rankers)]
     pair = rankers[baseline], rankers[new]
     if how["documents"] is not None:
         names = [
@@ -255,7 +254,7 @@ def _compared(rankers: dict[str, Any], data: Data, examples: int, how: dict[str,
         chosen = with_document_fields(chosen, ("title", *names), documents, how["id_field"])
     scores = dataset_scores(pair[0], chosen), dataset_scores(pair[1], chosen)
     shown = _examples(found, chosen, scores, (baseline, new), pair[1], examples)
-    return [figures, chosen, *_models(rankers, scores[1]), *shown]
+    return [found, chosen, *_models(rankers, scores[1]), *shown]
 
 
 def _queries_of(found: RankerComparison, data: Data) -> Data:

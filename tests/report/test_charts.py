@@ -10,17 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_report.blocks import Chart, Table
-from owpc_ltr_report.charts import (
-    AFTER,
-    DASHES,
-    LOSS,
-    SERIES,
-    SHAPES,
-    QueryRow,
-    bars,
-    dumbbells,
-    svg_of,
-)
+from owpc_ltr_report.chart_style import AFTER, DASHES, LOSS, SERIES, SHAPES
+from owpc_ltr_report.charts import QueryRow, bars, dumbbells, svg_of
 from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import material_of
 from owpc_ltr_report.page import Page, page_of

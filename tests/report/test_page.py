@@ -11,19 +11,19 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.blocks import PageVerdict
-from owpc_ltr_report.comparison import RankerFigures, ReportComparison
-from owpc_ltr_report.material import evaluation_figures
+from owpc_ltr_report.comparison import evaluation_comparison, verdict_of
 from owpc_ltr_report.page import safe_json, script_json
 from owpc_ltr_report.queries import Example, ExampleDocument
-from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
 from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.comparison import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.evaluation.verdict import Doubt
@@ -189,20 +189,23 @@ SEEN = Doubt("seen-queries", "new was trained on these queries", "compare on oth
 
 def figures(
     *pairs: tuple[Metric, Comparison, float], doubts: tuple[Doubt, ...] = ()
-) -> ReportComparison:
+) -> RankerComparison:
     metrics = tuple(metric for metric, _, _ in pairs)
-    means = {str(metric): 0.5 for metric in metrics}
-    return ReportComparison(
+    means = {str(metric): MeanInterval(0.5, 0.4, 0.6) for metric in metrics}
+    return RankerComparison(
         metrics=metrics,
-        rankers=tuple(RankerFigures(name, {}, means, {}) for name in ("new", "old")),
+        rankers=tuple(ComparedRanker(name, (), means) for name in ("new", "old")),
         pairs=tuple(
             ComparedPair("new", "old", str(one), found, p, one.higher_is_better, doubts)
             for one, found, p in pairs
         ),
         baseline="old" if pairs else None,
-        query_ids=("q",) * 100,
-        query_texts=(),
-        query_selection="100 queries",
+        query_ids=pa.array(["q"] * 100),
+        query_texts=None,
+        n_queries=100,
+        split="all",
+        weighted=False,
+        unjudged="zero",
     )
 
 
@@ -285,8 +288,8 @@ def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    assert verdict_of(evaluation_figures(against(1.0, 0.0))).mood == "better"
-    assert verdict_of(evaluation_figures(against(0.0, 1.0))).mood == "worse"
+    assert verdict_of(evaluation_comparison(against(1.0, 0.0))).mood == "better"
+    assert verdict_of(evaluation_comparison(against(0.0, 1.0))).mood == "worse"
 
 
 def test_equal_rankers_have_no_significant_difference() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.blocks import Table, Text
-from owpc_ltr_report.comparison import comparison_of
+from owpc_ltr_report.comparison import comparison_of, verdict_of
 from owpc_ltr_report.engine import read_latency
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
@@ -20,9 +20,7 @@ from owpc_ltr_report.queries import (
     explanation_example,
     extremes,
 )
-from owpc_ltr_report.record import TrainingRecord
-from owpc_ltr_report.training import rank_weights
-from owpc_ltr_report.verdict import verdict_of
+from owpc_ltr_report.training import facts, origin, rank_weights
 
 import owpc_ltr
 from owpc_ltr import RankerComparison
@@ -253,8 +251,8 @@ def test_a_trained_model_is_not_said_to_be_measured() -> None:
 )  # fmt: skip
 def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
     record = content if isinstance(content, dict) else {"loss": content, "table": content}
-    found = TrainingRecord(record)
-    assert all(isinstance(text, str) for row in (*found.facts(), *found.origin()) for text in row)
+    told = (*facts(record), *origin(record))
+    assert all(isinstance(text, str) for row in told for text in row)
     model = replace(linear(1.0, 0.0, 0.0), record=record)
     assert "</html>" in owpc_ltr.report(model).html()
 
@@ -309,16 +307,13 @@ def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
     baseline: str | None,
 ) -> None:
     found = compared(baseline=baseline)
-    comparison = comparison_of(found, str)
+    comparison = comparison_of(found)
     # The pair that the terminal and the JSON discuss.
-    assert (comparison.new.name, comparison.baseline) == found.headline
+    assert (comparison.rankers[0].name, comparison.baseline) == found.headline
     assert comparison.baseline == baseline or baseline is None
     by_pair = {(one.a, one.b, one.metric): one for one in found.pairs}
     for one in comparison.pairs:
-        means = (
-            comparison.ranker(one.a).means[one.metric],
-            comparison.ranker(one.b).means[one.metric],
-        )
+        means = [comparison.ranker(name).means[one.metric].mean for name in (one.a, one.b)]
         assert one.comparison.mean_difference == pytest.approx(means[0] - means[1])
         assert (one.comparison.mean_a, one.comparison.mean_b) == pytest.approx(means)
         assert one.comparison.low <= one.comparison.mean_difference <= one.comparison.high
@@ -330,8 +325,8 @@ def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
 
 
 def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
-    comparison = comparison_of(compared(baseline="old"), str, "noise")
-    assert (comparison.new.name, comparison.baseline) == ("noise", "old")
+    comparison = comparison_of(compared(baseline="old"), "noise")
+    assert (comparison.rankers[0].name, comparison.baseline) == ("noise", "old")
 
 
 def test_a_comparison_turned_round_twice_is_itself() -> None:
