@@ -30,8 +30,7 @@ from owpc_ltr_demo.baselines import (
     fit_lambdamart,
     untuned,
 )
-from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
-from owpc_ltr_demo.session import (
+from owpc_ltr_demo.demo import (
     INDEX,
     MODEL,
     SELECT,
@@ -41,6 +40,7 @@ from owpc_ltr_demo.session import (
     DemoSession,
     LoggedFeatures,
 )
+from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,7 @@ from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_demo.corpus import index_body, read_corpus
-from owpc_ltr_demo.demo import learn_from_clicks, learn_from_judgments, log_corpus
-from owpc_ltr_demo.preparation import featureset_file, write_files
-from owpc_ltr_demo.session import (
+from owpc_ltr_demo.demo import (
     CLICKS_STEPS,
     INDEX,
     STEPS,
@@ -23,7 +21,11 @@ from owpc_ltr_demo.session import (
     DemoSession,
     LoggedFeatures,
     Narrator,
+    learn_from_clicks,
+    learn_from_judgments,
+    log_corpus,
 )
+from owpc_ltr_demo.preparation import featureset_file, write_files
 
 from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import open_engine
