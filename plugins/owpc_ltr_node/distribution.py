@@ -15,7 +15,7 @@ from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.folders import make_folder
 from owpc_ltr_node.java import thai_locale
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
-from owpc_ltr_node.release import Release
+from owpc_ltr_node.release import OPENSEARCH, USUAL, Release
 from owpc_ltr_node.report import Report
 
 
@@ -204,7 +204,7 @@ def _published(release: Release, maven: Maven, report: Report) -> tuple[Module, 
         elif module.needed:
             raise NotPublished(
                 f"{release} cannot be assembled: its module {module.name} is in no configured "
-                "maven repository; name another --version, as 3.8.0"
+                f"maven repository; name another --version, as {USUAL[OPENSEARCH]}"
             )
         else:
             report.say(f"going on without {module.name}: {release} was published without it")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.sanitization import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
+from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def start(
     ] = "opensearch",
     version: Annotated[
         str | None,
-        Help("OpenSearch 2.13 to 3, Elasticsearch 8.8 to 9; default: 3.8.0, or 9.2.0."),
+        Help(
+            "OpenSearch 2.13 to 3, Elasticsearch 8.8 to 9; default: "
+            f"{USUAL[OPENSEARCH]}, or {USUAL[ELASTICSEARCH]}."
+        ),
     ] = None,
     verify: Annotated[bool, Help("Read every file of the home against its SHA-256.")] = False,
     progress: Progress = silent,
