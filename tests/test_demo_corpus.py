@@ -33,7 +33,6 @@ from owpc_ltr_demo.queries import (
     candidates_of,
     make_queries,
 )
-from owpc_ltr_demo.session import DemoOptions
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served
