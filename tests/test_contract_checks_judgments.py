@@ -167,7 +167,7 @@ def test_what_a_format_cannot_hold_is_said() -> None:
         (RoundsGrades, "read grades that are fractions as"),
         (SilentOnSpam, "must refuse the value '-1'"),
         (NamesAnotherLine, "in one line that names file and line"),
-        (IsNeverCut, "must refuse a packed file that is cut"),
+        (IsNeverCut, "must refuse a compressed file that is cut"),
         (ReadsNoPackedFile, "broke on"),
         (RecognisesEverything, "was taken for 'bars'"),
         (AsksAsCsvDoes, "it looks like bars and like csv"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from owpc_ltr import plugin_checks
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from owpc_ltr.host.settings import configure, named_settings, values_of
 from owpc_ltr.signatures import Help, Plugins, Progress, Seed, job, silent
@@ -39,11 +41,9 @@ class Checked:
         return not self.fault
 
     def __str__(self) -> str:
-        first = (
-            f"{'holds' if self.holds else 'BREAKS':7} {self.kind} {self.name}, with {self.given}"
-        )
-        told = [self.fault, *self.skipped] if self.fault else self.skipped
-        return "\n".join([first, *(f"        {sentence}" for sentence in told)])
+        verdict = "holds" if self.holds else "BREAKS"
+        told = [f"{verdict:7} {self.kind} {self.name}, with {self.given}", self.fault]
+        return "\n        ".join(filter(None, (*told, *self.skipped)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +73,8 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.checks]
-        lines += [
-            f"{key.replace('_', ' '):22}{value}"
-            for report in self.losses
-            for key, value in report.items()
-        ]
+        for report in self.losses:
+            lines += [f"{key.replace('_', ' '):22}{value}" for key, value in report.items()]
         if not self.broken:
             lines.append(f"every promise holds; checks made: {len(self.checks)}")
         return "\n".join(lines)
@@ -115,13 +112,19 @@ def check(
     """
     found, registry = _offered(str(what), plugins)
     given = _by_kind(settings or {}, [plugin.kind for plugin in found])
-    checks = []
+    checks, losses = [], []
     for plugin in found:
-        for one in check_plugin(plugin, registry, given.get(plugin.kind), seed):
+        own = given.get(plugin.kind, {})
+        for one in check_plugin(plugin, registry, own, seed):
             checks.append(one)
             progress(f"{one.kind} {one.name}: {one.given}", None)
-    losses = [plugin for plugin in found if plugin.kind == "loss"]
-    return CheckReport(tuple(checks), tuple(_measured(losses, given.get("loss", {}), seed)))
+        if plugin.kind == "loss":
+            try:
+                loss = configure(plugin.cls, own)
+                losses.append(plugin_checks.describe_loss(loss, seed).as_dict())
+            except Exception:  # noqa: BLE001, S112 - third-party code: its check says how it breaks
+                continue
+    return CheckReport(tuple(checks), tuple(losses))
 
 
 def _offered(asked: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:
@@ -152,17 +155,6 @@ def _by_kind(settings: Settings, kinds: Sequence[str]) -> dict[str, dict[str, An
     return given
 
 
-def _measured(losses: Sequence[Plugin], settings: Settings, seed: int) -> Iterator[dict[str, Any]]:
-    """Burges's figures: whether a cost exists, and is convex."""
-    from owpc_ltr.plugin_checks.losses import describe_loss
-
-    for plugin in losses:
-        try:
-            yield describe_loss(configure(plugin.cls, settings), seed).as_dict()
-        except Exception:  # noqa: BLE001, S112 - third-party code: its check says how it breaks
-            continue
-
-
 def check_plugin(
     plugin: Plugin, registry: Registry, settings: Settings | None = None, seed: int = 0
 ) -> Iterator[Checked]:
@@ -173,133 +165,54 @@ def check_plugin(
     them. A judgment reader is checked on files where it has a method `write`, which makes them,
     else on its own example. Raises UsageError for settings that it does not have.
     """
-    for given, check in _CHECKS[plugin.kind](plugin.cls, registry, settings, seed):
-        yield _run(plugin, given, check)
+    for given, check in _contracts(plugin, registry, settings or {}, seed):
+        about, skipped, fault = (plugin.kind, plugin.name, plugin.source, given), (), ""
+        try:
+            skipped = tuple(check() or ())
+        except (AssertionError, OwpcLtrError) as error:
+            fault = " ".join(str(error).split())
+        except Exception as error:  # noqa: BLE001 - third-party code: what it raises is the finding
+            fault = " ".join(f"{type(error).__name__}: {error}".split())
+        yield Checked(*about, fault, skipped)
 
 
-Check = Callable[[], tuple[str, ...] | list[str] | None]
-Checks = Iterator[tuple[str, Check]]
-
-
-def _run(plugin: Plugin, given: str, check: Check) -> Checked:
-    about = (plugin.kind, plugin.name, plugin.source, given)
-    try:
-        return Checked(*about, skipped=tuple(check() or ()))
-    except (AssertionError, OwpcLtrError) as error:
-        return Checked(*about, fault=_in_one_line(error))
-    except Exception as error:  # noqa: BLE001 - a stranger's code: what it raises is what was found
-        return Checked(*about, fault=f"{type(error).__name__}: {_in_one_line(error)}")
-
-
-def _losses(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.losses import check_loss
-
-    for loss in variants(cls, settings):
-        yield _settings_of(loss), lambda loss=loss: check_loss(loss, seed)  # type: ignore[misc]
-
-
-def _optimizers(cls: type[Any], registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.optimizers import check_optimizer
-
-    optimizer = configure(cls, settings or {})
-    for loss in _all_losses(registry):
-        if loss.convex or not optimizer.needs_convex:
-            yield f"loss {loss.name}", lambda loss=loss: check_optimizer(optimizer, loss, seed)  # type: ignore[misc]
-
-
-def _rerankers(cls: type[Any], registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.rerankers import check_reranker
-
-    reranker = configure(cls, settings or {})
-    for loss in _all_losses(registry):
-        if loss.conservative:
-            yield f"loss {loss.name}", lambda loss=loss: check_reranker(reranker, loss, seed)  # type: ignore[misc]
-
-
-def _metrics(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.metrics import check_metric
-
-    for metric in _metric_variants(cls, settings):
-        yield str(metric), lambda metric=metric: check_metric(metric, seed)  # type: ignore[misc]
-
-
-def _readers(cls: type[Any], registry: Registry, settings: Settings | None, _seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.judgment_readers import check_example, check_judgment_reader
-
-    reader = configure(cls, settings or {})
-    write = getattr(reader, "write", None)
-    if write is None:
-        yield "its example", lambda: check_example(reader, registry)
+def _contracts(
+    plugin: Plugin, registry: Registry, settings: Settings, seed: int
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each check of a plugin, and what it is made with."""
+    check = getattr(plugin_checks, f"check_{plugin.kind.removesuffix('-target').replace('-', '_')}")
+    if plugin.kind == "judgment-reader":
+        reader = configure(plugin.cls, settings)
+        write = getattr(reader, "write", None)
+        given = "files of its writer" if write else "its example"
+        yield given, partial(check, reader, write, registry)
+    elif plugin.kind in {"optimizer", "reranker"}:
+        learner = configure(plugin.cls, settings)
+        for loss in (found.cls() for found in registry.all("loss")):
+            convex = plugin.kind == "optimizer" and (loss.convex or not learner.needs_convex)
+            if convex or (plugin.kind == "reranker" and loss.conservative):
+                yield f"loss {loss.name}", partial(check, learner, loss, seed)
     else:
-        yield "files of its writer", lambda: check_judgment_reader(reader, write, registry)
-
-
-def _targets(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    from owpc_ltr.plugin_checks.exports import check_export
-
-    for target in variants(cls, settings):
-        yield _settings_of(target), lambda target=target: check_export(target, seed)  # type: ignore[misc]
-
-
-def _click_models(
-    cls: type[Any], _registry: Registry, settings: Settings | None, seed: int
-) -> Checks:
-    from owpc_ltr.plugin_checks.click_models import check_click_model
-
-    for model in variants(cls, settings):
-        yield _settings_of(model), lambda model=model: check_click_model(model, seed)  # type: ignore[misc]
-
-
-_CHECKS: Mapping[str, Callable[[type[Any], Registry, Settings | None, int], Checks]] = {
-    "loss": _losses,
-    "optimizer": _optimizers,
-    "reranker": _rerankers,
-    "metric": _metrics,
-    "judgment-reader": _readers,
-    "export-target": _targets,
-    "click-model": _click_models,
-}
+        for one in variants(plugin.cls, settings):
+            shown = " ".join(f"{name}={value}" for name, value in values_of(one).items())
+            given = str(one) if plugin.kind == "metric" else shown or "no settings"
+            yield given, partial(check, one, seed)
 
 
 def variants(cls: type[Any], settings: Settings | None = None) -> list[Any]:
-    """The defaults, and each choice of each setting that has a list; or one with `settings`."""
+    """The defaults, and each choice of each setting that has a list; or one with `settings`.
+
+    Of a metric that has a cutoff, ranks below the third do not count in the choices.
+    """
     if settings:
         return [configure(cls, settings)]
-    return [cls()] + [
-        cls(**{name: choice})
-        for name, others in _choices(cls).items()
-        for choice in others
-        if choice != getattr(cls, name)
-    ]
-
-
-def _metric_variants(cls: type[Any], settings: Settings | None) -> list[Any]:
-    """As `variants`, where ranks below the third do not count if the metric has a cutoff."""
-    if settings:
-        return [configure(cls, settings)]
-    cut = {} if cls.cutoff_use == "none" else {"cutoff": _DEPTH}
-    names = [name for name in _choices(cls) if cut or name != "short"]
-    chosen = [cls(**cut, **{name: choice}) for name in names for choice in _choices(cls)[name]]
-    return list(dict.fromkeys([cls(), *chosen]))
-
-
-def _choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
     hints = get_type_hints(cls)
-    return {
-        field.name: get_args(hints[field.name])
+    metric = hasattr(cls, "cutoff_use")
+    cut = {"cutoff": _DEPTH} if metric and cls.cutoff_use != "none" else {}
+    chosen = [
+        cls(**cut, **{field.name: choice})
         for field in dataclasses.fields(cls)
-        if get_origin(hints[field.name]) is Literal
-    }
-
-
-def _all_losses(registry: Registry) -> list[Any]:
-    return [plugin.cls() for plugin in registry.all("loss")]
-
-
-def _settings_of(plugin: Any) -> str:
-    shown = " ".join(f"{name}={value}" for name, value in values_of(plugin).items())
-    return shown or "no settings"
-
-
-def _in_one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+        if get_origin(hints[field.name]) is Literal and (cut or not metric or field.name != "short")
+        for choice in get_args(hints[field.name])
+    ]
+    return list(dict.fromkeys([cls(), *chosen]))

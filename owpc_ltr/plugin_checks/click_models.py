@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.host.click_fits import checked_fit, list_log_likelihoods
-from owpc_ltr.plugin_checks.samples import require
+from owpc_ltr.plugin_checks.samples import Require, requires
 from owpc_ltr.protocols import ClickFit, ClickModel
 
 _SLACK = 1e-9
@@ -19,6 +19,7 @@ _FEW, _MANY = 2_000, 20_000
 _LONGEST = 5
 _ARRAYS = ("people", "pair_query", "pair_document", "pair", "rank", "shown", "clicked", "reached",
            "last", "value")  # fmt: skip
+_ANSWERS = ("attractiveness", "trials", "examination")
 
 
 def check_click_model(model: ClickModel, seed: int = 0) -> None:
@@ -32,135 +33,116 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
     see, and as many clicks are predicted as there were. The likelihoods of all patterns of clicks
     on a list sum to one. Raises AssertionError.
     """
+    require = requires(f"click model '{model.name}'")
     few, many = sample_clicks(_FEW, seed), sample_clicks(_MANY, seed)
-    _check_answer(model, few.counts)
-    _check_orders(model, few.counts, seed)
-    for counts in (few.counts, without_clicks(few.counts)):
-        _check_unseen(model, with_unseen(counts))
-    _check_more_clicks(model, few.counts, seed)
-    _check_truth(model, few, many)
-    _check_predicted(model, many.counts)
-    _check_lists(model, few.counts)
-
-
-def _check_answer(model: ClickModel, counts: ClickCounts) -> None:
-    before = {name: getattr(counts, name).copy() for name in _ARRAYS}
-    fit, again = checked_fit(model, counts), checked_fit(model, counts)
+    before = {name: getattr(few.counts, name).copy() for name in _ARRAYS}
+    fit, again = checked_fit(model, few.counts), checked_fit(model, few.counts)
     for name, array in before.items():
+        require(np.array_equal(array, getattr(few.counts, name)), f"changed the {name} it read")
+    require(
+        fit.prior == again.prior
+        and all(np.array_equal(getattr(fit, name), getattr(again, name)) for name in _ANSWERS),
+        "gave two answers for the same clicks",
+    )
+    _check_prior(require, fit)
+    rng = np.random.default_rng(seed)
+    moved = checked_fit(model, few.counts.take(rng.permutation(len(few.counts.pair))))
+    for name in _ANSWERS:
+        one, other = getattr(fit, name), getattr(moved, name)
         require(
-            np.array_equal(array, getattr(counts, name)),
-            f"click model '{model.name}' changed the {name} it read",
+            np.allclose(one, other, rtol=1e-6, atol=1e-9),
+            f"depends on the order of rows: its {name} differs by up to "
+            f"{np.abs(one - other).max():.3g}",
         )
-    require(_same(fit, again), f"click model '{model.name}' gave two answers for the same clicks")
+    _check_unseen(require, model, few.counts)
+    _check_more_clicks(require, model, few.counts, fit, rng)
+    _check_truth(require, fit, few, checked_fit(model, many.counts), many)
+    for size in range(1, _LONGEST + 1):
+        total = float(np.exp(list_log_likelihoods(model, fit, click_patterns(size))).sum())
+        require(
+            abs(total - 1) < _SLACK,
+            f"gives the {2**size} patterns of clicks on a list of {size} probabilities whose sum "
+            f"is {total:.6g}, and must be 1: the chance of a click may depend on the clicks above "
+            "it, and on no others",
+        )
+
+
+def _check_prior(require: Require, fit: ClickFit) -> None:
     successes = fit.attractiveness * (fit.trials + sum(fit.prior)) - fit.prior[0]
     odd = (successes < -1e-6) | (successes > fit.trials + 1e-6)
     which = int(odd.argmax())
     require(
         not odd.any(),
-        f"click model '{model.name}' gives {fit.attractiveness[which]:.6g} to a pair of "
-        f"{fit.trials[which]:.6g} trials, which the prior {fit.prior} cannot give",
+        f"gives {fit.attractiveness[which]:.6g} to a pair of {fit.trials[which]:.6g} trials, "
+        f"which the prior {fit.prior} cannot give",
     )
 
 
-def _check_orders(model: ClickModel, counts: ClickCounts, seed: int) -> None:
-    rows = np.random.default_rng(seed).permutation(len(counts.pair))
-    fit, moved = checked_fit(model, counts), checked_fit(model, counts.take(rows))
-    for name in ("attractiveness", "trials", "examination"):
-        one, other = getattr(fit, name), getattr(moved, name)
+def _check_unseen(require: Require, model: ClickModel, counts: ClickCounts) -> None:
+    nothing = np.zeros_like(counts.shown)
+    nobody = replace(
+        counts, clicked=nothing, reached=nothing, last=nothing, value=nothing.astype(float)
+    )
+    for clicks, given in (("", counts), (", where nobody clicked on anything,", nobody)):
+        fit = checked_fit(model, _with_unseen(given))
+        mean = fit.prior[0] / sum(fit.prior)
         require(
-            np.allclose(one, other, rtol=1e-6, atol=1e-9),
-            f"click model '{model.name}' depends on the order of rows: its {name} differs by up to "
-            f"{np.abs(one - other).max():.3g}",
+            abs(fit.attractiveness[-1] - mean) < _SLACK and fit.trials[-1] == 0,
+            f"gives{clicks} {fit.attractiveness[-1]:.6g} with {fit.trials[-1]:g} trials to a pair "
+            f"that was never shown, and the prior's mean is {mean:.6g}",
         )
 
 
-def _check_unseen(model: ClickModel, counts: ClickCounts) -> None:
-    fit = checked_fit(model, counts)
-    mean = fit.prior[0] / sum(fit.prior)
-    clicks = "" if counts.clicked.any() else ", where nobody clicked on anything,"
-    require(
-        abs(fit.attractiveness[-1] - mean) < _SLACK and fit.trials[-1] == 0,
-        f"click model '{model.name}' gives{clicks} {fit.attractiveness[-1]:.6g} with "
-        f"{fit.trials[-1]:g} trials to a pair that was never shown, and the prior's mean is "
-        f"{mean:.6g}",
-    )
-
-
-def _check_more_clicks(model: ClickModel, counts: ClickCounts, seed: int) -> None:
-    fit = checked_fit(model, counts)
-    free = np.flatnonzero(counts.clicked < counts.shown)
-    for row in np.random.default_rng(seed).choice(free, 12, replace=False):
-        pair = counts.pair[row]
-        before = fit.attractiveness[pair]
-        after = checked_fit(model, with_click(counts, int(row))).attractiveness[pair]
+def _check_more_clicks(
+    require: Require,
+    model: ClickModel,
+    counts: ClickCounts,
+    fit: ClickFit,
+    rng: np.random.Generator,
+) -> None:
+    for row in rng.choice(np.flatnonzero(counts.clicked < counts.shown), 12, replace=False):
+        one = (np.arange(len(counts.pair)) == row).astype(np.int64)
+        # An impression that was passed on the way to another click, else the last of its list.
+        new = one * (counts.reached <= counts.clicked)
+        more = replace(counts, clicked=counts.clicked + one, value=counts.value + one,
+                       reached=counts.reached + new, last=counts.last + new)  # fmt: skip
+        before = fit.attractiveness[counts.pair[row]]
+        after = checked_fit(model, more).attractiveness[counts.pair[row]]
         require(
             after >= before - _SLACK,
-            f"click model '{model.name}' lowers a document from {before:.6g} to {after:.6g} for "
-            f"one click more at rank {counts.rank[row]}",
+            f"lowers a document from {before:.6g} to {after:.6g} for one click more at rank "
+            f"{counts.rank[row]}",
         )
 
 
-def _check_truth(model: ClickModel, few: ClickSample, many: ClickSample) -> None:
-    little, much = (
-        _likeness(checked_fit(model, sample.counts).attractiveness, sample.truth)
-        for sample in (few, many)
+def _check_truth(
+    require: Require, little: ClickFit, few: ClickSample, much: ClickFit, many: ClickSample
+) -> None:
+    """Spearman's rank correlation with the truth, and the number of clicks predicted."""
+    from scipy.stats import rankdata
+
+    def likeness(one: Vector, other: Vector) -> float:
+        ranks = rankdata([one, other], axis=1)
+        return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).all() else 0.0
+
+    after_few = likeness(little.attractiveness, few.truth)
+    after_many = likeness(much.attractiveness, many.truth)
+    require(
+        after_many > 0.6,
+        f"orders documents unlike their true attractiveness: the rank correlation is "
+        f"{after_many:.3f} after {_MANY:,} sessions, and must be above 0.6",
     )
     require(
-        much > 0.6,
-        f"click model '{model.name}' orders documents unlike their true attractiveness: the rank "
-        f"correlation is {much:.3f} after {_MANY:,} sessions, and must be above 0.6",
+        after_many > after_few,
+        f"learns nothing from more clicks: the rank correlation with the truth is "
+        f"{after_few:.3f} after {_FEW:,} sessions and {after_many:.3f} after {_MANY:,}",
     )
-    require(
-        much > little,
-        f"click model '{model.name}' learns nothing from more clicks: the rank correlation with "
-        f"the truth is {little:.3f} after {_FEW:,} sessions and {much:.3f} after {_MANY:,}",
-    )
-
-
-def _check_predicted(model: ClickModel, counts: ClickCounts) -> None:
-    fit = checked_fit(model, counts)
-    predicted = float((counts.shown * fit.click_probability(counts)).sum())
-    there = float(counts.clicked.sum())
+    predicted = float((many.counts.shown * much.click_probability(many.counts)).sum())
+    there = float(many.counts.clicked.sum())
     require(
         abs(predicted - there) < 0.15 * there,
-        f"click model '{model.name}' predicts {predicted:.0f} clicks of the very lists that it was "
-        f"fitted to, and there were {there:.0f}",
-    )
-
-
-def _check_lists(model: ClickModel, counts: ClickCounts) -> None:
-    fit = checked_fit(model, counts)
-    for size in range(1, _LONGEST + 1):
-        each = list_log_likelihoods(model, fit, click_patterns(size))
-        total = float(np.exp(each).sum())
-        require(
-            abs(total - 1) < _SLACK,
-            f"click model '{model.name}' gives the {2**size} patterns of clicks on a list of "
-            f"{size} probabilities whose sum is {total:.6g}, and must be 1: the chance of a click "
-            "may depend on the clicks above it, and on no others",
-        )
-
-
-def _likeness(one: Vector, other: Vector) -> float:
-    """Spearman's rank correlation."""
-    ranks = [_ranks(values) for values in (one, other)]
-    if min(float(rank.std()) for rank in ranks) == 0:
-        return 0.0
-    return float(np.asarray(np.corrcoef(ranks))[0, 1])
-
-
-def _ranks(values: Vector) -> Vector:
-    """Ranks, equal ones in the middle of theirs."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middles = np.cumsum(counts) - (counts - 1) / 2.0
-    found: Vector = np.asarray(middles, np.float64).take(which)
-    return found
-
-
-def _same(one: ClickFit, other: ClickFit) -> bool:
-    arrays = ("attractiveness", "trials", "examination")
-    return one.prior == other.prior and all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays
+        f"predicts {predicted:.0f} clicks of the very lists that it was fitted to, and there were "
+        f"{there:.0f}",
     )
 
 
@@ -229,7 +211,7 @@ def click_patterns(size: int) -> ClickLists:
     return ClickLists(np.repeat(number, size), place, place + 1, clicked.ravel().astype(bool))
 
 
-def with_unseen(counts: ClickCounts) -> ClickCounts:
+def _with_unseen(counts: ClickCounts) -> ClickCounts:
     """The same with one pair more, the last one, which was never shown."""
     documents = pa.array([*counts.documents.to_pylist(), "~unseen"])
     return replace(
@@ -244,24 +226,3 @@ def with_unseen(counts: ClickCounts) -> ClickCounts:
             for name in ("shown", "clicked", "reached", "last", "value")
         },
     )
-
-
-def without_clicks(counts: ClickCounts) -> ClickCounts:
-    """The same lists, of which nobody clicked on anything."""
-    nothing = np.zeros_like(counts.shown)
-    return replace(
-        counts, clicked=nothing, reached=nothing, last=nothing, value=nothing.astype(np.float64)
-    )
-
-
-def with_click(counts: ClickCounts, row: int) -> ClickCounts:
-    """The same where one impression of a row, which was not clicked, was."""
-    clicked, reached = counts.clicked.copy(), counts.reached.copy()
-    value, last = counts.value.copy(), counts.last.copy()
-    clicked[row] += 1
-    value[row] += 1.0
-    # One that was passed on the way to another click, if there is one; else the last of its list.
-    if reached[row] < clicked[row]:
-        reached[row] += 1
-        last[row] += 1
-    return replace(counts, clicked=clicked, reached=reached, last=last, value=value)

@@ -1,4 +1,4 @@
-"""The contract of a loss."""
+"""The contract of a loss: what it always promises, and measures of what it claims."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import losses_of_scores
-from owpc_ltr.plugin_checks.samples import Sample, require, sample_queries
+from owpc_ltr.plugin_checks.samples import Require, Sample, answer, requires, sample_queries
 from owpc_ltr.protocols import Loss
 
 _EXACT = 1e-9
-_WALK = 5e-3  # of the effort: the steps of a walk miss kinks by ten times less
-_JUMP = 1e-3  # of the gradient's whole change
 
 
 def check_loss(loss: Loss, seed: int = 0) -> None:
@@ -27,199 +26,102 @@ def check_loss(loss: Loss, seed: int = 0) -> None:
     Where claimed: `conservative`, `convex`, `smooth`, `weights_are_copies`, a curvature. Raises
     AssertionError.
     """
+    require = requires(f"loss '{loss.name}'")
     samples = sample_queries(seed)
-    for sample in samples:
-        _check_answer(loss, sample)
-        _check_permutations(loss, sample, seed)
-    _check_degenerate(loss)
-    if getattr(loss, "weights_are_copies", False):
-        for sample in samples:
-            _check_copies(loss, sample, seed)
-    if loss.conservative:
-        _check_conservative(loss, samples, seed)
-    if loss.convex:
-        _check_convex(loss, samples)
-    if loss.smooth:
-        _check_smooth(loss, samples)
+    rng = np.random.default_rng(seed)
+    for sample in (*samples, *_DEGENERATE):
+        for scores in sample.points:
+            _check_answer(require, loss, scores, sample)
+            n = len(scores)
+            # Of equal scores a loss with kinks has more than one right gradient.
+            if len(np.unique(scores)) == n:
+                _check_rows(
+                    require, loss, scores, sample.labels, rng.permutation(n),
+                    "depends on the order of the documents",
+                )  # fmt: skip
+            if getattr(loss, "weights_are_copies", False):
+                _check_rows(
+                    require, loss, scores, sample.labels,
+                    np.repeat(np.arange(n), rng.integers(0, 4, n)),
+                    "claims that a document of weight k counts as k copies",
+                )  # fmt: skip
+    for claim, measure, limits in _CLAIMS:
+        if getattr(loss, claim):
+            figures = measure(loss, samples, seed)
+            for figure, most, words in limits:
+                require(
+                    figures[figure] < most,
+                    f"claims to be {claim}, but {words} by {figures[figure]:.3g} ({figure})",
+                )
 
 
-def _price(loss: Loss, scores: Vector, labels: Labels, weights: Labels) -> tuple[float, Vector]:
-    value, gradient = loss.value_and_gradient(scores, labels, weights)
-    require(
-        np.shape(gradient) == scores.shape,
-        f"loss '{loss.name}' gave a gradient of shape {np.shape(gradient)} for {len(scores)} "
-        "documents",
+def _sample(labels: ArrayLike, scores: ArrayLike) -> Sample:
+    return Sample(np.array(labels, np.float32), np.array([scores], np.float64))
+
+
+_DEGENERATE = (
+    _sample([0], [0.5]),
+    _sample([1], [0.5]),
+    _sample([0, 0, 0], [0.3, -0.3, 0.1]),
+    _sample([2, 2, 2], [0.3, -0.3, 0.1]),
+    _sample([1, 0, 2, 0], [0.2, 0.2, 0.2, 0.2]),
+    _sample([1, 0, 2, 0], [1e6, -1e6, 0.0, 1e6]),
+)
+
+
+def _check_answer(require: Require, loss: Loss, scores: Vector, sample: Sample) -> None:
+    given = {"scores": scores, "labels": sample.labels, "weights": sample.weights}
+    (value, gradient), (again, same) = (
+        answer(require, loss.value_and_gradient, **given) for _ in range(2)
     )
     require(
-        np.asarray(gradient).dtype == np.float64,
-        f"loss '{loss.name}' gave a gradient of {np.asarray(gradient).dtype}, not float64",
+        np.ndim(value) == 0 and np.shape(gradient) == scores.shape,
+        f"gave a value of shape {np.shape(value)} with a gradient of shape {np.shape(gradient)} "
+        f"for {len(scores)} documents",
     )
-    require(np.ndim(value) == 0, f"loss '{loss.name}' gave a value of shape {np.shape(value)}")
+    require(gradient.dtype == np.float64, f"gave a gradient of {gradient.dtype}, not float64")
     require(
         np.isfinite(value) and np.isfinite(gradient).all(),
-        f"loss '{loss.name}' is {value}, with gradient {{}}, at scores {{}}, labels {{}}",
-        gradient,
-        scores,
-        labels,
-    )
-    return float(value), gradient
-
-
-def _check_answer(loss: Loss, sample: Sample) -> None:
-    bound = bind(loss)
-    for scores in sample.points:
-        given = scores.copy(), sample.labels.copy(), sample.weights
-        value, gradient = _price(loss, *given)
-        gradient = gradient.copy()
-        for name, before, after in zip(
-            ("scores", "labels", "weights"), (scores, sample.labels, sample.weights), given,
-            strict=True,
-        ):  # fmt: skip
-            require(np.array_equal(before, after), f"loss '{loss.name}' changed the {name} it read")
-        again, same = _price(loss, *given)
-        require(value == again, f"loss '{loss.name}' gave {value}, then {again}, for one query")
-        require(
-            np.array_equal(gradient, same), f"loss '{loss.name}' gave two gradients for one query"
-        )
-        compiled, slope, curvature = evaluate_query(bound, *given)
-        require(
-            np.isclose(value, compiled, rtol=_EXACT),
-            f"loss '{loss.name}' is {value} in Python and {compiled} where it is compiled",
-        )
-        require(
-            np.allclose(gradient, slope, rtol=_EXACT),
-            f"loss '{loss.name}' has one gradient in Python and another where it is compiled",
-        )
-        require(
-            (curvature >= 0).all(),
-            f"loss '{loss.name}' has the curvature {{}}, which may not be negative, at scores {{}}",
-            curvature,
-            scores,
-        )
-
-
-def _check_permutations(loss: Loss, sample: Sample, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    # Equal scores are left out: there a loss with kinks has more than one right gradient.
-    for scores in sample.points:
-        if len(np.unique(scores)) < len(scores):
-            continue
-        value, gradient = _price(loss, scores, sample.labels, sample.weights)
-        order = rng.permutation(len(scores))
-        other, moved = _price(loss, scores[order], sample.labels[order], sample.weights)
-        require(
-            np.isclose(value, other, rtol=_EXACT),
-            f"loss '{loss.name}' depends on the order of the documents: {value} became {other}",
-        )
-        size = np.abs(gradient).max()
-        require(
-            np.allclose(gradient[order], moved, rtol=1e-7, atol=_EXACT * size),
-            f"loss '{loss.name}' depends on the order of the documents: the gradient {{}} became "
-            "{}",
-            gradient[order],
-            moved,
-        )
-
-
-def _check_degenerate(loss: Loss) -> None:
-    for labels, scores in (
-        ([0], [0.5]),
-        ([1], [0.5]),
-        ([0, 0, 0], [0.3, -0.3, 0.1]),
-        ([2, 2, 2], [0.3, -0.3, 0.1]),
-        ([1, 0, 2, 0], [0.2, 0.2, 0.2, 0.2]),
-        ([1, 0, 2, 0], [1e6, -1e6, 0.0, 1e6]),
-    ):
-        y, s = np.array(labels, np.float32), np.array(scores)
-        value, gradient = _price(loss, s, y, np.ones_like(y))
-        require(
-            any(labels) or (value == 0 and not gradient.any()),
-            f"loss '{loss.name}' must be 0, with gradient 0, where no document is relevant; it is "
-            f"{value}, with gradient {{}}",
-            gradient,
-        )
-
-
-def _check_copies(loss: Loss, sample: Sample, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    copies = rng.integers(0, 4, len(sample.labels))
-    owner = np.repeat(np.arange(len(copies)), copies)
-    for scores in sample.points:
-        value, gradient = _price(loss, scores, sample.labels, copies.astype(np.float32))
-        many, slopes = _price(
-            loss, scores[owner], sample.labels[owner], np.ones(len(owner), np.float32)
-        )
-        summed = np.bincount(owner, weights=slopes, minlength=len(copies))
-        size = 1.0 + np.abs(gradient).max()
-        require(
-            np.isclose(value, many, rtol=1e-7, atol=1e-9),
-            f"loss '{loss.name}' claims that a document of weight k counts as k copies: weights "
-            f"{{}} give {value}, copies give {many}",
-            copies,
-        )
-        require(
-            np.allclose(gradient, summed, atol=1e-7 * size),
-            f"loss '{loss.name}' claims that a document of weight k counts as k copies: weights "
-            "{} give the gradient {}, copies give {}",
-            copies,
-            gradient,
-            summed,
-        )
-
-
-def _check_conservative(loss: Loss, samples: list[Sample], seed: int) -> None:
-    probes = 0
-    for sample in samples:
-        errors = slope_errors(loss, sample.labels, sample.points[:6], seed)
-        probes += len(errors)
-        require(
-            (errors < 1e-4).all(),
-            f"loss '{loss.name}' claims to be conservative, but its gradient is off the slope of "
-            f"its value by {errors.max(initial=0.0):.3g} (relative), labels {sample.labels}",
-        )
+        f"is {value}, with gradient {{}}, at scores {{}}, labels {{}}",
+        gradient, scores, sample.labels,
+    )  # fmt: skip
+    require(value == again and np.array_equal(gradient, same), "gave two answers for one query")
     require(
-        probes >= len(samples),
-        f"loss '{loss.name}' claims to be conservative, but has a kink at nearly every point",
+        sample.labels.any() or (value == 0 and not gradient.any()),
+        f"must be 0, with gradient 0, where no document is relevant; it is {value}",
     )
-    for sample in samples:
-        for corners in (sample.points[[2, 3, 4]], sample.points[[3, 4, 5, 2]]):
-            loop, side = walk(loss, sample.labels, corners)
-            require(
-                loop < _WALK,
-                f"loss '{loss.name}' claims to be conservative, but a closed walk across rank "
-                f"swaps climbs {loop:.3g} of its length: its gradient is the gradient of nothing",
-            )
-            require(
-                side < _WALK,
-                f"loss '{loss.name}' claims to be conservative, but along a walk across rank "
-                f"swaps its value and the sum of its slopes differ by {side:.3g} of the length",
-            )
+    compiled, slope, curvature = evaluate_query(bind(loss), scores, sample.labels, sample.weights)
+    require(
+        np.isclose(value, compiled, rtol=_EXACT) and np.allclose(gradient, slope, rtol=_EXACT),
+        f"is {value} in Python and {compiled} where it is compiled, with gradients {{}} and {{}}",
+        gradient, slope,
+    )  # fmt: skip
+    require(
+        (curvature >= 0).all(), "has the curvature {}, which may not be negative, at scores {}",
+        curvature, scores,
+    )  # fmt: skip
 
 
-def _check_convex(loss: Loss, samples: list[Sample]) -> None:
-    for sample in samples:
-        above = tangent_violations(loss, sample.labels, sample.points)
-        worst = float(above.max())
-        if worst > 1e-8:
-            i, j = np.unravel_index(int(above.argmax()), above.shape)
-            raise AssertionError(
-                f"loss '{loss.name}' claims to be convex, but its tangent at {sample.points[i]} "
-                f"lies above it by {worst:.3g} (relative) at {sample.points[j]}, labels "
-                f"{sample.labels}"
-            )
-
-
-def _check_smooth(loss: Loss, samples: list[Sample]) -> None:
-    for sample in samples:
-        for start, end in ((2, 3), (4, 5), (4, 6), (2, 7)):
-            jump = largest_jump(loss, sample.labels, sample.points[start], sample.points[end])
-            require(
-                jump < _JUMP,
-                f"loss '{loss.name}' claims to be smooth, but its gradient jumps by {jump:.3g} of "
-                "its whole change between {} and {}",
-                sample.points[start],
-                sample.points[end],
-            )
+def _check_rows(
+    require: Require, loss: Loss, scores: Vector, labels: Labels, rows: Any, broken: str
+) -> None:
+    """Documents moved or repeated by `rows` are priced as documents weighted by their number."""
+    counts = np.bincount(rows, minlength=len(scores))
+    value, gradient = loss.value_and_gradient(scores, labels, counts.astype(np.float32))
+    other, slopes = loss.value_and_gradient(
+        scores[rows], labels[rows], np.ones(len(rows), np.float32)
+    )
+    require(
+        np.isfinite(other), f"is {other} at scores {{}}, labels {{}}", scores[rows], labels[rows]
+    )
+    summed = np.bincount(rows, slopes, len(scores))
+    size = np.abs(gradient).max(initial=_EXACT)
+    require(
+        np.isclose(value, other, rtol=_EXACT)
+        and np.allclose(gradient, summed, rtol=1e-7, atol=_EXACT * size),
+        f"{broken}: {value} with gradient {{}} became {other} with {{}}, rows {{}}",
+        gradient, summed, rows,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -260,157 +162,138 @@ class LossReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON."""
-        return asdict(self) | {
-            "cost_exists": self.cost_exists,
-            "shift_invariant": self.shift_invariant,
-        }
+        more = {"cost_exists": self.cost_exists, "shift_invariant": self.shift_invariant}
+        return asdict(self) | more
 
 
 def describe_loss(loss: Loss, seed: int = 0) -> LossReport:
     """Measure a loss; claims are shown, not checked."""
     samples = sample_queries(seed)
-    hessians = [_hessian_numbers(loss, sample) for sample in samples]
-    walks = [
-        walk(loss, sample.labels, sample.points[corners])
-        for sample in samples
-        for corners in ([2, 3, 4], [3, 4, 5, 2])
-    ]
-    slopes = [
-        slope_errors(loss, sample.labels, sample.points[:6], seed).max(initial=0.0)
-        for sample in samples
-    ]
-    return LossReport(
-        name=loss.name,
-        convex=loss.convex,
-        conservative=loss.conservative,
-        smooth=loss.smooth,
-        slope_error=float(max(slopes)),
-        asymmetry=max(asymmetry for asymmetry, _ in hessians),
-        loop=max(loop for loop, _ in walks),
-        side=max(side for _, side in walks),
-        smallest_eigenvalue=min(smallest for _, smallest in hessians),
-        tangent_excess=max(
-            float(tangent_violations(loss, sample.labels, sample.points).max())
-            for sample in samples
-        ),
-        jump=max(
-            largest_jump(loss, sample.labels, sample.points[start], sample.points[end])
-            for sample in samples
-            for start, end in ((2, 3), (4, 5), (4, 6), (2, 7))
-        ),
-        shift=max(_shift(loss, sample) for sample in samples),
-    )
+    figures: dict[str, float] = {}
+    for measure in (_slopes, _hessians, _walks, _tangents, _jumps, _shifts):
+        figures |= measure(loss, samples, seed)
+    return LossReport(loss.name, loss.convex, loss.conservative, loss.smooth, **figures)
 
 
-def _hessian_numbers(loss: Loss, sample: Sample) -> tuple[float, float]:
-    """Asymmetry and smallest eigenvalue at a few points."""
-    asymmetry, smallest = 0.0, np.inf
-    for point in sample.points[:6]:
-        matrix = hessian(loss, sample.labels, point)
-        size = np.abs(matrix).max()
-        if size > 0:
-            asymmetry = max(asymmetry, float(np.abs(matrix - matrix.T).max() / size))
-        smallest = min(smallest, float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]))
-    return asymmetry, smallest
-
-
-def _shift(loss: Loss, sample: Sample) -> float:
-    _, gradients = evaluate(loss, sample.labels, sample.points)
-    sizes = np.abs(gradients).sum(axis=1)
-    sums = np.abs(gradients.sum(axis=1))
-    return float((sums / np.where(sizes > 0, sizes, 1.0)).max())
-
-
-def evaluate(loss: Loss, labels: Labels, points: Vector) -> tuple[Vector, Vector]:
-    """Values (k,) and gradients (k, m) of a query's loss at k score vectors (k, m)."""
-    k, m = points.shape
+def _evaluate(loss: Loss, labels: Labels, points: Vector) -> tuple[Vector, Vector]:
+    """Values (…) and gradients (…, m) of a query's loss at score vectors (…, m)."""
+    k, m = points.size // len(labels), len(labels)
     data = make_dataset(
         np.zeros((k * m, 1), np.float32), np.tile(labels, k), np.repeat(np.arange(k), m)
     )
     values, gradients, _ = losses_of_scores(data, bind(loss), points.ravel())
-    return values, gradients.reshape(k, m)
+    return values.reshape(points.shape[:-1]), gradients.reshape(points.shape)
 
 
-def slope_errors(loss: Loss, labels: Labels, points: Vector, seed: int = 0) -> Vector:
+def _slopes(loss: Loss, samples: list[Sample], seed: int) -> dict[str, float]:
     """|gradient · u − difference quotient| for random directions u, relative to the slope.
 
-    Empty entries are left out: points within a step of a kink, where no slope exists.
+    Points within a step of a kink, where no slope exists, are left out; where nearly every point
+    is one, the error is infinite.
     """
-    rng = np.random.default_rng(seed)
-    directions = rng.normal(size=points.shape)
-    _, gradients = evaluate(loss, labels, points)
-    slopes = (gradients * directions).sum(axis=1)
-    step = 1e-6
-    at, _ = evaluate(loss, labels, points)
-    above, _ = evaluate(loss, labels, points + step * directions)
-    below, _ = evaluate(loss, labels, points - step * directions)
-    size = 1.0 + np.abs(slopes) + 1e-3 * np.abs(at)
-    forward, backward = (above - at) / step, (at - below) / step
-    no_kink = np.abs(forward - backward) <= 1e-3 * size
-    errors: Vector = (np.abs((forward + backward) / 2 - slopes) / size)[no_kink]
-    return errors
+    errors, step = [], 1e-6
+    for sample in samples:
+        points = sample.points[:6]
+        directions = np.random.default_rng(seed).normal(size=points.shape)
+        moves = step * np.array([0.0, 1.0, -1.0])[:, None, None] * directions
+        (at, above, below), gradients = _evaluate(loss, sample.labels, points + moves)
+        slopes = (gradients[0] * directions).sum(axis=1)
+        size = 1.0 + np.abs(slopes) + 1e-3 * np.abs(at)
+        forward, backward = (above - at) / step, (at - below) / step
+        no_kink = np.abs(forward - backward) <= 1e-3 * size
+        errors.extend((np.abs((forward + backward) / 2 - slopes) / size)[no_kink])
+    return {"slope_error": float(max(errors)) if len(errors) >= len(samples) else np.inf}
 
 
-def tangent_violations(loss: Loss, labels: Labels, points: Vector) -> Vector:
-    """How far each tangent lies above the loss, at each other point, relative to both (k, k)."""
-    values, gradients = evaluate(loss, labels, points)
-    rises = gradients @ points.T - (gradients * points).sum(axis=1)[:, None]
-    tangents = values[:, None] + rises
-    size = 1.0 + np.abs(values)[:, None] + np.abs(values)[None, :] + np.abs(rises)
-    return np.asarray((tangents - values[None, :]) / size)
+def _hessians(loss: Loss, samples: list[Sample], _seed: int) -> dict[str, float]:
+    """∂gradient_i / ∂s_j by central differences, (m, m): minus Burges's Jacobian of the λ."""
+    asymmetry, smallest = 0.0, np.inf
+    for sample in samples:
+        step = 1e-5 * np.eye(len(sample.labels))
+        for point in sample.points[:6]:
+            _, (above, below) = _evaluate(
+                loss, sample.labels, np.array([point + step, point - step])
+            )
+            matrix = (above - below) / 2e-5
+            size = float(np.abs(matrix).max()) or 1.0
+            asymmetry = max(asymmetry, float(np.abs(matrix - matrix.T).max()) / size)
+            smallest = min(smallest, float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]))
+    return {"asymmetry": asymmetry, "smallest_eigenvalue": smallest}
 
 
-def walk(loss: Loss, labels: Labels, corners: Vector, steps: int = 800) -> tuple[float, float]:
-    """A closed walk through score vectors, on which the slopes are summed.
+def _walks(loss: Loss, samples: list[Sample], _seed: int) -> dict[str, float]:
+    """Closed walks through score vectors, on which the slopes are summed.
 
-    Returns the integral of the gradient around the loop (0 where a cost exists: Poincaré), and
+    `loop` is the integral of the gradient around a walk (0 where a cost exists: Poincaré), `side`
     the largest difference between its integral along one side and the rise of the value; both
     relative to the integral of |slope|.
     """
-    ends = np.roll(corners, -1, axis=0)
-    values, _ = evaluate(loss, labels, corners)
-    rises = np.roll(values, -1) - values
-    middles = (np.arange(steps) + 0.5) / steps
-    climbed, effort = np.zeros(len(corners)), 0.0
-    for side, (start, end) in enumerate(zip(corners, ends, strict=True)):
-        path = start + middles[:, None] * (end - start)
-        slopes = evaluate(loss, labels, path)[1] @ (end - start)
-        climbed[side] = slopes.mean()
-        effort += float(np.abs(slopes).mean())
-    if effort == 0.0:
-        return 0.0, float(np.abs(rises).max())
-    return abs(float(climbed.sum())) / effort, float(np.abs(climbed - rises).max()) / effort
+    loop, side, middles = 0.0, 0.0, (np.arange(800) + 0.5) / 800
+    for sample in samples:
+        for corners in (sample.points[[2, 3, 4]], sample.points[[3, 4, 5, 2]]):
+            ways = np.roll(corners, -1, axis=0) - corners
+            values, _ = _evaluate(loss, sample.labels, corners)
+            rises = np.roll(values, -1) - values
+            path = corners[:, None] + middles[:, None] * ways[:, None]
+            slopes = (_evaluate(loss, sample.labels, path)[1] * ways[:, None]).sum(axis=2)
+            climbed, effort = slopes.mean(axis=1), np.abs(slopes).mean(axis=1).sum() or 1.0
+            loop = max(loop, float(abs(climbed.sum()) / effort))
+            side = max(side, float(np.abs(climbed - rises).max() / effort))
+    return {"loop": loop, "side": side}
 
 
-def largest_jump(loss: Loss, labels: Labels, start: Vector, end: Vector) -> float:
+def _tangents(loss: Loss, samples: list[Sample], _seed: int) -> dict[str, float]:
+    """How far a tangent lies above the loss at another point, relative to both."""
+    worst = -np.inf
+    for sample in samples:
+        points = sample.points
+        values, gradients = _evaluate(loss, sample.labels, points)
+        rises = gradients @ points.T - (gradients * points).sum(axis=1)[:, None]
+        size = 1.0 + np.abs(values)[:, None] + np.abs(values)[None, :] + np.abs(rises)
+        worst = max(worst, float(((values[:, None] + rises - values[None, :]) / size).max()))
+    return {"tangent_excess": worst}
+
+
+def _jumps(loss: Loss, samples: list[Sample], _seed: int) -> dict[str, float]:
     """How much the gradient jumps between two score vectors, relative to how much it changes.
 
     The steepest parts of the way are cut finer and finer: what is left at 1e-9 is a jump.
     """
-    worst, whole = 0.0, 0.0
-    edges = np.linspace(0.0, 1.0, 257)[:, None]
-    for _ in range(9):
-        # Each column is a stretch that is cut: neighbours share an edge, which is looked at once.
-        change = np.linalg.norm(
-            np.diff(_gradients_at(loss, labels, start, end, edges), axis=0), axis=2
-        )
-        whole = max(whole, float(change.sum()))
-        worst = float(change.max())
-        cut, column = np.unravel_index(np.argsort(change, axis=None)[-4:], change.shape)
-        edges = np.linspace(edges[cut, column], edges[cut + 1, column], 9)
-    return worst / whole if whole > 0 else 0.0
+    jump = 0.0
+    for sample in samples:
+        for start, end in sample.points[[[2, 3], [4, 5], [4, 6], [2, 7]]]:
+            worst, whole = 0.0, 0.0
+            edges = np.linspace(0.0, 1.0, 257)[:, None]
+            for _ in range(9):
+                # Each column is a stretch that is cut: neighbours share an edge.
+                _, slopes = _evaluate(loss, sample.labels, start + edges[..., None] * (end - start))
+                change = np.linalg.norm(np.diff(slopes, axis=0), axis=2)
+                whole, worst = max(whole, float(change.sum())), float(change.max())
+                cut, column = np.unravel_index(np.argsort(change, axis=None)[-4:], change.shape)
+                edges = np.linspace(edges[cut, column], edges[cut + 1, column], 9)
+            jump = max(jump, worst / (whole or 1.0))
+    return {"jump": jump}
 
 
-def _gradients_at(loss: Loss, labels: Labels, start: Vector, end: Vector, places: Vector) -> Vector:
-    """Gradients (…, m) at the places (…) between two score vectors, of which 0 is the start."""
-    points = start + places[..., None] * (end - start)
-    return evaluate(loss, labels, points.reshape(-1, len(start)))[1].reshape(points.shape)
+def _shifts(loss: Loss, samples: list[Sample], _seed: int) -> dict[str, float]:
+    worst = 0.0
+    for sample in samples:
+        _, gradients = _evaluate(loss, sample.labels, sample.points)
+        sizes = np.abs(gradients).sum(axis=1)
+        sums = np.abs(gradients.sum(axis=1))
+        worst = max(worst, float((sums / np.where(sizes > 0, sizes, 1.0)).max()))
+    return {"shift": worst}
 
 
-def hessian(loss: Loss, labels: Labels, point: Vector) -> Vector:
-    """∂gradient_i / ∂s_j by central differences, (m, m): minus Burges's Jacobian of the λ."""
-    step = 1e-5 * np.eye(len(point))
-    above = evaluate(loss, labels, point + step)[1]
-    below = evaluate(loss, labels, point - step)[1]
-    matrix: Vector = ((above - below) / 2e-5).T
-    return matrix
+_CLAIMS = (
+    ("conservative", _slopes, (
+        ("slope_error", 1e-4, "its gradient is off the slope of its value"),
+    )),
+    ("conservative", _walks, (
+        ("loop", 5e-3, "its gradient is the gradient of nothing: a closed walk climbs"),
+        ("side", 5e-3, "along a walk its value and the sum of its slopes differ"),
+    )),
+    ("convex", _tangents, (("tangent_excess", 1e-8, "a tangent lies above it"),)),
+    ("smooth", _jumps, (("jump", 1e-3, "its gradient jumps"),)),
+)  # fmt: skip
+"""Claims: what is measured, the limit of each figure, and what a loss does that is beyond it."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.plugin_checks.samples import require, sample_dataset
+from owpc_ltr.plugin_checks.samples import Require, answer, requires, sample_dataset
 from owpc_ltr.protocols import (
     DescendingReranker,
     ExplainingReordering,
@@ -20,6 +20,10 @@ from owpc_ltr.protocols import (
     RerankObjective,
     Run,
 )
+
+_RADII = (0.03, 0.1, 0.3, 0.3, 1.0, 1.0)  # of the weights at which slopes are measured
+_AXES = 24  # at most, of each of them
+_ALIKE = 1e-3  # of a slope: slopes forward and backward that differ by more have a kink between
 
 
 def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, ...]:
@@ -35,246 +39,189 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
     Raises AssertionError. Returns a sentence for each promise that the reranker declares not to
     make, and that was skipped: none where it has an objective.
     """
-    skipped = _declared(reranker)
+    require = requires(f"reranker '{reranker.name}'")
+    declared = getattr(reranker, "has_objective", None)
+    require(
+        isinstance(declared, bool),
+        "does not say whether it has an objective: declare has_objective: ClassVar[bool]",
+    )
+    has = "no method objective" if declared else "a method objective, which goes unchecked"
+    require(
+        declared == hasattr(reranker, "objective"),
+        f"declares has_objective = {declared}, and has {has}",
+    )
     data = sample_dataset(grades=2, seed=seed)
     rng = np.random.default_rng(seed)
     base = data.features @ np.array([0.7, -0.5, 0.0, 0.3]) + 0.1 * rng.normal(size=data.n_documents)
     run = Run(seed=seed, validation=sample_dataset(grades=2, seed=seed + 1))
-    given = base.copy()
-    reordering = reranker.fit(loss, data, given, run)
-    require(np.array_equal(base, given), f"reranker '{reranker.name}' changed the base scores")
+
+    def fit(base: Vector, run: Run = run) -> Reordering:
+        return reranker.fit(loss, data, base, run)
+
+    reordering: Reordering = answer(require, fit, **{"base scores": base})
     require(
         reordering.feature_names == data.feature_names,
-        f"reranker '{reranker.name}' learned from {data.feature_names} and expects "
-        f"{reordering.feature_names}",
+        f"learned from {data.feature_names} and expects {reordering.feature_names}",
     )
-    _check_exchangeable(reranker.name, reordering, data, base, rng)
-    check_terms(reranker.name, reordering, data, base)
-    content = json.dumps(reordering.as_dict(), allow_nan=False)
+    _check_lists(require, reordering, data, base, rng)
+    content = json.loads(json.dumps(reordering.as_dict(), allow_nan=False))
+    one = reordering.rerank(data.features, base, data.offsets)
     for how, other in (
-        ("loaded from its own JSON", reranker.load(json.loads(content))),
-        ("fitted again with the same seed", reranker.fit(loss, data, base, run)),
-        ("fitted with 2 threads", reranker.fit(loss, data, base, replace(run, threads=2))),
+        ("loaded from its own JSON", reranker.load(content)),
+        ("fitted again with the same seed", fit(base)),
+        ("fitted with 2 threads", fit(base, replace(run, threads=2))),
     ):
-        one = reordering.rerank(data.features, base, data.offsets)
         two = other.rerank(data.features, base, data.offsets)
         require(
             np.array_equal(one, two),
-            f"reranker '{reranker.name}', {how}, scores {two[:5]} … where it scored {one[:5]} …",
+            f"{how}, scores {two[:5]} … where it scored {one[:5]} …",
         )
-    if not skipped:
-        descending = cast("DescendingReranker", reranker)
-        objective = descending.objective(loss, data, base.copy(), run)
-        check_zero(reranker.name, objective, data, base)
-        check_slopes(reranker.name, objective, seed)
-        moved = objective.reordering(random_weights(objective, rng))
-        _check_exchangeable(reranker.name, moved, data, base, rng)
-        check_terms(reranker.name, moved, data, base)
-    return skipped
+    if not declared:
+        return (
+            f"reranker '{reranker.name}' declares that it has no objective: its gradient and its "
+            "weights of zero are not checked",
+        )
+    objective = cast("DescendingReranker", reranker).objective(loss, data, base.copy(), run)
+    _check_zero(require, objective, data, base)
+    _check_slopes(require, objective, rng)
+    # As far from zero as a fit may end.
+    moved = objective.reordering(rng.normal(size=objective.size))
+    _check_lists(require, moved, data, base, rng)
+    return ()
 
 
-def _declared(reranker: Reranker) -> tuple[str, ...]:
-    """What is skipped because the reranker says that it has no objective."""
-    declared = getattr(reranker, "has_objective", None)
-    require(
-        isinstance(declared, bool),
-        f"reranker '{reranker.name}' does not say whether it has an objective: declare "
-        "has_objective: ClassVar[bool]",
-    )
-    require(
-        declared == hasattr(reranker, "objective"),
-        f"reranker '{reranker.name}' declares has_objective = {declared}, and "
-        + (
-            "has no method objective"
-            if declared
-            else "has a method objective, which goes unchecked"
-        ),
-    )
-    if declared:
-        return ()
-    return (
-        f"reranker '{reranker.name}' declares that it has no objective: its gradient and its "
-        "weights of zero are not checked",
-    )
-
-
-def _rerank(name: str, reordering: Reordering, features: Matrix, base: Vector) -> Vector:
-    given = features.copy(), base.copy()
-    scores = reordering.rerank(*given)
-    require(
-        np.shape(scores) == base.shape,
-        f"reranker '{name}' gave scores of shape {np.shape(scores)} for {len(base)} documents",
-    )
-    require(np.isfinite(scores).all(), f"reranker '{name}' gave the scores {scores}")
-    require(
-        np.array_equal(features, given[0], equal_nan=True),
-        f"reranker '{name}' changed the features it read",
-    )
-    require(np.array_equal(base, given[1]), f"reranker '{name}' changed the base scores it read")
-    return scores
-
-
-def _check_exchangeable(
-    name: str,
+def _check_lists(
+    require: Require,
     reordering: Reordering,
     data: RankingDataset,
     base: Vector,
     rng: np.random.Generator,
 ) -> None:
-    together = reordering.rerank(data.features, base, data.offsets)
-    for index in range(data.n_queries):
-        rows = slice(int(data.offsets[index]), int(data.offsets[index + 1]))
-        features, own = data.features[rows], base[rows]
-        scores = _rerank(name, reordering, features, own)
+    """Each query alone: as among others, in any order, and explained by terms that add up."""
+
+    def rerank(features: Matrix, own: Vector) -> Vector:
+        scores: Vector = answer(
+            require, reordering.rerank, **{"features": features, "base scores": own}
+        )
         require(
-            np.allclose(scores, together[rows], rtol=1e-9, atol=1e-12),
-            f"reranker '{name}' scores query {index} as {scores} alone and as {together[rows]} "
-            "among others",
+            np.shape(scores) == own.shape,
+            f"gave scores of shape {np.shape(scores)} for {len(own)} documents",
+        )
+        require(np.isfinite(scores).all(), f"gave the scores {scores}")
+        return scores
+
+    together = reordering.rerank(data.features, base, data.offsets)
+    for index, (start, end) in enumerate(zip(data.offsets, data.offsets[1:], strict=False)):
+        features, own = data.features[start:end], base[start:end]
+        scores, among = rerank(features, own), together[start:end]
+        require(
+            np.allclose(scores, among, rtol=1e-9, atol=1e-12),
+            f"scores query {index} as {scores} alone and as {among} among others",
         )
         order = rng.permutation(len(own))
-        moved = _rerank(name, reordering, features[order], own[order])
+        moved = rerank(features[order], own[order])
         require(
             np.array_equal(scores[order], moved),
-            f"reranker '{name}' is not exchangeable: permuting the documents of query {index} "
-            f"changed their scores from {scores[order]} to {moved}",
+            f"is not exchangeable: permuting the documents of query {index} changed their scores "
+            f"from {scores[order]} to {moved}",
         )
-    _rerank(name, reordering, data.features[:1], base[:1])
+        if isinstance(reordering, ExplainingReordering):
+            _check_terms(require, reordering, features, own, scores - own)
+    rerank(data.features[:1], base[:1])
 
 
-_RADII = (0.03, 0.1, 0.3, 0.3, 1.0, 1.0)  # of the weights at which slopes are measured
-_AXES = 24  # at most, of each of them
-_ALIKE = 1e-3  # of a slope: slopes forward and backward that differ by more have a kink between
+def _check_terms(
+    require: Require, reordering: ExplainingReordering, features: Matrix, own: Vector, moved: Vector
+) -> None:
+    total = np.zeros(len(own))
+    for term in reordering.explain(features, own):
+        require(
+            np.shape(term.amounts) == own.shape,
+            f"explains {len(own)} documents by amounts of shape {np.shape(term.amounts)}",
+        )
+        total += term.amounts
+        require(
+            term.by_document is None
+            or (
+                np.shape(term.by_document) == (len(own), len(own))
+                and _close(np.sum(term.by_document, axis=1), term.amounts)
+            ),
+            f"says by its term '{term.name}' what each document added, and that does not add up "
+            "to its amounts",
+        )
+    require(
+        _close(total, moved),
+        f"explains a query by terms that add up to {total}, and moved its scores by {moved}",
+    )
 
 
-def check_zero(name: str, objective: RerankObjective, data: RankingDataset, base: Vector) -> None:
-    """Weights of zero are priced, and give the base scores to the last bit."""
-    zero = np.zeros(_size(name, objective))
-    value, gradient = _price(name, objective, zero)
+def _close(found: Vector, expected: Vector) -> bool:
+    allowed = 1e-6 * np.abs(expected).max(initial=1e-9)
+    return bool((np.abs(found - expected) <= allowed).all())
+
+
+def _price(require: Require, objective: RerankObjective, weights: Vector) -> tuple[float, Vector]:
+    (value, gradient), (again, _) = (
+        answer(require, objective.value_and_gradient, weights=weights) for _ in range(2)
+    )
+    require(
+        np.shape(value) == () and np.shape(gradient) == weights.shape,
+        f"gave a price of shape {np.shape(value)} with a gradient of shape {np.shape(gradient)} "
+        f"for {len(weights)} weights",
+    )
+    require(
+        np.array_equal(value, again, equal_nan=True),
+        f"priced the same weights at {value}, then at {again}",
+    )
+    return float(value), np.asarray(gradient, dtype=np.float64)
+
+
+def _check_zero(
+    require: Require, objective: RerankObjective, data: RankingDataset, base: Vector
+) -> None:
+    require(objective.size >= 1, f"has an objective of {objective.size} weights")
+    zero = np.zeros(objective.size)
+    value, gradient = _price(require, objective, zero)
     require(
         np.isfinite(value) and np.isfinite(gradient).all(),
-        f"reranker '{name}' prices weights of zero at {value}, with the gradient {{}}",
+        f"prices weights of zero at {value}, with the gradient {{}}",
         gradient,
     )
     scores = objective.reordering(zero).rerank(data.features, base.copy(), data.offsets)
     require(
         np.array_equal(scores, base),
-        f"reranker '{name}' must leave the base scores as they are where its weights are zero: it "
-        "made {} … of {} …",
+        "must leave the base scores as they are where its weights are zero: it made {} … of {} …",
         scores[:5],
         base[:5],
     )
 
 
-def check_slopes(name: str, objective: RerankObjective, seed: int) -> None:
+def _check_slopes(
+    require: Require, objective: RerankObjective, rng: np.random.Generator, step: float = 1e-6
+) -> None:
     """The gradient is that of the price, weight by weight, at weights of several sizes."""
-    rng = np.random.default_rng(seed)
-    size = _size(name, objective)
     probes = measured = 0
     for radius in _RADII:
-        at = radius * rng.normal(size=size)
-        value, gradient = _price(name, objective, at)
+        at = radius * rng.normal(size=objective.size)
+        value, gradient = _price(require, objective, at)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             continue
-        for axis in rng.permutation(size)[:_AXES]:
-            probes += 1
-            slope = _slope(name, objective, at, value, int(axis))
-            if slope is None:
-                continue
-            measured += 1
-            # Of a sum of prices some ten digits are exact: a step of 1e-6 leaves a few.
-            allowed = _ALIKE * abs(slope) + 1e-8 * (1.0 + abs(value))
+        # Of a sum of prices some ten digits are exact: a step of 1e-6 leaves a few.
+        noise = 1e-8 * (1.0 + abs(value))
+        for axis in rng.permutation(objective.size)[:_AXES]:
+            move = step * (np.arange(objective.size) == axis)
+            above, below = (_price(require, objective, at + way * move)[0] for way in (1, -1))
+            slope = (above - below) / (2 * step)
+            kink = abs(above - 2 * value + below) / step > _ALIKE * abs(slope) + noise
+            probes, measured = probes + 1, measured + (not kink)
             require(
-                abs(gradient[axis] - slope) <= allowed,
-                f"reranker '{name}' has a wrong gradient: {gradient[axis]:.6g} along weight "
-                f"{axis}, where its price rises by {slope:.6g}, at the weights {{}}",
+                kink or abs(gradient[axis] - slope) <= _ALIKE * abs(slope) + noise,
+                f"has a wrong gradient: {gradient[axis]:.6g} along weight {axis}, where its price "
+                f"rises by {slope:.6g}, at the weights {{}}",
                 at,
             )
     require(
         2 * measured >= probes > 0,
-        f"reranker '{name}' has a gradient that cannot be checked: of {probes} slopes at weights "
-        f"of size {_RADII[0]} to {_RADII[-1]}, {probes - measured} are at a kink or not finite",
+        f"has a gradient that cannot be checked: {probes - measured} of {probes} slopes are at a "
+        "kink or not finite",
     )
-
-
-def random_weights(objective: RerankObjective, rng: np.random.Generator) -> Vector:
-    """Weights that reorder, as far from zero as a fit may end."""
-    weights: Vector = rng.normal(size=objective.size)
-    return weights
-
-
-def _size(name: str, objective: RerankObjective) -> int:
-    require(objective.size >= 1, f"reranker '{name}' has an objective of {objective.size} weights")
-    return objective.size
-
-
-def _price(name: str, objective: RerankObjective, weights: Vector) -> tuple[float, Vector]:
-    given = weights.copy()
-    value, gradient = objective.value_and_gradient(given)
-    require(
-        np.shape(value) == () and np.shape(gradient) == weights.shape,
-        f"reranker '{name}' gave a price of shape {np.shape(value)} with a gradient of shape "
-        f"{np.shape(gradient)} for {len(weights)} weights",
-    )
-    require(np.array_equal(given, weights), f"reranker '{name}' changed the weights it priced")
-    again = objective.value_and_gradient(given)[0]
-    require(
-        np.array_equal(value, again, equal_nan=True),
-        f"reranker '{name}' priced the same weights at {value}, then at {again}",
-    )
-    return float(value), np.asarray(gradient, dtype=np.float64)
-
-
-def _slope(
-    name: str, objective: RerankObjective, at: Vector, value: float, axis: int
-) -> float | None:
-    """The difference quotient along one weight; None at a kink, where there are two."""
-    step = np.zeros(len(at))
-    step[axis] = 1e-6
-    above, _ = _price(name, objective, at + step)
-    below, _ = _price(name, objective, at - step)
-    forward, backward = (above - value) / 1e-6, (value - below) / 1e-6
-    middle = (above - below) / 2e-6
-    noise = 1e-8 * (1.0 + abs(value))
-    return middle if abs(forward - backward) <= _ALIKE * abs(middle) + noise else None
-
-
-_TOLERANCE = 1e-6
-
-
-def check_terms(name: str, reordering: Reordering, data: RankingDataset, base: Vector) -> None:
-    """Check query by query that the terms' amounts add up, and what documents add to each.
-
-    Nothing is checked of a reordering without `explain`. Raises AssertionError.
-    """
-    if not isinstance(reordering, ExplainingReordering):
-        return
-    for index in range(data.n_queries):
-        rows = slice(int(data.offsets[index]), int(data.offsets[index + 1]))
-        features, own = data.features[rows], base[rows]
-        moved = reordering.rerank(features, own) - own
-        terms = reordering.explain(features, own)
-        total = np.zeros(len(own))
-        for term in terms:
-            require(
-                np.shape(term.amounts) == own.shape,
-                f"reranker '{name}' explains {len(own)} documents by amounts of shape "
-                f"{np.shape(term.amounts)}",
-            )
-            total += term.amounts
-            if term.by_document is not None:
-                require(
-                    np.shape(term.by_document) == (len(own), len(own))
-                    and _close(np.sum(term.by_document, axis=1), term.amounts),
-                    f"reranker '{name}' says by its term '{term.name}' what each document added, "
-                    "and that does not add up to its amounts",
-                )
-        require(
-            _close(total, moved),
-            f"reranker '{name}' explains query {index} by terms that add up to {total}, and moved "
-            f"its scores by {moved}",
-        )
-
-
-def _close(found: Vector, expected: Vector) -> bool:
-    allowed = _TOLERANCE * max(float(np.abs(expected).max(initial=0.0)), 1e-9)
-    return bool((np.abs(found - expected) <= allowed).all())

@@ -1,13 +1,18 @@
-"""Seeded queries and datasets on which plugins are checked."""
+"""Seeded queries and datasets on which plugins are checked; how a promise is required."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+
+Require = Callable[..., None]
+"""Raises AssertionError with a sentence unless a promise is kept; see `requires`."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,24 @@ def sample_dataset(grades: int = 1, seed: int = 0) -> RankingDataset:
     )
 
 
-def require(kept: object, sentence: str, *shown: object) -> None:
-    """Raise AssertionError with the sentence unless the promise is kept, also under `python -O`.
+def requires(who: str) -> Require:
+    """A function of a condition and a sentence on `who`, an AssertionError where it is not kept.
 
-    `shown` fills the places {} of the sentence, only when it is said: writing an array out
+    More arguments fill the places {} of the sentence only when it fails: formatting an array
     takes longer than checking it.
     """
-    if not kept:
-        raise AssertionError(sentence.format(*shown) if shown else sentence)
+
+    def require(kept: object, sentence: str, *shown: object) -> None:
+        if not kept:
+            raise AssertionError(f"{who} {sentence.format(*shown) if shown else sentence}")
+
+    return require
+
+
+def answer(require: Require, method: Callable[..., Any], /, **given: Any) -> Any:
+    """What a method returns for these arrays, given by position: it may change none of them."""
+    copies = [array.copy() for array in given.values()]
+    found = method(*copies)
+    for name, before, after in zip(given, given.values(), copies, strict=True):
+        require(np.array_equal(before, after, equal_nan=True), f"changed the {name} it read")
+    return found
