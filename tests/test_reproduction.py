@@ -12,13 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from owpc_ltr_papers.bench import Bench
-from owpc_ltr_papers.folders import find_collections
-from owpc_ltr_papers.folds import cut_of
-from owpc_ltr_papers.jobs import Result, Tools, Training
-from owpc_ltr_papers.journal import Journal
-from owpc_ltr_papers.protocol import Extent, Method, parts_of
+from owpc_ltr_papers.folders import cut_of, find_collections
+from owpc_ltr_papers.jobs import Bench, Result, ResultJournal, Tools, Training
 from owpc_ltr_papers.protocol_run import PROTOCOLS
+from owpc_ltr_papers.protocols import Extent, Method, parts_of
 from owpc_ltr_papers.rows import Row, chosen_of, fact_rows
 
 import owpc_ltr as ltr
@@ -121,7 +118,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(letor: Path, tmp_path: 
     words = ["reproduce", "inex2009", "--letor", str(letor), "--quick", "--out", str(out)]
     command = [sys.executable, "-m", "owpc_ltr", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        while process.poll() is None and not list(out.glob("journal/*/fold2/*.json")):
+        journal = out / "journal" / "results.jsonl"
+        while process.poll() is None and not (
+            journal.exists() and "/fold2/" in journal.read_text()
+        ):
             time.sleep(0.05)
         process.kill()
     again = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
@@ -151,7 +151,7 @@ def test_results_of_another_version_are_done_again(
     letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True)
-    monkeypatch.setattr("owpc_ltr_papers.journal.VERSION", "another")
+    monkeypatch.setattr("owpc_ltr_papers.jobs.VERSION", "another")
     assert ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True).stale == 25
 
 
@@ -168,11 +168,10 @@ def test_another_seed_and_another_extent_are_kept_beside(letor: Path, tmp_path: 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace('"validation": 0', '"validation": 1'),
-        lambda text: text.replace("owpc", "else", 1),
+        lambda line: line[: len(line) // 2],
+        lambda line: line.replace('"validation": 0', '"validation": 1'),
+        lambda line: line.replace("owpc", "else", 1),
         lambda _: "",
-        lambda _: "[]",
     ],
 )
 def test_a_damaged_result_is_done_again(
@@ -180,21 +179,23 @@ def test_a_damaged_result_is_done_again(
 ) -> None:
     out = tmp_path / "out"
     whole = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
-    path = next(iter(sorted(out.glob("journal/*/fold3/owpc-constant*.json"))))
-    before = path.read_text()
-    path.write_text(damage(before))
-    assert path.read_text() != before
+    path = out / "journal" / "results.jsonl"
+    before = path.read_text().splitlines()
+    (which,) = [at for at, line in enumerate(before) if "/fold3/owpc-constant" in line]
+    after = [damage(line) if at == which else line for at, line in enumerate(before)]
+    assert after != before
+    path.write_text("\n".join(after) + "\n")
     again = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
-    assert (again.stale, again.reused) == (1, 24)
+    assert (again.stale, again.reused) == (0, 24)
     assert again.rows == whole.rows
-    assert path.read_text() == before
+    assert path.read_text().splitlines() == [*after, before[which]]
 
 
 @pytest.mark.thorough
 def test_a_base_whose_model_was_changed_is_made_again(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     whole = ltr.reproduce("exchangeable2014", letor=letor, out=out, quick=True)
-    model = next(iter(sorted(out.glob("journal/*/fold1/adarank*.model.json"))))
+    model = next(iter(sorted(out.glob("journal/*,fold1,adarank*.model.json"))))
     model.write_text(model.read_text().replace("0.", "1.", 1))
     again = ltr.reproduce("exchangeable2014", letor=letor, out=out, quick=True)
     assert again.stale == 1
@@ -377,7 +378,7 @@ def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data
     assert ohsumed.whole
     job = Training("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
     tools = Tools(REGISTRY, Run(), (parse_metric("map"),))
-    results = Bench(tools, Journal(None)).results(cut_of(ohsumed), [job])
+    results = Bench(tools, ResultJournal(None)).results(cut_of(ohsumed), [job])
     values = [result.values["map"].mean() for result in results["RankSVM"].values()]
     assert len(values) == 5
     assert np.mean(values) == pytest.approx(0.4334, abs=0.02)
@@ -409,7 +410,7 @@ def test_the_command_says_how_to_go_on(
     def stop(*_: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("owpc_ltr_papers.bench.Bench.results", stop)
+    monkeypatch.setattr("owpc_ltr_papers.jobs.Bench.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
     _, _, said = run(*words, "--out", "kept")
     assert "run the same command again to resume" in said

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+from owpc_ltr_papers.folders import cut_of, find_collections
+from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Lifted, Reranking, Tools, Training
+
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import parse_metric
+
 import csv
 import io
 import json
@@ -19,6 +28,7 @@ from owpc_ltr_papers.folds import cut_of
 from owpc_ltr_papers.jobs import DataFold, Tools, Training
 from owpc_ltr_papers.outcome import Reproduction
 from owpc_ltr_papers.rerankings import UNCHANGED, Lifted, Reranking
+from owpc_ltr_papers.results import Reproduction
 from owpc_ltr_papers.rows import Row
 
 from owpc_ltr.errors import UsageError
@@ -179,7 +189,7 @@ def test_a_mean_over_folds_is_the_mean_of_the_values_that_its_interval_is_of(
     folds: list[list[float]],
 ) -> None:
     import numpy as np
-    from owpc_ltr_papers.intervals import compared, interval, mean_over_folds
+    from owpc_ltr_papers.rows import compared, interval, mean_over_folds
 
     values = [np.array(one) for one in folds]
     zeros = [np.zeros(len(one)) for one in folds]

@@ -129,4 +129,4 @@ def _verdict(bound: Bound) -> str:
         return "holds, and is not vacuous"
     if math.isinf(bound.queries_needed):
         return "vacuous, for any number of queries"
-    return f"vacuous; not from {bound.queries_needed:.3g} queries on"
+    return f"vacuous below {bound.queries_needed:.3g} queries"

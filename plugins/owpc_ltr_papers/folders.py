@@ -1,20 +1,24 @@
-"""The data sets in a folder: which files train, choose and test in each fold, and what is missing.
+"""The data sets in a folder, and their folds: which files train, choose and test in each.
 
 A data set is told by its files: `Fold1/train.txt` (or `trainingset.txt`), the parts S1 … S5 that
-make five folds by rotation, or `set1.train.txt` as Yahoo's. Text may be packed.
+make five folds by rotation, or `set1.train.txt` as Yahoo's. Text may be compressed. Of pieces
+alone, folds are cut within them. Paths and numbers of features tell what the papers call it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.letor import read_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr_papers.names import edition_of, name_of
-from owpc_ltr_papers.text_files import SIDES, by_number, by_side, text_files
+from owpc_ltr.files.text import open_bytes
+from owpc_ltr.training.cross_validation import Fold, cut_folds
 
 N_FOLDS = 5
 _DEEPEST = 6
@@ -204,3 +208,184 @@ def _listed(names: list[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} is"
     return f"{', '.join(names[:-1])} and {names[-1]} are"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One fold that can be read; its queries are in memory only while it is worked on."""
+
+    name: str
+    read: Callable[[], Fold[RankingDataset]]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A data set as it is measured: what to call it, its folds, and whether these are the paper's.
+
+    `data_set` is the published name, `label` says as well what is not as published.
+    """
+
+    data_set: str
+    label: str
+    readers: tuple[Reader, ...]
+    as_published: bool
+
+
+def cut_of(collection: Collection) -> Cut:
+    """The folds that there are; where none is whole, five within the pieces, and called so.
+
+    Raises BadInput where the pieces have too few queries to be cut.
+    """
+    name = collection.name
+    if not collection.folds:
+        pieces = " and ".join(path.name.split(".")[0] for path in collection.pieces)
+        return Cut(name, f"{name}, within {pieces}", _within(collection), as_published=False)
+    readers = tuple(Reader(files.name, _reading(files)) for files in collection.folds)
+    if collection.whole:
+        return Cut(name, name, readers, as_published=True)
+    folds = ", ".join(files.name for files in collection.folds)
+    return Cut(name, f"{name}, {folds} only", readers, as_published=False)
+
+
+def read_fold(files: FoldFiles) -> Fold[RankingDataset]:
+    """The three sides of a fold. Raises BadInput for a file that cannot be read."""
+    sides = {side: getattr(files, side) for side in SIDES}
+    parts = {path: read_letor(path) for paths in sides.values() for path in paths}
+    most = max(part.n_features for part in parts.values())
+    # Sparse text leaves out the last features where they are 0.
+    parts = {
+        path: part if part.n_features == most else read_letor(path, n_features=most)
+        for path, part in parts.items()
+    }
+    return Fold(files.name, *(_joined(sides[side], parts) for side in SIDES))
+
+
+def _reading(files: FoldFiles) -> Callable[[], Fold[RankingDataset]]:
+    return lambda: read_fold(files)
+
+
+def _within(collection: Collection) -> tuple[Reader, ...]:
+    parts = {path: read_letor(path) for path in collection.pieces}
+    data = _joined(collection.pieces, parts)
+    if data.n_queries < N_FOLDS:
+        raise BadInput(
+            f"{collection.folder} has {data.n_queries} queries of {collection.name}, too few to "
+            f"cut into {N_FOLDS} folds: bring the missing files"
+        )
+    return tuple(Reader(fold.name, lambda fold=fold: fold) for fold in cut_folds(data, N_FOLDS))  # type: ignore[misc]
+
+
+def _joined(paths: tuple[Path, ...], parts: dict[Path, RankingDataset]) -> RankingDataset:
+    return join_datasets([parts[path] for path in paths], [str(path) for path in paths])
+
+
+SIDES = ("training", "validation", "test")
+_NAMES = {
+    **dict.fromkeys(("train", "trainingset", "training"), "training"),
+    **dict.fromkeys(("vali", "valid", "validation", "validationset"), "validation"),
+    **dict.fromkeys(("test", "testset"), "test"),
+}
+_TEXT = {"txt", "dat", "letor"}
+_PACKED = {"gz", "xz", "zst"}
+
+
+def text_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The text files of a folder, each with its name but for the endings."""
+    for path in sorted(folder.iterdir()):
+        words = path.name.split(".")
+        if words[-1] in _PACKED:
+            words.pop()
+        if len(words) > 1 and words[-1].lower() in _TEXT and path.is_file():
+            yield ".".join(words[:-1]), path
+
+
+def by_side(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """The files by the side that they are. Raises BadInput for two of one side."""
+    sides: dict[str, Path] = {}
+    for stem, path in texts:
+        side = _NAMES.get(stem.lower())
+        if side is None:
+            continue
+        if side in sides:
+            raise BadInput(
+                f"{folder} has two {side} files, {sides[side].name} and {path.name}: leave one"
+            )
+        sides[side] = path
+    return {side: sides[side] for side in SIDES if side in sides}
+
+
+def by_number(
+    folder: Path, texts: Iterable[tuple[str, Path]], pattern: re.Pattern[str]
+) -> dict[int, Path]:
+    """The files by the number in their name. Raises BadInput for two of one number."""
+    parts: dict[int, Path] = {}
+    for stem, path in texts:
+        match = pattern.fullmatch(stem)
+        if match is None:
+            continue
+        number = int(match[1])
+        if number in parts:
+            raise BadInput(
+                f"{folder} has part {number} twice, {parts[number].name} and {path.name}: leave one"
+            )
+        parts[number] = path
+    return dict(sorted(parts.items()))
+
+
+_GOV = {
+    f"{task.upper()}{year}": re.compile(rf"{task}[-_ ]?{year}|{year}[-_ ]?{task}")
+    for task in ("td", "hp", "np")
+    for year in ("2003", "2004")
+}
+_KNOWN = {
+    "OHSUMED": re.compile("ohsumed"),
+    **_GOV,
+    "MQ2007": re.compile("mq2007"),
+    "MQ2008": re.compile("mq2008"),
+    "MSLR-WEB30K": re.compile("mslr.*30k"),
+    "MSLR-WEB10K": re.compile("mslr.*10k"),
+}
+_EDITIONS = {
+    "OHSUMED": {25: "LETOR 2.0", 45: "LETOR 3.0"},
+    "TD2003": {44: "LETOR 2.0", 64: "LETOR 3.0"},
+    "TD2004": {44: "LETOR 2.0", 64: "LETOR 3.0"},
+    **{f"{task}{year}": {64: "LETOR 3.0"} for task in ("HP", "NP") for year in ("2003", "2004")},
+    "MQ2007": {46: "LETOR 4.0"},
+    "MQ2008": {46: "LETOR 4.0"},
+}
+_OF_NO_MEANING = {"data", "querylevelnorm", "feature-min", "feature-null", "folds", "letor"}
+_HEAD = 1 << 20
+
+
+def name_of(folder: Path, root: Path) -> str:
+    """What the papers call the data set in a folder, else the folder's own name.
+
+    The path below `root` is asked first, from its end; then the root's own.
+    """
+    words = [*folder.absolute().relative_to(root.absolute()).parts[::-1], root.absolute().name]
+    for word in words:
+        for name, pattern in _KNOWN.items():
+            if pattern.search(word.lower()):
+                return name
+    return next((word for word in words if word.lower() not in _OF_NO_MEANING), folder.name)
+
+
+def edition_of(name: str, path: Path) -> str:
+    """The edition of LETOR that a file is of, by its number of features; empty where unknown."""
+    known = _EDITIONS.get(name)
+    if known is None:
+        return ""
+    return known.get(_features_in(path), "")
+
+
+def _features_in(path: Path) -> int:
+    """The largest feature index of a file's first line; 0 where there is none."""
+    head = bytearray(_HEAD)
+    with open_bytes(path) as source:
+        read = source.readinto(memoryview(head))
+    for line in bytes(head[:read]).split(b"\n"):
+        text = line.split(b"#", 1)[0]
+        numbers = [int(found) for found in re.findall(rb"\s(\d+):", text)]
+        if numbers:
+            return max(numbers)
+    return 0

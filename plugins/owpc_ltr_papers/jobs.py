@@ -1,23 +1,38 @@
-"""Jobs: one fit on one fold, described in full, so that its result can be kept and known again."""
+"""Jobs: one fit on one fold, described in full, so that its result can be kept and known again.
+
+A job trains a model, or a reranker on another job's model. The bench does jobs one after another
+on the folds of data sets, or finds them in the journal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.measurement import measure
+from owpc_ltr.files.journal import Journal, digest_of
+from owpc_ltr.files.output import disk_faults
 from owpc_ltr.host.registry import Registry
+from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric
+from owpc_ltr.models.model_file import content_of, load_scoring_model, save_model
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.plan import model_plan
-from owpc_ltr_papers.ranklib import RankLib
+from owpc_ltr.training.plan import model_plan, reranking_plan
+from owpc_ltr.training.rerankers import fit_reranker
+from owpc_ltr.version import VERSION
+from owpc_ltr_papers.folders import Cut
 
 DataFold = Fold[RankingDataset]
 ALIKE = "scores all documents alike, so that the figures are those of a random order"
@@ -44,6 +59,14 @@ class Done:
     model: Model | None = None
 
 
+class RankLibProgram(Protocol):
+    """RankLib's command line."""
+
+    def run(self, *words: str) -> None:
+        """Run it. Raises Refused where it fails."""
+        ...
+
+
 @dataclass(frozen=True)
 class Tools:
     """What every job is given besides its fold."""
@@ -51,7 +74,7 @@ class Tools:
     registry: Registry
     run: Run
     metrics: tuple[Metric, ...]
-    ranklib: RankLib | None = None
+    ranklib: RankLibProgram | None = None
 
 
 class Job(Protocol):
@@ -132,3 +155,220 @@ def test_values(
 ) -> dict[str, Vector]:
     """Each metric's value of each test query."""
     return {str(one.metric): one.per_query for one in measure(scores, test, metrics)}
+
+
+UNCHANGED = "nothing beat the base on the validation queries"
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """The exchangeable reranker on a base; the base as it is stays a candidate."""
+
+    name: str
+    base: Job
+    loss: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    select: str = "ndcg-letor@10"
+    lift: float = 0.0
+    """Added to every base score, where one of 0 must be positive."""
+    is_base: bool = False
+
+    def described(self) -> dict[str, Any]:
+        """The base, the loss, the reranker's settings, and how they are chosen."""
+        return {
+            "rerank": ["exchangeable", self.loss, dict(self.settings), dict(self.grid)],
+            "select": self.select,
+            "base": self.base.described(),
+            **({"lift": self.lift} if self.lift else {}),
+        }
+
+    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Done:
+        """Fit on the training queries, choose the penalty on the validation queries."""
+        assert base is not None  # noqa: S101 - a job with a base is given its model
+        plan = reranking_plan(
+            tools.registry,
+            reranker="exchangeable",
+            loss=self.loss,
+            settings=self.settings,
+            grid=self.grid,
+            select=self.select,
+        )
+        ranker = Lifted(base, self.lift) if self.lift else base
+        found = fit_reranker(fold.training, ranker, plan, tools.run, fold.validation)
+        scores = found.model.rerank_dataset(fold.test)
+        notes = (UNCHANGED,) if found.settings is None else ()
+        values = test_values(scores, fold.test, tools.metrics)
+        return Done(Result(found.settings or {}, found.model.record["validation"], values, notes))
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A base whose scores are raised by a constant: the same ranking, and no score of 0."""
+
+    kind: ClassVar[str] = "lifted"
+
+    model: Model
+    by: float
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The model's own."""
+        return self.model.feature_names
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The model's own."""
+        return self.model.record
+
+    def score(self, features: Matrix) -> Vector:
+        """The model's scores, raised."""
+        return self.model.score(features) + self.by
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model, and by how much it is raised."""
+        return {"model": content_of(self.model), "by": self.by}
+
+    def save(self, path: Path | str) -> None:
+        """Save the model; it is lifted for one fit alone, and never kept so."""
+        self.model.save(path)
+
+
+Results = Mapping[str, Mapping[str, Result]]
+"""By the name of a job, and of a fold."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What jobs are done with, and where what is done is kept."""
+
+    tools: Tools
+    journal: ResultJournal
+
+    def results(self, cut: Cut, jobs: Sequence[Job]) -> dict[str, dict[str, Result]]:
+        """Every job on every fold of a data set; a fold's queries are read once."""
+        found: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
+        with one_blas_thread():
+            for number, reader in enumerate(cut.readers):
+                fold = reader.read()
+                models: dict[str, Model] = {}
+                for index, job in enumerate(jobs):
+                    done = (number + index / len(jobs)) / len(cut.readers)
+                    self.tools.run.progress(f"{cut.label}, {reader.name}: {job.name}", done)
+                    result = self._result(cut, fold, job, models)
+                    found[job.name][reader.name] = result
+        return found
+
+    def _result(self, cut: Cut, fold: DataFold, job: Job, models: dict[str, Model]) -> Result:
+        """One job's result, kept or made; its model goes among the others if it is a base."""
+        base = None if job.base is None else models[job.base.name]
+        inputs = self._inputs(fold, base)
+        place = (cut.label, fold.name)
+        done = self.journal.find(place, job, inputs)
+        if done is None:
+            quiet = replace(self.tools, run=replace(self.tools.run, progress=_silence))
+            done = self.journal.keep(place, job, inputs, job.do(fold, quiet, base))
+        if done.model is not None:
+            models[job.name] = done.model
+        return done.result
+
+    def _inputs(self, fold: DataFold, base: Model | None) -> dict[str, Any]:
+        """What decides a result besides the job's own settings."""
+        sides = (fold.training, fold.validation, fold.test)
+        return {
+            "data": [side.fingerprint for side in sides],
+            "metrics": [str(metric) for metric in self.tools.metrics],
+            "seed": self.tools.run.seed,
+            "base": None if base is None else digest_of(base.as_dict()),
+        }
+
+
+def _silence(_message: str, _done: float | None = None) -> None:
+    """Keep quiet: the bench tells which job is under way."""
+
+
+class ResultJournal:
+    """Finished jobs in a folder, by data set and fold; without a folder nothing is kept.
+
+    A result counts as long as the data, the version and the base that it was built on are the
+    same. `stale` counts those that no longer do, `reused` those that do.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._results = Journal(None if folder is None else folder / "results.jsonl")
+        self.stale = 0
+        self.reused = 0
+
+    def find(self, place: tuple[str, str], job: Job, inputs: Mapping[str, Any]) -> Done | None:
+        """What was kept of a job, if it is of the same inputs."""
+        key = _key(place, job, inputs)
+        piece = self._results.pieces.get(key)
+        if piece is None or self._folder is None:
+            return None
+        model = self._model_file(key)
+        same = piece.scope == _scope(inputs)
+        if not same or (job.is_base and piece.value["model"] != _file_digest(model)):
+            self.stale += 1
+            return None
+        self.reused += 1
+        return Done(_from_json(piece.value), load_scoring_model(model) if job.is_base else None)
+
+    def keep(self, place: tuple[str, str], job: Job, inputs: Mapping[str, Any], done: Done) -> Done:
+        """Make it durable: the model first, whose digest the result has. Raises DiskFault.
+
+        The result is returned as it will be read.
+        """
+        key, value = _key(place, job, inputs), _as_json(done.result)
+        if self._folder is not None:
+            model = self._model_file(key)
+            with disk_faults(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                if done.model is not None:
+                    save_model(done.model, model)
+                    value["model"] = _file_digest(model)
+                self._results.append(key, value, _scope(inputs))
+        return replace(done, result=_from_json(value))
+
+    def _model_file(self, key: str) -> Path:
+        assert self._folder is not None  # noqa: S101 - without a folder nothing is kept
+        return self._folder / f"{key.replace('/', ',')}.model.json"
+
+
+def _key(place: tuple[str, str], job: Job, inputs: Mapping[str, Any]) -> str:
+    """Data set, fold and job, with a digest of its settings."""
+    settings = digest_of({"described": job.described(), "seed": inputs["seed"]})
+    names = (re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") for name in (*place, job.name))
+    return f"{'/'.join(names)}-{settings[:8]}"
+
+
+def _scope(inputs: Mapping[str, Any]) -> str:
+    return digest_of({**inputs, "owpc-ltr": VERSION})
+
+
+def _file_digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def _as_json(result: Result) -> dict[str, Any]:
+    return {
+        "settings": json.loads(json.dumps(dict(result.settings), default=str)),
+        "validation": _number(result.validation),
+        "values": {name: [_number(value) for value in values]
+                   for name, values in result.values.items()},
+        "notes": list(result.notes),
+    }  # fmt: skip
+
+
+def _from_json(content: Mapping[str, Any]) -> Result:
+    validation, values = content["validation"], content["values"]
+    return Result(
+        content["settings"],
+        math.nan if validation is None else validation,
+        {name: np.array(numbers, dtype=np.float64) for name, numbers in values.items()},
+        tuple(content["notes"]),
+    )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

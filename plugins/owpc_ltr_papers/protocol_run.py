@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,18 +11,20 @@ from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import spelled
-from owpc_ltr_papers.bench import Bench
-from owpc_ltr_papers.exchangeable2014 import exchangeable2014
-from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.folds import cut_of
-from owpc_ltr_papers.jobs import Tools
-from owpc_ltr_papers.journal import Journal
-from owpc_ltr_papers.lambdarank import lambdarank
-from owpc_ltr_papers.notes import absent_notes, citations, protocol_notes
-from owpc_ltr_papers.outcome import Reproduction, prepare
-from owpc_ltr_papers.owpc2009 import inex2009, owpc2009
-from owpc_ltr_papers.protocol import Extent, Protocol, parts_of
-from owpc_ltr_papers.ranklib import fetch_ranklib
+from owpc_ltr_papers.folders import Collection, cut_of, find_collections
+from owpc_ltr_papers.jobs import Bench, ResultJournal, Tools
+from owpc_ltr_papers.protocols import (
+    Extent,
+    Protocol,
+    exchangeable2014,
+    inex2009,
+    lambdarank,
+    owpc2009,
+    parts_of,
+)
+from owpc_ltr_papers.published import figures, sources
+from owpc_ltr_papers.ranklib import JAR, fetch_ranklib
+from owpc_ltr_papers.results import Reproduction, prepare
 from owpc_ltr_papers.rows import Row, fact_rows, rows_elsewhere, rows_of
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
@@ -64,7 +66,7 @@ def run_protocol(
     found = find_collections(plan.letor)
     collections = _chosen(found.collections, plan.data_sets)
     ranklib = fetch_ranklib(say) if plan.extent.with_ranklib else None
-    journal = Journal(None if plan.out is None else plan.out / "journal")
+    journal = ResultJournal(None if plan.out is None else plan.out / "journal")
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
     missing, failed = list[str](), list[str]()
     for number, collection in enumerate(collections):
@@ -159,3 +161,38 @@ def _within(run: Run, number: int, count: int) -> Run:
         run,
         progress=lambda message, done: tell(message, (number + (done or 0.0)) / count),
     )
+
+
+def protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
+    """What a protocol says of itself, of what was left out, and of its metrics."""
+    yield from protocol.says
+    if extent.quick:
+        yield "--quick: few settings and small models, so that no difference is told"
+    if extent.with_ranklib:
+        yield (
+            f"RankLib is {JAR}, with its default parameters but for -metric2t NDCG@10; its "
+            "coordinate ascent draws without a seed, so that another run differs a little"
+        )
+    yield from (metric.convention for metric in protocol.metrics)
+
+
+def absent_notes(protocol: Protocol, collections: Sequence[Collection]) -> Iterator[str]:
+    """The paper's data sets that the folder does not have."""
+    there = {collection.name for collection in collections}
+    own = dict.fromkeys(figure.data_set for figure in figures(protocol.sources[0]))
+    known = {fact.data_set for fact in protocol.facts()}
+    absent = [name for name in own if name not in there | known]
+    if absent:
+        yield f"not in the folder: {', '.join(absent)}"
+
+
+def citations(rows: Sequence[Row]) -> Iterator[str]:
+    """Each source that a row is from, with its places."""
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        source, _, where = row.cited.partition(", ")
+        if source and where not in places.setdefault(source, []):
+            places[source].append(where)
+    for key, found in places.items():
+        told = sources()[key]
+        yield f"{told}; {', '.join(found)}{f'; {told.note}' if told.note else ''}"

@@ -12,7 +12,7 @@ from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, silen
 from owpc_ltr.training.options import Threads
 
 if TYPE_CHECKING:
-    from owpc_ltr_papers.outcome import Reproduction
+    from owpc_ltr_papers.results import Reproduction
 
 
 def print_message(line: str) -> None:
@@ -72,8 +72,8 @@ def reproduce(
     """
     from owpc_ltr.host.registry import load
     from owpc_ltr.protocols import Run
-    from owpc_ltr_papers.protocol import Extent
     from owpc_ltr_papers.protocol_run import ReproductionPlan, run_protocol
+    from owpc_ltr_papers.protocols import Extent
 
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -90,8 +90,8 @@ def reproduce(
         raise
     if found.stale:
         say(
-            f"{found.stale} results in {out} were of other data, another version or another base, "
-            "or damaged: done again"
+            f"{found.stale} results in {out} were of other data, another version or another base: "
+            "done again"
         )
     if folder is not None:
         say(f"written to {out}: results.json, .csv, .md, .tex and .html")

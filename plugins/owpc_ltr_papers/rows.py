@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric
-from owpc_ltr_papers.bench import Results
-from owpc_ltr_papers.folds import Cut
-from owpc_ltr_papers.intervals import compared, interval, mean_over_folds
-from owpc_ltr_papers.jobs import Result
-from owpc_ltr_papers.protocol import Fact, Method, Protocol
+from owpc_ltr_papers.folders import Cut
+from owpc_ltr_papers.jobs import Result, Results
+from owpc_ltr_papers.protocols import Fact, Method, Protocol
 from owpc_ltr_papers.published import Figure, figures, published
 
 
@@ -200,3 +199,27 @@ def _note(chosen: Mapping[str, Result], quick: bool) -> str:
             counts[note] = counts.get(note, 0) + 1
     told = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
     return "; ".join([*(["quick"] if quick else []), *told])
+
+
+def mean_over_folds(folds: Sequence[Vector]) -> float:
+    """The mean of the folds' means, as LETOR reports."""
+    return float(np.mean([values.mean() for values in folds]))
+
+
+def interval(folds: Sequence[Vector], seed: int) -> tuple[float | None, float | None]:
+    """The 95 % bootstrap interval over queries of the mean over folds; None of a single query."""
+    found = compared(folds, [np.zeros(len(values)) for values in folds], seed)
+    return (None, None) if found is None else (found.low, found.high)
+
+
+def compared(a: Sequence[Vector], b: Sequence[Vector], seed: int) -> Comparison | None:
+    """The paired comparison of two methods on the same folds; None of a single query."""
+    one, other = _weighted(a), _weighted(b)
+    return compare_paired(one, other, seed=seed) if len(one) > 1 else None
+
+
+def _weighted(folds: Sequence[Vector]) -> Vector:
+    """Values whose plain mean is the mean over folds of the folds' means."""
+    count = sum(map(len, folds))
+    weights = [count / (len(folds) * len(values)) for values in folds]
+    return np.concatenate([values * weight for values, weight in zip(folds, weights, strict=True)])

@@ -1,0 +1,372 @@
+"""The papers' protocols: the methods that each compares, as jobs, and the metrics.
+
+Usunier, Buffoni & Gallinari (ICML 2009), § 6: OWPC by LaRank, with the paper's generators. C is
+chosen from 10⁻³ … 10³ by MAP on each fold's validation queries; `g_All` chooses the generator so
+as well. The authors' experiments on INEX have no validation queries: C is chosen on the training
+queries.
+
+Burges, "Ranking as Learning Structured Outputs": the paper measures nothing. What it says in
+figures is an example, which is arithmetic; what it proposes is measured here on LETOR data: a
+λ-function for each measure, with RankNet's pair force or the margin form (eqs 4–6), for a linear
+model and for the two-layer network.
+
+Pareek & Ravikumar (NIPS 2014), § 4: exchangeable reranking of base rankers. Base and weights are
+learned on the training queries; the penalty is chosen by NDCG@10 on the validation queries, with
+the base as it is always a candidate. The paper's sums over a list are raw; ours are divided by
+m − 1, and both are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
+from owpc_ltr_papers.jobs import Job, Reranking, Training
+from owpc_ltr_papers.ranklib import RankLibTraining
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table of ours: of its jobs, each fold takes the one that validation chooses.
+
+    `published` is what the paper calls it, where that is another name. `against` is the method that
+    it is compared with, query by query.
+    """
+
+    name: str
+    jobs: tuple[Job, ...]
+    published: str = ""
+    against: str = ""
+
+    @property
+    def published_name(self) -> str:
+        """The row of the paper that it stands beside."""
+        return self.published or self.name
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of a protocol is done: all of it, or a quick part, which is called so."""
+
+    quick: bool = False
+    with_ranklib: bool = False
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure that no data set is needed for: what the paper says, and what the library finds."""
+
+    data_set: str
+    method: str
+    metric: str
+    found: float
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a paper did, on whatever data sets there are.
+
+    `sources` are keys of the published figures, the paper's own first. `says` is what a reader
+    must know of the conventions and of what is not done as in the paper. `facts` are figures that
+    need no data. `elsewhere`: the paper's data set is in no folder of LETOR's, so that its rows
+    stand by themselves.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    methods: Callable[[Extent], Sequence[Method]]
+    says: tuple[str, ...]
+    facts: Callable[[], Sequence[Fact]] = tuple
+    uses_ranklib: bool = False
+    elsewhere: bool = False
+
+
+def parts_of(methods: Sequence[Method]) -> list[Job]:
+    """Every job of these methods once, bases before what is built on them."""
+    jobs: dict[str, Job] = {}
+
+    def add(job: Job) -> None:
+        if job.base is not None:
+            add(job.base)
+        known: Any = jobs.setdefault(job.name, job)
+        if known.described() != job.described():
+            raise ValueError(f"two jobs are called '{job.name}'")
+
+    for method in methods:
+        for job in method.jobs:
+            add(job)
+    return list(jobs.values())
+
+
+QUICK_GRID = "1e-1,10"
+FULL_GRID = "1e-3..1e3"
+_SHARES = (5, 10, 20)
+Chosen = Literal["validation", "training"]
+
+
+def owpc2009() -> Protocol:
+    """The protocol of § 6 on whatever LETOR data there are."""
+    metrics = ("map", "ndcg-letor@1", "ndcg-letor@3")
+    return Protocol(
+        name="owpc2009",
+        sources=("owpc2009", "letor3", "letor2"),
+        metrics=tuple(map(parse_metric, metrics)),
+        methods=_owpc_methods,
+        says=(
+            "OWPC by LaRank; features as they are; C from 10⁻³ … 10³ by MAP on each fold's "
+            "validation queries",
+            "documents of any grade above 0 are relevant; the paper leaves OHSUMED out, whose "
+            "grades are three: LETOR's own baselines stand beside it",
+            "tied scores count their expected value, where LETOR's script takes file order",
+        ),
+    )
+
+
+def inex2009() -> Protocol:
+    """The five generators of the version with INEX, C chosen on the training queries."""
+    return Protocol(
+        name="inex2009",
+        sources=("inex2009",),
+        metrics=(parse_metric("map"),),
+        methods=_inex_methods,
+        says=(
+            "C from 10⁻³ … 10³ by MAP on the training queries, for INEX has no validation queries",
+            "INEX'09 itself (about 20 queries to train on, 69 to test, 15 features) is in no LETOR "
+            "folder: what can be shown is the order of the five generators on other data",
+            "1/log j has no first term: the logarithmic weights are 1/log(j + 1)",
+        ),
+        elsewhere=True,
+    )
+
+
+def generator_job(
+    name: str, settings: Mapping[str, Any], extent: Extent, choose_on: Chosen = "validation"
+) -> Training:
+    """OWPC with one generator, C by MAP."""
+    grid = {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
+    own = {f"loss.{key}": value for key, value in settings.items()}
+    return Training(f"OWPC {name}", "owpc", "larank", own, grid, choose_on=choose_on)
+
+
+def _generators(extent: Extent) -> dict[str, dict[str, Any]]:
+    """The weights of the paper, by the names of its tables."""
+    shares = _SHARES[:1] if extent.quick else _SHARES
+    return {
+        "constant": {"generator": "constant"},
+        "inverse": {"generator": "inverse"},
+        **{f"top {p} %": {"generator": "top", "p": p} for p in shares},
+        **{f"exponential {p} %": {"generator": "exponential", "p": p} for p in shares},
+    }
+
+
+def _owpc_methods(extent: Extent) -> Sequence[Method]:
+    jobs = [generator_job(name, own, extent) for name, own in _generators(extent).items()]
+    grid = {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
+    rivals = {
+        "RankSVM": Training("RankSVM", "pairwise", "larank", grid=grid),
+        "SVMmap": Training("SVMmap", "average-precision", "larank", grid=grid),
+    }
+    return [
+        *(Method(job.name, (job,), against="" if number == 0 else jobs[0].name)
+          for number, job in enumerate(jobs)),
+        Method("OWPC g_All", tuple(jobs), against=jobs[0].name),
+        *(Method(name, (job,)) for name, job in rivals.items()),
+    ]  # fmt: skip
+
+
+def _inex_methods(extent: Extent) -> Sequence[Method]:
+    weights: dict[str, dict[str, Any]] = {
+        "constant": {"generator": "constant"},
+        "top 10 %": {"generator": "top", "p": 10},
+        "top 5 %": {"generator": "top", "p": 5},
+        "logarithmic": {"generator": "logarithmic"},
+        "inverse": {"generator": "inverse"},
+    }
+    jobs = [generator_job(name, own, extent, "training") for name, own in weights.items()]
+    return [
+        Method(job.name, (job,), against="" if number == 0 else jobs[0].name)
+        for number, job in enumerate(jobs)
+    ]
+
+
+_LAMBDA_METRICS = (
+    "map",
+    "ndcg-letor@1",
+    "ndcg-letor@3",
+    "ndcg-letor@10",
+    "mrr",
+    "winner-takes-all",
+)
+_EXAMPLE_DOCUMENTS = 1000
+
+
+def lambdarank() -> Protocol:
+    """λ-functions of five measures, and the paper's example."""
+    return Protocol(
+        name="lambdarank",
+        sources=("lambdarank", "letor3", "letor2"),
+        metrics=tuple(map(parse_metric, _LAMBDA_METRICS)),
+        methods=_lambda_methods,
+        says=(
+            "the paper reports no experiment: LETOR's own baselines stand beside",
+            "batches of queries by Adam; C from .01, 1 and 100 by MAP on each fold's validation "
+            "queries, where the best epoch is kept too",
+            "tied scores count their expected value, where LETOR's script takes file order",
+        ),
+        facts=worked_example,
+    )
+
+
+def worked_example() -> Sequence[Fact]:
+    """A thousand documents: the relevant ones move from ranks 1 and 1,000 to ranks 2 and 3."""
+    before, after = _relevant_at(1, _EXAMPLE_DOCUMENTS), _relevant_at(2, 3)
+    pairs = 2 * (_EXAMPLE_DOCUMENTS - 2)
+    wrong = [_value("pairwise-error", queries) * pairs for queries in (before, after)]
+    method = "two relevant documents move"
+    found = {
+        "pairs that become right": wrong[0] - wrong[1],
+        # The paper's is the cost: 0 where the first document is relevant.
+        "winner-takes-all cost before": 1 - _value("winner-takes-all", before),
+        "winner-takes-all cost after": 1 - _value("winner-takes-all", after),
+    }
+    return [Fact("worked example", method, name, value) for name, value in found.items()]
+
+
+def _relevant_at(*ranks: int) -> RankedQueries:
+    labels = np.zeros(_EXAMPLE_DOCUMENTS, dtype=np.float32)
+    labels[[rank - 1 for rank in ranks]] = 1
+    scores = -np.arange(_EXAMPLE_DOCUMENTS, dtype=np.float64)
+    return RankedQueries(scores, labels, np.array([0, _EXAMPLE_DOCUMENTS]))
+
+
+def _value(metric: str, queries: RankedQueries) -> float:
+    return float(parse_metric(metric).of(queries)[0])
+
+
+def _lambda_methods(extent: Extent) -> Sequence[Method]:
+    measures = ("ndcg",) if extent.quick else ("ndcg", "map", "mrr", "winner-takes-all",
+                                               "pairwise-error")  # fmt: skip
+    jobs = [
+        _lambda_job(f"λ of {measure}", extent, {"loss.measure": measure}) for measure in measures
+    ]
+    jobs.append(_lambda_job("λ of ndcg, margin force", extent, {"loss.pair": "margin"}))
+    network: dict[str, Any] = {"optimizer.model": "network"}
+    jobs.append(_lambda_job("λ of ndcg, two layers", extent, network))
+    return [Method(job.name, (job,)) for job in jobs]
+
+
+def _lambda_job(name: str, extent: Extent, settings: dict[str, Any]) -> Training:
+    grid = {"optimizer.C": "1" if extent.quick else "0.01,1,100"}
+    own = {**settings, **({"optimizer.epochs": 10} if extent.quick else {})}
+    return Training(name, "lambdarank", "gradient", own, grid)
+
+
+SELECT = "ndcg-letor@10"
+_RERANKING_METRICS = (*(f"ndcg-letor@{k},ties=file-order" for k in (1, 2, 5, 10)), "ndcg-letor@10")
+_LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "cross-entropy": ("bregman", {"loss.psi": "cross-entropy"}),
+    "square": ("bregman", {"loss.psi": "square"}),
+    "q-norm": ("bregman", {"loss.psi": "q-norm"}),
+    "ListNet": ("listnet", {}),
+    "cosine": ("cosine", {}),
+}
+_NEVER_NEGATIVE = "RankLib RankBoost"
+_LIFT = 1e-9  # a score of 0 stays at the bottom, and has a logarithm
+_OF_RANKLIB = ("RankBoost", "MART", "coordinate ascent", "AdaRank")
+
+
+def exchangeable2014() -> Protocol:
+    """Bases of ours, and RankLib's where asked for, each by itself and reranked."""
+    return Protocol(
+        name="exchangeable2014",
+        sources=("exchangeable2014", "letor3", "letor2"),
+        metrics=tuple(map(parse_metric, _RERANKING_METRICS)),
+        methods=_reranking_methods,
+        says=(
+            "one kernel, the cosine of query-normalised features: the paper's others need "
+            "documents' similarity, links and sitemap, which the feature files do not carry",
+            "base scores are made positive as exp of their z-scores in each list, for the paper "
+            "multiplies them and says nothing of negative ones; 'scores as they are' multiplies "
+            "those of a base that has none",
+            "bases of ours stand beside the paper's rows, whose bases are RankLib's 2.1-patched, "
+            "trained without validation queries; --with-ranklib runs RankLib's own learners too",
+            "tied scores count in file order, as in LETOR's script; NDCG@10 stands a second time "
+            "with ties at their expected value, by which settings are chosen here, for file order "
+            "flatters scores that are tied",
+        ),
+        uses_ranklib=True,
+    )
+
+
+def _reranking_methods(extent: Extent) -> Sequence[Method]:
+    methods: list[Method] = []
+    for base in (*_own_bases(extent), *(_ranklib_bases(extent) if extent.with_ranklib else ())):
+        published = base.name if base.name.startswith("RankLib ") else f"RankLib {base.name}"
+        methods.append(Method(base.name, (base,), published))
+        for name in list(_LOSSES)[: 1 if extent.quick else None]:
+            loss, settings = _LOSSES[name]
+            for sums, told in (("raw", ""), ("mean", ", mean sums")):
+                job = _reranking(f"reranked by {name}{told}", base, loss, settings, sums, extent)
+                row = f"{published}, reranked by {name}{told}"
+                methods.append(Method(job.name, (job,), row, against=base.name))
+            if base.name == _NEVER_NEGATIVE:
+                methods.append(_as_is(base, name, extent))
+    return methods
+
+
+def _as_is(base: Job, name: str, extent: Extent) -> Method:
+    """Equation 14 to the letter, b being the score itself: for a base that is never negative."""
+    loss, settings = _LOSSES[name]
+    own = {**settings, "reranker.positive": "as-is"}
+    job = _reranking(f"reranked by {name}, scores as they are", base, loss, own, "raw", extent)
+    job = replace(job, lift=_LIFT)
+    return Method(job.name, (job,), f"{base.name}, reranked by {name}", against=base.name)
+
+
+def _reranking(
+    name: str, base: Job, loss: str, settings: dict[str, Any], sums: str, extent: Extent
+) -> Reranking:
+    own = {**settings, "reranker.kernel_sums": sums}
+    grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
+    return Reranking(f"{base.name}, {name}", base, loss, own, grid, SELECT)
+
+
+def _own_bases(extent: Extent) -> list[Job]:
+    quick = extent.quick
+
+    def base(
+        name: str,
+        optimizer: str,
+        settings: dict[str, Any],
+        loss: str = "owpc",
+        of_loss: dict[str, Any] | None = None,
+    ) -> Training:
+        own = {f"optimizer.{key}": value for key, value in settings.items()} | (of_loss or {})
+        return Training(name, loss, optimizer, own, select=SELECT, is_base=True)
+
+    trees = {"trees": 30 if quick else 1000, "depth": 4, "patience": 10 if quick else 100}
+    return [
+        base("RankBoost", "rankboost", {"rounds": 30} if quick else {}),
+        # The square of the distance to the gains is what the trees of MART descend.
+        base("MART", "boosting", trees, "bregman", {"loss.psi": "square"}),
+        base("coordinate ascent", "coordinate-ascent", {"restarts": 1} if quick else {}),
+        base("AdaRank", "adarank", {}),
+    ]
+
+
+def _ranklib_bases(extent: Extent) -> list[Job]:
+    few = {"RankBoost": {"round": "20"}, "MART": {"tree": "20"}} if extent.quick else {}
+    rankers = _OF_RANKLIB[:2] if extent.quick else _OF_RANKLIB
+    jobs: list[Job] = [
+        RankLibTraining(f"RankLib {ranker}", ranker, options=few.get(ranker, {}))
+        for ranker in rankers
+    ]
+    if not extent.quick:
+        name = "RankLib RankBoost, stopped by validation"
+        jobs.insert(1, RankLibTraining(name, "RankBoost", stopped=True))
+    return jobs

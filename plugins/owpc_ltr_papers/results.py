@@ -1,0 +1,335 @@
+"""The result of a reproduction: rows and notes, as text of every format and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.data.html import block, line
+from owpc_ltr.errors import UsageError
+from owpc_ltr.files.output import disk_faults, write_atomically
+from owpc_ltr.files.strict_json import finite_json
+from owpc_ltr.plain_text import text_table
+from owpc_ltr.version import VERSION
+from owpc_ltr_papers.rows import Row
+
+
+@dataclass(frozen=True, repr=False)
+class Reproduction:
+    """Published figures beside ours: `rows`, `notes` on what is missing or done otherwise.
+
+    `citations` say where the published figures are from. `reused` counts the jobs that the journal
+    had, `stale` those in it that no longer counted. `format` is what it is printed as.
+    """
+
+    protocol: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    citations: tuple[str, ...]
+    seed: int
+    quick: bool
+    reused: int = 0
+    stale: int = 0
+    format: str = "table"
+
+    @property
+    def title(self) -> str:
+        """What it is of."""
+        return f"owpc-ltr reproduce {self.protocol}{' --quick' if self.quick else ''}"
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One dictionary a row."""
+        return [row.as_dict() for row in self.rows]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Figures and what explains them, as JSON; no times, so that a resumed run is equal."""
+        return {
+            "protocol": self.protocol,
+            "owpc-ltr": VERSION,
+            "seed": self.seed,
+            "quick": self.quick,
+            "rows": self.table,
+            "notes": list(self.notes),
+            "citations": list(self.citations),
+        }
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.table)
+
+    def to_text(self, kind: str = "markdown") -> str:
+        """The whole as markdown, csv, json, latex, or html. Raises UsageError for another kind."""
+        if kind not in _WRITERS:
+            raise UsageError(f"no format is called '{kind}': choose among {', '.join(_WRITERS)}")
+        return _WRITERS[kind][1](self)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write every format into a folder, each file whole. Raises DiskFault."""
+        written = []
+        for name, writer in _WRITERS.values():
+            path = folder / name
+            with disk_faults(path):
+                write_atomically(path, writer(self).encode())
+            written.append(path)
+        return written
+
+    def __str__(self) -> str:
+        """The text of its format; as tables, one for each data set and metric, then the notes."""
+        if self.format != "table":
+            return self.to_text(self.format).removesuffix("\n")
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault((row.data_set, row.metric), []).append(row)
+        lines = []
+        for (data_set, metric), rows in groups.items():
+            lines += ["", f"{data_set}, {metric}", _text_table(rows, _COLUMNS)]
+            compared = [row for row in rows if row.gain is not None]
+            if compared:
+                lines += ["", _text_table(compared, ("method", "against", "gain [95 %], p"))]
+        remarks = [f"- {one}" for one in (*_remarks(self.rows), *self.notes, *self.citations)]
+        return "\n".join([*lines, "", *remarks])
+
+    def __repr__(self) -> str:
+        return f"Reproduction of {self.protocol}: {len(self.rows)} rows, {len(self.notes)} notes"
+
+    def _repr_html_(self) -> str:
+        """The table and its notes."""
+        return body(self)
+
+
+_COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
+
+
+def _text_table(rows: Sequence[Row], columns: tuple[str, ...]) -> str:
+    headers = [column.upper() for column in columns]
+    return text_table(headers, [cells(row, columns) for row in rows])
+
+
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """What is noted of rows, each once."""
+    methods: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.note not in {"", "quick"}:
+            note = row.note.removeprefix("quick; ")
+            methods.setdefault((row.data_set, note), {})[row.method] = None
+    for (data_set, note), names in methods.items():
+        yield f"{data_set}, {', '.join(names)}: {note}"
+
+
+def prepare(folder: Path, protocol: str) -> None:
+    """Make the folder of a protocol's results. Raises UsageError where it has another's."""
+    with disk_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    name, _ = _WRITERS["json"]
+    try:
+        known = json.loads((folder / name).read_bytes())["protocol"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    if known != protocol:
+        raise UsageError(
+            f"{folder} has the results of {known}, which would be lost: name another folder"
+        )
+
+
+HEADERS = ("data set", "metric", "method", "published", "ours", "difference", "95 %", "queries")
+_AGAINST = "against"
+_GAIN = "gain [95 %], p"
+_NOTE = "note"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "–": "--",
+    "λ": r"$\lambda$",
+    "⁻": "$^{-}$",
+    "³": "$^{3}$",
+    "…": r"\dots{}",
+    "§": r"\S{}",
+    "α": r"$\alpha$",
+    "σ": r"$\sigma$",
+}
+
+
+def headers(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The columns of the table that people read: what no row has is left out."""
+    more = [_AGAINST, _GAIN] if any(row.against for row in rows) else []
+    return (*HEADERS, *more, *([_NOTE] if any(row.note for row in rows) else []))
+
+
+def cells(row: Row, shown: Sequence[str]) -> tuple[str, ...]:
+    """A row as text, one cell for each header."""
+    told = {
+        "data set": row.data_set,
+        "metric": row.metric,
+        "method": row.method,
+        "published": _plain(row.published),
+        "ours": _plain(row.ours),
+        "difference": _signed(row.difference),
+        "95 %": "" if row.low is None else f"[{row.low:.4f}, {row.high:.4f}]",
+        "queries": "" if row.queries is None else str(row.queries),
+        _AGAINST: row.against,
+        _GAIN: _gain(row),
+        _NOTE: row.note,
+    }
+    return tuple(told[name] for name in shown)
+
+
+def as_markdown(found: Reproduction) -> str:
+    """A page: the table, then what must be known of it."""
+    shown = headers(found.rows)
+    lines = [f"# {found.title}", "", _markdown_row(shown), _markdown_row(["---"] * len(shown))]
+    lines += [_markdown_row(map(_markdown, cells(row, shown))) for row in found.rows]
+    lines += ["", *(f"- {_markdown(note)}" for note in found.notes)]
+    lines += ["", "Published figures are from:", ""]
+    lines += [f"- {_markdown(text)}" for text in found.citations]
+    return "\n".join(lines) + "\n"
+
+
+def as_latex(found: Reproduction) -> str:
+    """A `longtable`, to be input into a document that loads the package of that name."""
+    shown = headers(found.rows)
+    head = " & ".join(map(_latex, shown)) + r" \\"
+    numbers = {"published", "ours", "difference", "queries"}
+    columns = "".join("r" if name in numbers else "l" for name in shown)
+    lines = [
+        f"% {found.title}",
+        rf"\begin{{longtable}}{{{columns}}}",
+        r"\hline",
+        head,
+        r"\hline",
+        r"\endhead",
+    ]
+    lines += [" & ".join(map(_latex, cells(row, shown))) + r" \\" for row in found.rows]
+    lines += [r"\hline", r"\end{longtable}", r"\begin{itemize}"]
+    lines += [rf"\item {_latex(note)}" for note in (*found.notes, *found.citations)]
+    return "\n".join([*lines, r"\end{itemize}"]) + "\n"
+
+
+def as_csv(found: Reproduction) -> str:
+    """One line a row, every column of it; nothing is rounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in fields(Row)]
+    writer.writerow(names)
+    for row in found.rows:
+        values = row.as_dict()
+        writer.writerow(["" if values[name] is None else values[name] for name in names])
+    return text.getvalue()
+
+
+def as_json(found: Reproduction) -> str:
+    """The whole outcome as one object; nothing is rounded."""
+    return json.dumps(finite_json(found.as_dict()), indent=2, ensure_ascii=False) + "\n"
+
+
+def _markdown_row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _markdown(text: str) -> str:
+    """Text that stands as it is: what Markdown would read is escaped, and no line is broken."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split())) if text else ""
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _plain(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}".rstrip("0").rstrip(".") if value == int(value) else f"{value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.4f}".replace("-", "−")
+
+
+def _gain(row: Row) -> str:
+    if row.gain is None:
+        return ""
+    assert row.gain_low is not None and row.gain_high is not None  # noqa: S101, PT018
+    return f"{_signed(row.gain)} [{_signed(row.gain_low)}, {_signed(row.gain_high)}], {row.p:.2g}"
+
+
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font-family:system-ui,sans-serif;margin:2rem;line-height:1.4}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "caption{text-align:left;font-weight:bold;padding:.5em 0}"
+    "th,td{padding:.15em .8em .15em 0;text-align:left;vertical-align:top}"
+    "thead th{border-bottom:1px solid;position:sticky;top:0;background:Canvas}"
+    "tbody th{font-weight:normal}"
+)
+
+
+def as_html(found: Reproduction) -> str:
+    """A whole document."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(found.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n<h1>{escape(found.title)}</h1>\n{_tables(found)}\n"
+        f"<h2>What must be known</h2>\n{_list(found.notes)}\n"
+        f"<h2>Published figures</h2>\n{_list(found.citations)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def body(found: Reproduction) -> str:
+    """The same for a notebook, which has a page of its own."""
+    return block(found.title, _tables(found), *map(line, (*found.notes, *found.citations)))
+
+
+def _tables(found: Reproduction) -> str:
+    """One table a data set and metric, whose columns are told to those who do not see them."""
+    names = headers(found.rows)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in found.rows:
+        own = [
+            f'<th scope="row">{escape(cell)}</th>'
+            if name == "method"
+            else f"<td>{escape(cell)}</td>"
+            for name, cell in zip(names, cells(row, names), strict=True)
+            if name not in _GROUPED
+        ]
+        groups.setdefault((row.data_set, row.metric), []).append(f"<tr>{''.join(own)}</tr>")
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names if name not in _GROUPED)
+    return "\n".join(
+        f"<table>\n<caption>{escape(data_set)}, {escape(metric)}</caption>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
+        for (data_set, metric), rows in groups.items()
+    )
+
+
+_GROUPED = ("data set", "metric")
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+
+
+_WRITERS = {
+    "json": ("results.json", as_json),
+    "csv": ("results.csv", as_csv),
+    "markdown": ("results.md", as_markdown),
+    "latex": ("results.tex", as_latex),
+    "html": ("results.html", as_html),
+}
