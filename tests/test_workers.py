@@ -24,12 +24,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
-from owpc_ltr_dask.connection import Workers, workers_at
-from owpc_ltr_dask.parts import batches
-from owpc_ltr_dask.place import Local, Scheduler, parse_place
-from owpc_ltr_dask.placement import placed
+from owpc_ltr_dask.connection import Local, Scheduler, Workers, parse_place, workers_at
+from owpc_ltr_dask.on_worker import versions
+from owpc_ltr_dask.parts import batches, placed
 from owpc_ltr_dask.use_workers import use_workers
-from owpc_ltr_dask.versions import versions
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise

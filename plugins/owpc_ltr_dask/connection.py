@@ -1,34 +1,80 @@
-"""Workers of our own, or of a scheduler that runs, while a block of work lasts."""
+"""Connections to workers: processes of this machine, or a scheduler that runs, for a block of work.
+
+Nobody else can use the processes of this machine, and they end with the block.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, TypeVar
 
-from distributed import Client
+import dask
+from distributed import Client, LocalCluster
+from distributed.core import Status
+from distributed.security import Security
 
 from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.parts import Files
-from owpc_ltr.errors import Refused, WorkersUnavailable
-from owpc_ltr_dask.calls import Calls
-from owpc_ltr_dask.faults import gone, told
-from owpc_ltr_dask.local import local_cluster
-from owpc_ltr_dask.on_worker import Job, Station, call_on_worker, unfitness
+from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
+from owpc_ltr.files.text import shown
+from owpc_ltr_dask.calls import Calls, gone, told
+from owpc_ltr_dask.on_worker import Job, Station, call_on_worker, unfitness, versions
 from owpc_ltr_dask.parts import PartsOnWorkers
-from owpc_ltr_dask.place import Local, Scheduler
-from owpc_ltr_dask.versions import versions
 
 R = TypeVar("R")
 
 CONNECT = 10.0  # seconds
 _TRIES = 4
+
+
+_MOST = 1024
+_LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
+_SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes on this machine, which end with the command."""
+
+    processes: int
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A Dask scheduler that somebody started, and keeps."""
+
+    address: str
+
+
+def parse_place(text: str) -> Local | Scheduler:
+    """Where the workers are. Raises UsageError for what names no place.
+
+    >>> parse_place("local:4"), parse_place("tcp://10.0.0.1:8786")
+    (Local(processes=4), Scheduler(address='tcp://10.0.0.1:8786'))
+    """
+    local = _LOCAL.fullmatch(text)
+    if local is not None and int(local[1]) <= _MOST:
+        return Local(int(local[1]))
+    if _SCHEDULER.fullmatch(text):
+        return Scheduler(text)
+    raise UsageError(
+        f"there are no workers at {shown(text)}: give local:N for N processes on this machine, or "
+        "the address of a Dask scheduler, tcp://HOST:8786"
+    )
 
 
 class Workers:
@@ -169,3 +215,85 @@ def _client(place: Local | Scheduler) -> Iterator[tuple[Client, str]]:
         ) from error
     with client:
         yield client, place.address
+
+
+_SETTINGS: dict[str, Any] = {
+    # Nothing is served to browsers.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    # What they would warn of is told here, or not at all.
+    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",
+    # A process that starts on a busy machine takes its time.
+    "distributed.comm.timeouts.connect": "60s",
+}
+
+
+@contextmanager
+def local_cluster(processes: int) -> Iterator[LocalCluster]:
+    """So many processes of one thread each.
+
+    Whoever reaches a scheduler can have anything run: this one takes nobody without a certificate,
+    which is made for it and known to this process alone. Raises WorkersUnavailable.
+    """
+    _end_where_a_worker_imports()
+    _be_quiet()
+    with (
+        TemporaryDirectory(prefix="owpc-ltr-workers-", ignore_cleanup_errors=True) as scratch,
+        dask.config.set(_SETTINGS),
+    ):
+        cluster = _started(processes, scratch)
+        cluster.scheduler.http_server.stop()
+        try:
+            yield cluster
+        finally:
+            _end(cluster)
+
+
+def _started(processes: int, scratch: str) -> LocalCluster:
+    try:
+        return LocalCluster(
+            n_workers=processes,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            security=Security.temporary(),
+            protocol="tls",
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+            dashboard_address=None,
+            # Any port, which is closed again.
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        )
+    except RuntimeError as error:
+        raise WorkersUnavailable(
+            f"{processes} processes of this machine did not start as workers ({error}): each "
+            "begins by importing the script, which must ask for them under "
+            "`if __name__ == '__main__':`"
+        ) from error
+
+
+def _end_where_a_worker_imports() -> None:
+    """End a process that came to be for a worker, and is about to ask for workers again."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__mp_main__":
+            raise SystemExit(1)
+        frame = frame.f_back
+
+
+def _be_quiet() -> None:
+    """What Dask logs of processes that end is not for people, and comes also after they have."""
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL)
+
+
+def _end(cluster: LocalCluster) -> None:
+    """End the processes at once: what they have is on disk, and unloading it takes a second."""
+    for nanny in list(cluster.workers.values()):
+        nanny.auto_restart = False
+        if nanny.pid:
+            with suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)
+    try:
+        cluster.close()
+    except Exception:  # noqa: BLE001 - Dask's own trouble with processes that are gone; they are
+        cluster.status = Status.closed

@@ -1,4 +1,7 @@
-"""What runs on a worker: its parts, read from its own disk and kept, and what is made of them."""
+"""What runs on a worker: its parts, read from its own disk and kept, and what is made of them.
+
+The versions of what computes decide the bits of a sum: they are the same on all machines.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
-from owpc_ltr_dask.versions import check_versions, versions
+from owpc_ltr.version import VERSION
 
 _LOOK = 60_000  # milliseconds
 _REST = 15 * 60.0
@@ -176,3 +180,33 @@ def _load_plugins(files: Mapping[str, str], folder: Path) -> None:
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         load([folder / name])
+
+
+_RECKONING = ("numpy", "numba", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """The versions of this process."""
+    return {
+        "owpc-ltr": VERSION,
+        "Python": ".".join(map(str, sys.version_info[:2])),
+        **{name: _version(name) for name in _RECKONING},
+    }
+
+
+def check_versions(wanted: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Refuse a process in which anything is of another version than where the command runs."""
+    for name, one in wanted.items():
+        other = found.get(name, "none")
+        if one != other:
+            raise Refused(
+                f"it has {name} {other}, and the command has {one}: install the same on all "
+                "machines, for another version may give other models"
+            )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"

@@ -1,29 +1,38 @@
-"""A pass over parts on workers: each part is reckoned by one, and the results come in order."""
+"""The parts of a dataset on workers: which worker has which, a pass over them, and work together.
+
+In a pass each part is computed by one worker, and the results come in order. Together, all workers
+work with their own parts and communicate meanwhile.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from distributed import get_worker
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.parts import Form, Piece
+from owpc_ltr.errors import WorkersUnavailable
 from owpc_ltr_dask.calls import Calls
-from owpc_ltr_dask.on_worker import call_on_parts
-from owpc_ltr_dask.placement import placed
-from owpc_ltr_dask.together import Member, Share, Together
+from owpc_ltr_dask.on_worker import Failed, Station, attempt, call_on_parts, loaded_call
 
 R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
 
 
 _BATCH_DOCUMENTS = 1_000_000
 """Documents of small parts that are gone through in one step: asking for each would take longer."""
 _STEPS = 4
 """Steps a worker, at least: what is lost when one dies, or waited for at the end of a pass."""
+_SLACK = 1.1
+"""How much more than its share a worker may have before parts that it has read go to another."""
+_TRIES = 4
 
 
 class PartsOnWorkers:
@@ -53,18 +62,6 @@ class PartsOnWorkers:
         return results
 
 
-def together(
-    meet: Callable[[int], Mapping[str, Any]],
-    call: Callable[[Member, list[Share]], R],
-    *data: PartitionedDataset,
-) -> R:
-    """What workers make together, each of its share of the datasets: see `Together`."""
-    on = [one.workers for one in data]
-    assert all(isinstance(one, PartsOnWorkers) for one in on)  # noqa: S101 - who asks has looked
-    named = [(one.name, of) for one, of in zip(on, data, strict=True)]  # type: ignore[union-attr]
-    return Together(on[0].calls, meet, call).result(named)  # type: ignore[union-attr]
-
-
 def batches(pieces: Sequence[Piece], workers: int) -> list[list[Piece]]:
     """Parts that follow one another, as steps of a pass of about as many documents each.
 
@@ -80,3 +77,131 @@ def batches(pieces: Sequence[Piece], workers: int) -> list[list[Piece]]:
         for first, after in itertools.pairwise([*firsts.tolist(), len(pieces)])
         if after > first
     ]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A worker's own parts of a dataset: `numbers` tells which they are of `whole`."""
+
+    whole: PartitionedDataset
+    numbers: tuple[int, ...]
+
+    @property
+    def own(self) -> PartitionedDataset:
+        """The parts of this worker alone, in order."""
+        return replace(self.whole, pieces=tuple(self.whole.pieces[n] for n in self.numbers))
+
+
+class Member(NamedTuple):
+    """One of several workers: which, of how many, its threads, and how it finds the others."""
+
+    number: int
+    threads: int
+    meeting: Mapping[str, Any]
+
+
+class _Sent(NamedTuple):
+    station: str
+    whole: PartitionedDataset
+    numbers: tuple[int, ...]
+
+
+def together(
+    meet: Callable[[int], Mapping[str, Any]],
+    call: Callable[[Member, list[Share]], R],
+    *data: PartitionedDataset,
+) -> R:
+    """A call made by all workers at once, each with its share of the datasets.
+
+    It is begun again with those that are left where a worker ends. `meet(number of workers)` is
+    called on the first and gives what all need to find each other; the result is that of the first.
+    """
+    on = [one.workers for one in data]
+    assert all(isinstance(one, PartsOnWorkers) for one in on)  # noqa: S101 - who asks has looked
+    calls: Calls = on[0].calls  # type: ignore[union-attr]
+    named = [(one.name, of) for one, of in zip(on, data, strict=True)]  # type: ignore[union-attr]
+    sent = calls.written(meet), calls.written(call)
+    error: Exception = WorkersUnavailable("there was no worker")
+    for _ in range(_TRIES):
+        members = calls.workers()[: min(len(one.pieces) for one in data)]
+        try:
+            result: R = _once(calls, members, named, *sent)
+        except WorkersUnavailable as left:
+            error = left
+        else:
+            return result
+    raise WorkersUnavailable(
+        f"workers ended {_TRIES} times while they worked together: they may lack memory: give "
+        "fewer processes, less --memory, or larger machines"
+    ) from error
+
+
+def _once(
+    calls: Calls,
+    members: list[str],
+    data: Sequence[tuple[str, PartitionedDataset]],
+    meet: bytes,
+    call: bytes,
+) -> Any:
+    first = data[0][0]
+    # Who has ended, or is still at something else, is not waited for by the others.
+    calls.on_all([(partial(_here, first), member) for member in members])
+    meeting = calls.on_all([(partial(_meet, first, len(members), meet), members[0])])
+    tasks = []
+    for number, member in enumerate(members):
+        sent = [
+            _Sent(station, replace(one, workers=None), _numbers(one, members, member))
+            for station, one in data
+        ]
+        task = partial(_take_part, sent, Member(number, 1, meeting[0]), call)
+        tasks.append((task, member))
+    return calls.on_all(tasks)[0]
+
+
+def _numbers(data: PartitionedDataset, members: list[str], member: str) -> tuple[int, ...]:
+    sizes = {number: piece.documents for number, piece in enumerate(data.pieces)}
+    homes = placed(sizes, members, {})
+    return tuple(number for number in sizes if homes[number] == member)
+
+
+def _here(station: str) -> list[Any] | Failed:
+    return attempt(station, lambda _: [None])
+
+
+def _meet(station: str, count: int, meet: bytes) -> list[Any] | Failed:
+    return attempt(station, lambda _: [loaded_call(meet)(count)])
+
+
+def _take_part(sent: Sequence[_Sent], member: Member, call: bytes) -> list[Any] | Failed:
+    worker = get_worker()
+
+    def share(one: _Sent) -> Share:
+        station: Station = worker.plugins[one.station]
+        return Share(replace(one.whole, files=station.opened()), one.numbers)
+
+    def taken(_: Station) -> list[Any]:
+        mine = member._replace(threads=worker.state.nthreads)
+        return [loaded_call(call)(mine, [share(one) for one in sent])]
+
+    return attempt(sent[0].station, taken)
+
+
+def placed(sizes: Mapping[K, int], workers: Sequence[str], before: Mapping[K, str]) -> dict[K, str]:
+    """A worker for each part: the one it had before, unless that is gone or has far too many.
+
+    >>> placed({"a": 3, "b": 2, "c": 1}, ["one", "two"], {})
+    {'a': 'one', 'b': 'two', 'c': 'two'}
+    """
+    loads = dict.fromkeys(sorted(workers), 0)
+    share = _SLACK * sum(sizes.values()) / len(loads)
+    homes: dict[K, str] = {}
+    for part, size in sizes.items():
+        home = before.get(part)
+        if home in loads and (loads[home] == 0 or loads[home] + size <= share):
+            homes[part] = home
+            loads[home] += size
+    # The largest first: what comes last evens out.
+    for part in sorted((one for one in sizes if one not in homes), key=lambda one: -sizes[one]):
+        homes[part] = min(loads, key=loads.__getitem__)
+        loads[homes[part]] += sizes[part]
+    return homes

@@ -32,8 +32,7 @@ def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[W
     """
     if find_spec("distributed") is None or find_spec("cryptography") is None:
         raise UsageError("work on a cluster needs Dask: pip install 'owpc-ltr[dask]'")
-    from owpc_ltr_dask.connection import workers_at
-    from owpc_ltr_dask.place import parse_place
+    from owpc_ltr_dask.connection import parse_place, workers_at
 
     with workers_at(parse_place(place), list(map(Path, plugins))) as workers:
         yield workers

@@ -36,7 +36,7 @@ from owpc_ltr_optimizers.boosting.growth import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.together import Member, Share
+    from owpc_ltr_dask.parts import Member, Share
 
 _SAMPLE = 64 << 20
 """Bytes of the first parts, whose quantiles cut the bins."""
