@@ -21,6 +21,7 @@ from owpc_ltr.plugin_checks import (
     check_optimizer,
     check_reranker,
 )
+from owpc_ltr.plugin_checks.check import variants
 from owpc_ltr.protocols import ClickModel, ExportTarget, Loss, Optimizer
 from tests.judgment_writers import WRITERS
 
@@ -32,35 +33,6 @@ TARGETS = [plugin.cls for plugin in INSTALLED.all("export-target")]
 READERS = [plugin.cls for plugin in INSTALLED.all("judgment-reader")]
 CLICK_MODELS = [plugin.cls for plugin in INSTALLED.all("click-model")]
 METRICS = [plugin.cls for plugin in INSTALLED.all("metric")]
-
-
-def variants(cls: type[Any]) -> list[Any]:
-    """The defaults, and each choice of each setting that has a list of choices."""
-    return [cls()] + [
-        cls(**{name: choice})
-        for name, others in choices(cls).items()
-        for choice in others
-        if choice != getattr(cls, name)
-    ]
-
-
-def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
-    """The settings that have a list of choices."""
-    hints = get_type_hints(cls)
-    return {
-        field.name: get_args(hints[field.name])
-        for field in dataclasses.fields(cls)
-        if get_origin(hints[field.name]) is Literal
-    }
-
-
-def metric_variants(cls: type[Any]) -> list[Metric]:
-    """The defaults, and each choice where ranks below the third do not count."""
-    cut = {} if cls.cutoff_use == "none" else {"cutoff": 3}
-    fields = [name for name in choices(cls) if cut or name != "short"]
-    return [cls()] + [
-        cls(**cut, **{name: choice}) for name in fields for choice in choices(cls)[name]
-    ]
 
 
 VARIANTS = [loss for cls in LOSSES for loss in variants(cls)]
@@ -144,9 +116,7 @@ def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
     check_judgment_reader(reader(), WRITERS[reader.name])
 
 
-@pytest.mark.parametrize(
-    "metric", dict.fromkeys(one for cls in METRICS for one in metric_variants(cls)), ids=str
-)
+@pytest.mark.parametrize("metric", [one for cls in METRICS for one in variants(cls)], ids=str)
 def test_every_metric_keeps_its_promises(metric: Metric) -> None:
     check_metric(metric)
 
