@@ -38,7 +38,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.feature_log.log import run_log
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.staging_index import create_index, drop_index

@@ -39,7 +39,7 @@ from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
 from owpc_ltr.files.output import open_output, output_file, write_output
 from owpc_ltr.files.strict_json import read_json_object

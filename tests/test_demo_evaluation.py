@@ -32,8 +32,7 @@ from owpc_ltr_demo.queries import DemoQuery
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 

@@ -16,6 +16,7 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import java_text, variables
 from owpc_ltr.features.named_fields import NamedField, fields_of_query_text, named_fields
 

@@ -18,11 +18,16 @@ from owpc_ltr.engine.stores.feature_queries import (
     render,
 )
 from owpc_ltr.errors import BadInput
-from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import compiled, json_escape, query_of
-from owpc_ltr.features.score_kinds import ScoreKind, score_kind, text_scores
-from owpc_ltr.features.value_bounds import always_matches, highest_value, never_negative
+from owpc_ltr.features.score_analysis import (
+    ScoreKind,
+    always_matches,
+    highest_value,
+    never_negative,
+    score_kind,
+    text_scores,
+)
 from tests.engine.log_runs import judged
 
 VECTOR = "{{#toJson}}vector{{/toJson}}"

@@ -26,8 +26,7 @@ from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
-from owpc_ltr.engine.omitted_arguments import the_index
-from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
+from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url, the_index
 from owpc_ltr.engine.workbench import judgments
 
 if TYPE_CHECKING:

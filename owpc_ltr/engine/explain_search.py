@@ -62,7 +62,7 @@ def explain_search(
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.
     """
-    from owpc_ltr.engine.omitted_arguments import tables_of, the_index
+    from owpc_ltr.engine.options import tables_of, the_index
     from owpc_ltr.engine.search.request import search_request
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
     from owpc_ltr.models.reordering import load_reordering

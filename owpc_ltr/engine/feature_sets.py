@@ -118,12 +118,15 @@ def push(
     engine would answer that nothing matches.
     """
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
-    from owpc_ltr.engine.omitted_arguments import the_index
-    from owpc_ltr.engine.stores.index_fields import refuse_unmapped
-    from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
+    from owpc_ltr.engine.options import the_index
+    from owpc_ltr.engine.stores.feature_set_trial import (
+        derived_cautions,
+        put_tried,
+        refuse_unmapped,
+        trial_params,
+    )
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.feature_set import FeatureSet, load_featureset
     from owpc_ltr.features.parameters import plain_params
 
     if not isinstance(featureset, FeatureSet):

@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, one_line
-from owpc_ltr.engine.client.responses import AnswerPart, bulk_items, check_refreshed, hits_of
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    EngineRefusal,
+    bulk_items,
+    check_refreshed,
+    hits_of,
+    one_line,
+)
 from owpc_ltr.engine.client.retry import Retrying, TransientError
 from owpc_ltr.engine.staging_index import (
     Aliases,

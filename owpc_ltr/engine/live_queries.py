@@ -163,7 +163,7 @@ def check_judgments(
     """What looks harmful in judgments when the engine is asked some of their queries."""
     import numpy as np
 
-    from owpc_ltr.engine.omitted_arguments import the_index
+    from owpc_ltr.engine.options import the_index
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts

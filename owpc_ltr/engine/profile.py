@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
-from owpc_ltr.engine.omitted_arguments import the_featureset, the_index
-from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex
+from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex, the_featureset, the_index
 from owpc_ltr.engine.search.capacity import Capacity, capacity
 from owpc_ltr.engine.search.latency import (
     FeatureCost,

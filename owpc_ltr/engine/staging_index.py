@@ -16,8 +16,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.client.responses import AnswerPart, check_acknowledged, check_refreshed
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    EngineRefusal,
+    check_acknowledged,
+    check_refreshed,
+)
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
 

@@ -59,7 +59,7 @@ def upgrade_check(
     from dataclasses import replace
 
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.formats.engine_versions import serving_profile
     from owpc_ltr.formats.upgrade_report import report_upgrade
 

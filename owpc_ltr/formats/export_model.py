@@ -65,7 +65,7 @@ def export_model(
     Python: `settings` go by name, or as `target.NAME`.
     Raises PluginError for a target that does not exist, Refused where the engine cannot score so.
     """
-    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.output import write_output
     from owpc_ltr.formats.external_features import for_engine
     from owpc_ltr.formats.model_conversion import check_features

@@ -107,7 +107,7 @@ def _columns(
     source: str,
 ) -> Columns:
     """The columns that the model is put on."""
-    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.formats.model_reader import Columns, columns_of, read_names
 
     if data is not None:

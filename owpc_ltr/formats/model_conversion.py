@@ -18,7 +18,7 @@ from owpc_ltr.data.external_features.source import (
 )
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.emulator import rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text

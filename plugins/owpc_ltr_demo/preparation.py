@@ -82,7 +82,7 @@ def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
 def push_featureset(session: DemoSession, engine: Engine) -> DemoEngine:
     """The engine's store, with the shipped feature set."""
     from owpc_ltr.engine.stores import choose_store
-    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.feature_set import load_featureset
 
     with session.step("featureset", "push a feature set"):
         store = choose_store(engine)
@@ -129,7 +129,7 @@ def log_candidates(
     """The features of all candidates, in a dataset split by query."""
     from owpc_ltr.data.judgments import write_judgments
     from owpc_ltr.engine.feature_log.log import run_log
-    from owpc_ltr.engine.feature_log.options import LogOptions
+    from owpc_ltr.engine.feature_log.request_options import LogOptions
 
     with session.step("log", "log the features of every candidate"):
         judgments = judgments_of(found)

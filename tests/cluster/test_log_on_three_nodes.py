@@ -14,7 +14,7 @@ from owpc_ltr_node.local_node import start, status
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import snapshot
 from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Identity
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from tests.engine.memory_engine import find
 
 SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}

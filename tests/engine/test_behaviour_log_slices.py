@@ -21,6 +21,10 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.clicks.counts import cells_of
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+from owpc_ltr.engine.cluster import Cluster, connect
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
+from tests.behaviour.plain_counts import cells_of
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_indices
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index

@@ -19,10 +19,11 @@ from owpc_ltr import RankingDataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log.chunks import Fate, LogCounts, Values
+from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.feature_log.feature_reader import Fate, LogCounts, Values
 from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
 from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_sets import FeatureSets
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore

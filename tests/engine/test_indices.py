@@ -15,9 +15,9 @@ import owpc_ltr
 from owpc_ltr import Cluster, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.stores.index_fields import flattened
+from owpc_ltr.engine.stores.feature_set_trial import flattened
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.named_fields import NamedField, Use
 from tests.commands import commands_in

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.verify import verify_model

@@ -15,7 +15,7 @@ import pytest
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import DiskFault, EngineUnavailable, Refused
 from tests.engine.log_runs import (
     QUICK,

@@ -21,7 +21,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.log_features import output_parts
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

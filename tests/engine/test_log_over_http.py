@@ -23,7 +23,7 @@ from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable
 from tests.commands import Run, commands_in

@@ -18,8 +18,7 @@ from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.schedule import RateLimit, Schedule, wait_for
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit, Schedule, wait_for
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,15 +18,16 @@ from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
-from owpc_ltr.engine.client.refusals import NotAllowed
+from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import (
     ChangeDetection,
     Contents,
     PointInTime,
+    Snapshot,
     open_snapshot,
 )
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -297,7 +299,7 @@ def test_an_alias_over_several_indices_with_a_filter_is_one_moment_too(
         )
         shop.fill(range(3))
         environment = observe(shop.engine, PluginFreeStore(shop.engine), FEATURESET.name, alias)
-        with open_snapshot(shop.engine, alias, environment, OPTIONS) as moment:
+        with opened(shop.engine, alias, environment) as moment:
             told = moment.contents
         assert [part["index"] for part in told] == [INDEX, INDEX, other]
         assert sum(part["documents"] for part in told) == DOCUMENTS - 3 + 1
@@ -324,10 +326,21 @@ def test_an_engine_with_too_many_points_in_time_is_watched_at_once(
 # ---------------------------------------------------------------- contents
 
 
+def opened(engine: Any, index: str, environment: Environment) -> AbstractContextManager[Snapshot]:
+    return open_snapshot(
+        engine,
+        index,
+        environment.shards,
+        OPTIONS,
+        elastic=environment.is_elasticsearch,
+        replicated=environment.replicated,
+    )
+
+
 def contents(shop: Shop, kind: type) -> Contents:
     engine = Disturbed(shop.engine, {}, pins=kind is PointInTime)
     environment = observe(engine, PluginFreeStore(shop.engine), FEATURESET.name, INDEX)
-    with open_snapshot(engine, INDEX, environment, OPTIONS) as moment:
+    with opened(engine, INDEX, environment) as moment:
         assert type(moment) is kind
         return moment.contents
 

@@ -32,7 +32,7 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_cluster import MemoryCluster

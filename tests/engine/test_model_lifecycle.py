@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.stores import plugin_free
 from owpc_ltr.engine.stores.feature_queries import (
@@ -33,7 +33,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.score_kinds import scoring
+from owpc_ltr.features.score_analysis import scoring
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser

@@ -14,7 +14,7 @@ import pytest
 from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.defaults import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune

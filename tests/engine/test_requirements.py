@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import NotAllowed
+from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees

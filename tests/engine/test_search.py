@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.search.request import (
     FLOOR,

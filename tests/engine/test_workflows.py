@@ -23,12 +23,12 @@ from owpc_ltr import Cluster, connect
 from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.evaluation.judgment_checks import UNUSED, judgment_findings
-from owpc_ltr.features.score_kinds import text_scores
+from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop

@@ -17,14 +17,15 @@ from owpc_ltr_node.release import OPENSEARCH, Release
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.requirements import NoWindowScores, most_clauses
-from owpc_ltr.engine.stores.store import Search
+from owpc_ltr.engine.stores.store import NoWindowScores, Search, most_clauses
 from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
 
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from tests.engine.fake_engine import Asked, FakeEngine
 from tests.faults.network import Fault, is_bulk, is_search
 from tests.faults.promises import OLD, broken, broken_when_repeated

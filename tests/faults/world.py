@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from owpc_ltr_clicks import simulation as simulate
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.models.model_file import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear

@@ -35,8 +35,7 @@ from opensearchpy import (
 )
 from urllib3 import connection as connections
 
-from owpc_ltr.engine.client.address import port_of, split_url
-from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials
+from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, port_of, split_url
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.version import VERSION
 
@@ -45,6 +44,7 @@ CONNECT_SECONDS = 10.0
 POOL_SIZE = 64
 """Connections that are kept open."""
 _BLOCK = 65_536
+_PROBE_SECONDS = 5.0
 
 
 def open_client(settings: ConnectionSettings) -> OpenSearch:
@@ -284,6 +284,48 @@ def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
         # `cautions` of the settings say so once a run.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return context
+
+
+# What else an address speaks
+
+
+def other_protocol(url: str) -> str | None:
+    """What an address with the wrong scheme speaks, and what to write; None where it is right."""
+    address = split_url(url)
+    host, port = address.hostname or "", port_of(address)
+    if address.scheme == "http" and _speaks_tls(host, port):
+        return f"speaks TLS: use https://{address.netloc}{address.path}"
+    if address.scheme == "https" and _speaks_http(host, port):
+        return f"speaks plain http, without TLS: use http://{address.netloc}{address.path}"
+    return None
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake gets an answer there; no certificate is believed or sent."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare,
+            context.wrap_socket(bare, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        # An alert is TLS too: it wants a certificate of ours, or another version.
+        return "ALERT" in (error.reason or "")
+    except (OSError, ValueError):
+        return False
+
+
+def _speaks_http(host: str, port: int) -> bool:
+    """Whether a plain request gets a status line there."""
+    try:
+        with socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare:
+            bare.sendall(f"HEAD / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            return bare.recv(5) == b"HTTP/"
+    except OSError:
+        return False
 
 
 # Signatures for AWS

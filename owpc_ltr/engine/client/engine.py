@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from owpc_ltr.engine.client.address import other_protocol, split_url
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
 from owpc_ltr.engine.client.retry import BUSY, RetryBudget, Retrying, TransientError
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.engine.client.transport import ErrorAnswer, Transport, transport_of
@@ -205,8 +204,10 @@ class Engine:
         """Tell an address of the wrong scheme at once, where the first connection breaks."""
         if self._shared.met or self._shared.probed or fault.unreachable:
             return
+        from owpc_ltr.engine.client.connection import other_protocol
+
         self._shared.probed = True
-        told = other_protocol(split_url(self.settings.url))
+        told = other_protocol(self.settings.url)
         if told:
             raise EngineUnavailable(f"{self.settings.url} {told}") from fault
 

@@ -13,11 +13,14 @@ user = "ranker"
 password = "…"             # or: api_key = "…"   or: aws_region = "eu-west-1"
 ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
 ```
+
+An address is read strictly. What is refused may hold a password, so that no error shows it.
 """
 
 from __future__ import annotations
 
 import base64
+import ipaddress
 import math
 import os
 import re
@@ -27,10 +30,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from owpc_ltr.engine.client.address import is_local, origin, split_url
 from owpc_ltr.errors import BadInput, UsageError
 
+DEFAULT_URL = "http://127.0.0.1:9200"
 TIMEOUT = 60.0
 """Seconds for one attempt at a request."""
 DEADLINE = 120.0
@@ -39,6 +43,13 @@ LARGEST_ANSWER = 256_000_000
 """The most bytes of an answer, unpacked."""
 _LARGEST_FILE = 1_000_000
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
+_PORTS = {"http": 9200, "https": 443}
+_SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
+_WHERE = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>.*))?", re.DOTALL)
+_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+_PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)*")
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_LIKE_THIS = "write it as https://HOST:PORT"
 
 
 class Secret(str):
@@ -248,9 +259,6 @@ def _pair(user: str, password: str, names: tuple[str, str, str, str], place: str
         ) from None
 
 
-DEFAULT_URL = "http://127.0.0.1:9200"
-
-
 def _default_url() -> str:
     """The address of a node that a plugin runs on this machine, or the engines' usual one."""
     from owpc_ltr.host.commands import plugin_answer
@@ -347,3 +355,87 @@ def _checked(content: dict[str, object], path: Path, url_line: str) -> Config:
 
 def _secret(texts: dict[str, str], key: str) -> Secret | None:
     return Secret(texts[key]) if key in texts else None
+
+
+def split_url(url: str, place: str = "the engine's address") -> SplitResult:
+    """The parts of an engine's address; `place` says where it was written.
+
+    Raises UsageError, which tells the place and what is wrong there, and nothing of the address.
+    """
+    url = url.strip(" \t\r\n")
+    # A password may hold any of /, # and ?: what stands before an '@' is never looked into.
+    if "@" in url or "%40" in url:
+        raise UsageError(
+            f"{place} carries a user or password, which would end up in logs: take them out, and "
+            "set OWPC_LTR_USER and OWPC_LTR_PASSWORD"
+        )
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        raise UsageError(f"{place} is no address of an engine: {_LIKE_THIS}")
+    rest = url[scheme.end() :]
+    if "?" in rest or "#" in rest:
+        raise UsageError(f"{place} is more than the address of an engine: {_LIKE_THIS}")
+    where, slash, path = rest.partition("/")
+    parts = _WHERE.fullmatch(where)
+    if parts is None or not _is_host(parts["host"]):
+        raise UsageError(
+            f"{place} has a host that is no name and no IP address, which are of ASCII letters, "
+            f"digits, '-' and dots: {_LIKE_THIS}"
+        )
+    if not _is_port(parts["port"]):
+        raise UsageError(f"{place} has a port that is not between 1 and 65535: {_LIKE_THIS}")
+    if not _is_path(slash + path):
+        raise UsageError(
+            f"{place} has a path with '..', an escaped slash or what no path holds: {_LIKE_THIS}, "
+            "with the prefix of a proxy after it if there is one"
+        )
+    return urlsplit(url)
+
+
+def port_of(parts: SplitResult) -> int:
+    """The port of an address, given or usual."""
+    return parts.port or _PORTS[parts.scheme]
+
+
+def origin(parts: SplitResult) -> tuple[str, str | None, int]:
+    """Who is spoken to: scheme, host and port."""
+    return parts.scheme, parts.hostname, port_of(parts)
+
+
+def is_local(parts: SplitResult) -> bool:
+    """Whether it is this very machine, so that nobody is on the way."""
+    if parts.hostname == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _is_host(host: str) -> bool:
+    if host.startswith("["):
+        try:
+            return ipaddress.IPv6Address(host[1:-1]).scope_id is None
+        except ValueError:
+            return False
+    labels = host.removesuffix(".").split(".")
+    return len(host) <= 253 and all(_NAME.fullmatch(label) for label in labels)
+
+
+def _is_port(port: str | None) -> bool:
+    if port is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) <= 65535
+
+
+def _is_path(path: str) -> bool:
+    if not _PATH.fullmatch(path) or _ESCAPE.search(path):
+        return False
+    plain = unquote(path)
+    same_parts = plain.count("/") == path.count("/")
+    return (
+        same_parts
+        and plain.isprintable()
+        and "\\" not in plain
+        and not ({".", ".."} & set(plain.split("/")))
+    )

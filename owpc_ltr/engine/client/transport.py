@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from owpc_ltr.engine.client.refusals import one_line
+from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.retry import TransientError, seconds_asked
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 

@@ -24,15 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
+    EngineRefusal,
+    NoSuchIndex,
     check_acknowledged,
     check_written,
     hits_of,
     part_of,
 )
-from owpc_ltr.engine.omitted_arguments import only_one
+from owpc_ltr.engine.options import only_one
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel

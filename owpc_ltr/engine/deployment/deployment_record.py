@@ -16,8 +16,7 @@ from typing import Any
 
 from owpc_ltr.data.external_features.source import sources_in
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.client.responses import check_written, hits_of, part_of
+from owpc_ltr.engine.client.responses import EngineRefusal, check_written, hits_of, part_of
 from owpc_ltr.engine.deployment.alias import INDEX, prepare
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput
@@ -46,7 +45,7 @@ class Certificate:
     """A model's provenance and proof.
 
     `content` is the model file's, with its training record but for the samples; `engine` and
-    `indices` are the environment of the upload (see `feature_log/environment.py`); `samples`
+    `indices` are the environment of the upload (see `feature_log/job.py`); `samples`
     have features and local scores of that moment; `parity` and `gate` are what was found then;
     `name` is the one that it was uploaded as, `form` where it runs and why, if that was a choice.
     Empty `content` and `samples` were left out when it was read.

@@ -42,7 +42,7 @@ from owpc_ltr.evaluation.proxy_labels import (
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_kinds import text_scores
+from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled

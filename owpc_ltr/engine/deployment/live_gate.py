@@ -37,7 +37,7 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_i
 from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_kinds import text_scores
+from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.protocols import Model
 

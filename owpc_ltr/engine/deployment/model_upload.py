@@ -47,12 +47,12 @@ from owpc_ltr.engine.deployment.serving_mode import (
     served_model,
     with_fewer_features,
 )
-from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.feature_log.job import observe
 from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.value_bounds import highest_value, never_negative
+from owpc_ltr.features.score_analysis import highest_value, never_negative
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import content_of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import Topics
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
-from owpc_ltr.engine.omitted_arguments import tables_of, the_featureset, the_index
 from owpc_ltr.engine.options import (
     ExtraFeatures,
     MaxDrift,
@@ -23,6 +22,9 @@ from owpc_ltr.engine.options import (
     SearchIndex,
     Tolerance,
     Window,
+    tables_of,
+    the_featureset,
+    the_index,
 )
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Strata
@@ -442,7 +444,7 @@ def _warn_of_judgments(
     """Say what looks harmful in the judgments; the engine is asked where one is named."""
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
-    from owpc_ltr.features.score_kinds import text_scores
+    from owpc_ltr.features.score_analysis import text_scores
 
     doubts = judgment_findings(data, text_scores(featureset))
     asks = index is not None and data.document_ids is not None and data.query_params is not None

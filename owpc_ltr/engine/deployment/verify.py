@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.omitted_arguments import tables_of
-from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance
+from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance, tables_of
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.deployment_record import Certificate
     from owpc_ltr.engine.deployment.feature_drift import Moved
     from owpc_ltr.engine.deployment.parity import Orders, Parity
-    from owpc_ltr.engine.feature_log.environment import Environment
+    from owpc_ltr.engine.feature_log.job import Environment
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
@@ -137,7 +136,7 @@ def verify_model(
     deviations in the mean.
     Raises BadInput where the model has no certificate.
     """
-    from owpc_ltr.engine.client.refusals import EngineRefusal
+    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import Certificates
     from owpc_ltr.engine.deployment.feature_drift import moved_features, moved_rankings
     from owpc_ltr.engine.deployment.parity import check_parity
@@ -212,8 +211,8 @@ def _changed_set(store: Store, known: FeatureSet) -> list[str]:
 
 
 def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
-    from owpc_ltr.engine.client.refusals import EngineRefusal
-    from owpc_ltr.engine.feature_log.environment import observe
+    from owpc_ltr.engine.client.responses import EngineRefusal
+    from owpc_ltr.engine.feature_log.job import observe
 
     try:
         return observe(engine, store, featureset, index)
@@ -268,7 +267,7 @@ def _switched(certificate: Certificate, now: Environment, index: str) -> str:
 
 def _broken_features(engine: Engine, certificate: Certificate, index: str) -> list[str]:
     """The features whose queries the index refuses, each asked by itself."""
-    from owpc_ltr.engine.client.refusals import EngineRefusal
+    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
     from owpc_ltr.features.named_fields import named_fields
 

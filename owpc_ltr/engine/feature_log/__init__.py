@@ -1,13 +1,10 @@
 """Feature logging: judgments × feature set × index → a dataset.
 
 - log_features: the public function; log: the whole job, chunk after chunk out of one snapshot
-- job: what is logged of which index, checked before the first search
-- options, schedule: how the engine is searched, when, and how fast
+- request_options: the size of a request, how many at a time, how fast, and at which hours
+- job: what is logged of which index, checked before the first search, and its environment
 - snapshot: one state of the index: a point in time, or change detection
-- environment: what values depend on besides the documents, compared before and after
-- requests: the documents of one query, searched, repeated, halved, confirmed absent
+- feature_reader: the documents of one query, searched, repeated, halved, confirmed absent, counted
 - remote: chunks whose features worker processes request
-- chunks: a cut of the judgments, its values as a file, and LogCounts
-- run_folder: the unfinished work beside the output
-- assembly: chunks → a dataset or a folder of parts, with a manifest
+- run_folder: the unfinished work beside the output, and that work as the output
 """

@@ -13,28 +13,31 @@ import numpy as np
 
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
-from owpc_ltr.engine.feature_log.assembly import PartitionedOutput, assemble, publish_parts
-from owpc_ltr.engine.feature_log.chunks import (
+from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
+    FeatureReader,
     LogCounts,
     Values,
     check_shares,
     from_bytes,
     to_bytes,
 )
-from owpc_ltr.engine.feature_log.environment import refuse_drift
-from owpc_ltr.engine.feature_log.job import LogJob, plan
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.job import LogJob, plan, refuse_drift
 from owpc_ltr.engine.feature_log.remote import RemoteWorkers, log_remotely
-from owpc_ltr.engine.feature_log.requests import FeatureReader
-from owpc_ltr.engine.feature_log.run_folder import RunFolder, open_run, publish
-from owpc_ltr.engine.feature_log.schedule import RateLimit, wait_for
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit, wait_for
+from owpc_ltr.engine.feature_log.run_folder import (
+    PartitionedOutput,
+    RunFolder,
+    assemble,
+    open_run,
+    publish,
+    publish_parts,
+)
 from owpc_ltr.engine.feature_log.snapshot import (
     Contents,
     RateLimited,
     SnapshotLost,
     differing_copies,
-    open_snapshot,
 )
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
@@ -226,7 +229,7 @@ def _log(
     if isinstance(job.engine, LimitableEngine):
         engine, in_flight = job.engine.limited(limiter), job.options.most_in_flight
     with (
-        open_snapshot(engine, job.index, job.environment, job.options) as snapshot,
+        job.open_snapshot(engine) as snapshot,
         limiter,
         RequestThreads(in_flight) as threads,
     ):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, DuplicatePolicy, SkipUnjudged, Topics
-from owpc_ltr.engine.feature_log.options import MOST_DOCUMENTS, LogOptions
+from owpc_ltr.engine.feature_log.request_options import MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent, spelled
@@ -16,9 +16,9 @@ from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent, spel
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.types import Judgments
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers
+    from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 
 
 @job
@@ -98,7 +98,7 @@ def log_features(
     (documents) are those of `LogOptions`.
     """
     from owpc_ltr.engine.feature_log.log import run_log
-    from owpc_ltr.engine.omitted_arguments import tables_of, the_featureset, the_index
+    from owpc_ltr.engine.options import tables_of, the_featureset, the_index
     from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
@@ -137,7 +137,7 @@ def output_parts(buckets: int | None, part: str | None) -> PartitionedOutput | N
     if buckets is None and part is None:
         return None
     from owpc_ltr.data.partitioned.manifest import Share
-    from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+    from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 
     share = Share()
     if part is not None:

@@ -16,11 +16,16 @@ from typing import Any, Protocol
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
-from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
+from owpc_ltr.engine.feature_log.feature_reader import (
+    Chunk,
+    FeatureReader,
+    QueryDocuments,
+    Values,
+    from_bytes,
+    to_bytes,
+)
 from owpc_ltr.engine.feature_log.job import LogJob
-from owpc_ltr.engine.feature_log.options import LEAST_RATE, LogOptions
-from owpc_ltr.engine.feature_log.requests import FeatureReader, QueryDocuments
-from owpc_ltr.engine.feature_log.schedule import RateLimit
+from owpc_ltr.engine.feature_log.request_options import LEAST_RATE, LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, RateLimited, Snapshot, SnapshotLost
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError

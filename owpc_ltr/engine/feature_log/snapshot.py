@@ -20,10 +20,14 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import EngineLike
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
-from owpc_ltr.engine.feature_log.environment import Environment
-from owpc_ltr.engine.feature_log.options import RELEASE_SECONDS, SAME_COPIES, WHOLE, LogOptions
-from owpc_ltr.engine.feature_log.schedule import RateLimit
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed
+from owpc_ltr.engine.feature_log.request_options import (
+    RELEASE_SECONDS,
+    SAME_COPIES,
+    WHOLE,
+    LogOptions,
+    RateLimit,
+)
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 
 Contents = list[dict[str, Any]]
@@ -390,17 +394,23 @@ class Snapshot(Protocol):
 
 @contextmanager
 def open_snapshot(
-    engine: EngineLike, index: str, environment: Environment, options: LogOptions
+    engine: EngineLike,
+    index: str,
+    shards_of: Mapping[str, int],
+    options: LogOptions,
+    *,
+    elastic: bool,
+    replicated: bool,
 ) -> Iterator[Snapshot]:
     """The index, or the indices behind the alias, as they are now; given back at the end.
 
-    Without points in time, or the right to open one, changes are detected.
+    `shards_of` says how many shards each of them has. Without points in time, or the right to open
+    one, changes are detected.
     """
-    elastic = environment.engine["distribution"] == "elasticsearch"
-    shards = shard_queries(environment.shards, across=elastic)
+    shards = shard_queries(shards_of, across=elastic)
     pinned, why_not = pin_index(engine, index, shards, options, elastic=elastic)
     if pinned is None:
-        yield ChangeDetection(engine, index, shards, options, why_not, environment.replicated)
+        yield ChangeDetection(engine, index, shards, options, why_not, replicated)
         return
     try:
         yield pinned

@@ -105,7 +105,7 @@ def judge_pool(
     from dataclasses import replace
 
     from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.engine.omitted_arguments import tables_of, the_index
+    from owpc_ltr.engine.options import tables_of, the_index
     from owpc_ltr.engine.search.judgment_pool import PoolPlan, pool
 
     wanted = _read_queries(queries) if isinstance(queries, Path | str) else list(queries)
@@ -234,7 +234,7 @@ def _on_trial(
     cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[ExternalTable]
 ) -> Any:
     from owpc_ltr.engine.deployment.serving_mode import on_trial
-    from owpc_ltr.engine.omitted_arguments import the_featureset
+    from owpc_ltr.engine.options import the_featureset
 
     if not hasattr(model, "record"):
         raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")

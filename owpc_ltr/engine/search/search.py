@@ -11,7 +11,6 @@ from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
-from owpc_ltr.engine.omitted_arguments import tables_of, the_index
 from owpc_ltr.engine.options import (
     ExtraFeatures,
     Params,
@@ -22,6 +21,8 @@ from owpc_ltr.engine.options import (
     TitleField,
     UploadedModel,
     Window,
+    tables_of,
+    the_index,
 )
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request

@@ -8,8 +8,7 @@ from urllib.parse import quote
 from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.workbench import lines_of_list
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
-from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, hits_of
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.names import check_name
 

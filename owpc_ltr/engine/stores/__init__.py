@@ -6,9 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from owpc_ltr.engine.client.engine import Identity
-from owpc_ltr.engine.client.refusals import NotAllowed
-from owpc_ltr.engine.stores.requirements import check_engine
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.client.responses import NotAllowed
+from owpc_ltr.engine.stores.store import Store, check_engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.names import check_store
 

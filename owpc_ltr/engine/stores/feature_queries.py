@@ -12,8 +12,15 @@ import numpy as np
 
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
-from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, Feature, FeatureSet
-from owpc_ltr.features.lint import check_depth, refuse_unfit, what_it_inserts
+from owpc_ltr.features.feature_set import (
+    DERIVED,
+    MUSTACHE,
+    Feature,
+    FeatureSet,
+    check_depth,
+    refuse_unfit,
+    what_it_inserts,
+)
 from owpc_ltr.features.mustache import (
     TO_JSON,
     compiled,
@@ -22,7 +29,7 @@ from owpc_ltr.features.mustache import (
     text_variables,
     variables,
 )
-from owpc_ltr.features.score_kinds import scoring
+from owpc_ltr.features.score_analysis import scoring
 from owpc_ltr.files.strict_json import is_structure
 from owpc_ltr.models.linear import LinearModel
 

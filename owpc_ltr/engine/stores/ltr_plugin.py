@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
+    EngineRefusal,
     check_acknowledged,
     check_refreshed,
     check_written,

@@ -12,12 +12,15 @@ from functools import cached_property
 from typing import Any
 
 from owpc_ltr.engine.client.engine import About, Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, cause, one_line
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
+    EngineRefusal,
+    NoSuchIndex,
+    cause,
     check_acknowledged,
     check_written,
     hits_of,
+    one_line,
     part_of,
     strange,
 )
@@ -30,14 +33,16 @@ from owpc_ltr.engine.stores.feature_queries import (
     linear_rescorers,
     named,
 )
-from owpc_ltr.engine.stores.requirements import USUAL_CLAUSES, check_window_scores, most_clauses
 from owpc_ltr.engine.stores.store import (
+    USUAL_CLAUSES,
     Absent,
     Search,
     check_window,
+    check_window_scores,
     is_number,
     keep_featureset,
     keep_model,
+    most_clauses,
     replacing_rescore,
     silent_rescore,
 )

@@ -1,21 +1,35 @@
 """`Store`: feature sets and models in a cluster, and how they are used in a search.
 
-Both kinds of store keep the LTR plugin's JSON.
+Both kinds of store keep the LTR plugin's JSON. What an engine without the plugin must be able to
+do, and how many clauses it takes, is checked here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.engine import About
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.formats.stored_model import StoredModel, same_model
 from owpc_ltr.names import check_name
 
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
+
 LARGEST_WINDOW = 10_000
+TAKEN = {405, 409}
+"""HTTP statuses that say: there is something of this name."""
+USUAL_CLAUSES = 1024
+"""What every engine takes that nobody has set lower."""
+OLDEST = {"opensearch": (2, 13), "elasticsearch": (8, 8)}
+"""The first versions that return the scores of named queries."""
+_SETTING = "indices.query.bool.max_clause_count"
+_NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
 
 
 @dataclass(frozen=True)
@@ -157,10 +171,6 @@ def is_number(value: Any) -> bool:
     return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)
 
 
-TAKEN = {405, 409}
-"""HTTP statuses that say: there is something of this name."""
-
-
 def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], None]) -> None:
     """Create a set; an equal one of that name is success, another one Refused."""
     try:
@@ -247,3 +257,80 @@ def _is_there(store: Store, model: StoredModel) -> bool:
         return same_model(store.get_model(model.name), model)
     except OwpcLtrError:
         return False
+
+
+def check_engine(about: About) -> None:
+    """Refuse an engine that does not return the scores of named queries, before any work."""
+    oldest = OLDEST.get(about.distribution)
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # a version that says nothing: what it lacks shows where it is needed
+    if oldest is not None and numbers < oldest:
+        needed = " or ".join(f"{_NAMES[name]} {a}.{b}" for name, (a, b) in OLDEST.items())
+        raise Refused(
+            f"{_NAMES[about.distribution]} {about.version} is too old to do without the LTR "
+            f"plugin: that needs {needed} or later; upgrade it, or install the plugin"
+        )
+
+
+class NoWindowScores(Refused):
+    """The engine returns no scores of queries named inside a rescorer."""
+
+
+def check_window_scores(about: About) -> None:
+    """Raise NoWindowScores for an engine that returns no scores of queries named in a rescorer.
+
+    Every feature would seem missing: OpenSearch does so before 3.2, without a word.
+    """
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return
+    if about.distribution == "opensearch" and numbers < (3, 2):
+        raise NoWindowScores(
+            f"OpenSearch {about.version} returns no scores of queries named inside a rescorer, by "
+            "which features come with a search: that needs OpenSearch 3.2 or Elasticsearch 8.8 or "
+            "later; upgrade it, or use a linear model, which needs none"
+        )
+
+
+def check_collapse(about: About) -> None:
+    """Refuse an engine that does not collapse results which it rescores."""
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # its own refusal says so too
+    if about.distribution != "elasticsearch" or numbers < (8, 15):
+        raise UsageError(
+            f"the search's body has a 'collapse', and {_NAMES[about.distribution]} "
+            f"{about.version} does not collapse results that it rescores, as Elasticsearch 8.15 "
+            "and later do: leave it out, and group the hits in the application"
+        )
+
+
+def most_clauses(engine: Engine) -> int | None:
+    """How many clauses one search may have; None where the engine alone can tell.
+
+    Elasticsearch reckons with its heap, and says only at a search what was too much; so does an
+    engine whose settings are not ours to read.
+    """
+    # A filter takes the dots of a flat name for a path, and finds nothing.
+    params = {"include_defaults": "true", "flat_settings": "true"}
+    try:
+        if engine.about().distribution != "opensearch":
+            return None
+        answer = engine.request("GET", "/_cluster/settings", params=params)
+    except (NotAllowed, EngineRefusal):
+        return None
+    return _number(answer)
+
+
+def _number(settings: Any) -> int | None:
+    """The setting as the cluster has it: what is set comes before what is by default."""
+    for kind in ("transient", "persistent", "defaults"):
+        part = settings.get(kind) if isinstance(settings, dict) else None
+        value = part.get(_SETTING) if isinstance(part, dict) else None
+        if value is not None and str(value).isdigit():
+            return int(value)
+    return None

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.formats.plugin_free.piecewise_linear import TYPE as CURVES
 from owpc_ltr.formats.plugin_free.piecewise_linear import (
     plugin_free_curves,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
-from owpc_ltr.features.score_kinds import scoring
+from owpc_ltr.features.score_analysis import scoring
 from owpc_ltr.formats.plugin_free.scripts import (
     BIN,
     LOGISTIC,

@@ -15,8 +15,15 @@ import pyarrow as pa
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine, EngineLike
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
-from owpc_ltr.engine.client.responses import AnswerPart, check_whole, hits_of, part_of
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    EngineRefusal,
+    NoSuchIndex,
+    NotAllowed,
+    check_whole,
+    hits_of,
+    part_of,
+)
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.text import shown

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 
 from owpc_ltr.engine.client.engine import About, Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.fake_engine import WHOLE, Clock, FakeEngine, Reply, make_engine, one_line

@@ -18,7 +18,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.engine.client.engine import open_engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.fake_engine import WHOLE, FakeEngine, Reply, one_line
 
