@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data import html
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex, the_featureset, the_index
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 REPEAT = 30
 """Queries that are timed in every way."""
+_COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
+_WINDOWS = ("WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %")
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,20 @@ class Profile:
     capacity: Capacity
 
     def __str__(self) -> str:
-        rows = [(window, *found.as_dict().values()) for window, found in self.windows.items()]
-        windows = text_table(
-            ["WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %"], rows
-        )
+        windows = text_table(_WINDOWS, self._window_rows())
         costs = costs_text(self.costs, self.searches)
         return "\n".join([costs, "", windows, *self.capacity.sentences()])
+
+    def _repr_html_(self) -> str:
+        windows = [[_two_places(cell) for cell in row] for row in self._window_rows()]
+        costs = [[_two_places(cell) for cell in row] for row in _cost_rows(self.costs)]
+        return html.block(
+            f"Profile of {self.index}",
+            html.table(_COSTS, costs),
+            *map(html.line, _cost_lines(self.costs, self.searches)),
+            html.table(_WINDOWS, windows),
+            *map(html.line, self.capacity.sentences()),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure, as JSON."""
@@ -81,17 +93,24 @@ class Profile:
             "capacity": self.capacity.as_dict(),
         }
 
+    def _window_rows(self) -> list[tuple[object, ...]]:
+        return [(window, *found.as_dict().values()) for window, found in self.windows.items()]
+
 
 def costs_text(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> str:
     """The costs as a table, and how long whole searches take."""
-    table = text_table(
-        ["FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK"],
-        [
-            (cost.feature, cost.milliseconds, f"[{cost.low:.2f}, {cost.high:.2f}]", cost.took)
-            for cost in costs
-        ],
-    )
-    lines = [table]
+    return "\n".join([text_table(_COSTS, _cost_rows(costs)), *_cost_lines(costs, searches)])
+
+
+def _cost_rows(costs: Sequence[FeatureCost]) -> list[tuple[object, ...]]:
+    return [
+        (cost.feature, cost.milliseconds, f"[{cost.low:.2f}, {cost.high:.2f}]", cost.took)
+        for cost in costs
+    ]
+
+
+def _cost_lines(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> list[str]:
+    lines = []
     noise = sum(cost.in_noise for cost in costs)
     if noise:
         lines.append(
@@ -102,7 +121,13 @@ def costs_text(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> st
         times = searches[name].as_dict()
         median, high = times["wall_median_ms"], times["wall_p95_ms"]
         lines.append(f"{words}: {median:.2f} ms (95 %: {high:.2f})")
-    return "\n".join(lines)
+    return lines
+
+
+def _two_places(cell: object) -> object:
+    if not isinstance(cell, float):
+        return cell
+    return "–" if math.isnan(cell) else f"{cell:.2f}"
 
 
 @job
