@@ -194,25 +194,32 @@ class Command:
 def job(function: Function) -> Function: ...
 @overload
 def job(
-    *, shows: Callable[[Any], Any] | None = None, finishes: bool = False
+    *,
+    shows: Callable[[Any], Any] | None = None,
+    finishes: bool = False,
+    changes_cluster: bool = False,
 ) -> Callable[[Function], Function]: ...
 def job(
-    function: Any = None, *, shows: Callable[[Any], Any] | None = None, finishes: bool = False
+    function: Any = None,
+    *,
+    shows: Callable[[Any], Any] | None = None,
+    finishes: bool = False,
+    changes_cluster: bool = False,
 ) -> Any:
     """A public function whose marked parameters are checked before it runs.
 
     `shows` makes what the command line prints, where that is not the result itself: a result that
     is a model, say. A command that `finishes` ignores the first Ctrl-C: it is one short step that
-    must not be repeated.
+    must not be repeated. One that `changes_cluster` first prints the cluster's address on standard
+    error.
     """
+    marks = {"shows": shows, "finishes": finishes, "changes_cluster": changes_cluster}
     if function is None:
-        return functools.partial(_job, shows=shows, finishes=finishes)
-    return _job(function)
+        return functools.partial(_job, marks=marks)
+    return _job(function, marks)
 
 
-def _job(
-    function: Function, shows: Callable[[Any], Any] | None = None, *, finishes: bool = False
-) -> Function:
+def _job(function: Function, marks: Mapping[str, Any]) -> Function:
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
         try:
@@ -222,7 +229,7 @@ def _job(
         check(function, values)
         return function(*args, **named)
 
-    vars(run)["shows"], vars(run)["finishes"] = shows, finishes
+    vars(run).update(marks)
     return run  # type: ignore[return-value]
 
 

@@ -382,6 +382,8 @@ def _run(
         connect = _connect()
         check(connect, to_cluster)
         given["cluster"] = connect(**to_cluster)
+        if getattr(function, "changes_cluster", False):
+            print(f"cluster: {given['cluster'].engine.settings.url}", file=sys.stderr)
     try:
         if "progress" not in parameters:
             return bare(**given)

@@ -80,7 +80,7 @@ class FeatureSetNames:
         return "\n".join(self.names)
 
 
-@job(shows=PushedFeatureSet)
+@job(shows=PushedFeatureSet, changes_cluster=True)
 def push(
     cluster: Cluster | FeatureSets,
     featureset: Annotated[
@@ -161,7 +161,7 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
     return cluster.store.list_featuresets()
 
 
-@job
+@job(changes_cluster=True)
 def delete(
     cluster: Cluster | FeatureSets,
     name: Name,

@@ -73,7 +73,7 @@ class IndexReport:
         return f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
 
 
-@job
+@job(changes_cluster=True)
 def index(
     cluster: Annotated[Cluster, NO_STORE],
     documents: Annotated[Path | str, Reads("One JSON document per line; also .gz, .xz or .zst.")],

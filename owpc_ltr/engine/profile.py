@@ -130,7 +130,7 @@ def _two_places(cell: object) -> object:
     return "–" if math.isnan(cell) else f"{cell:.2f}"
 
 
-@job
+@job(changes_cluster=True)
 def profile(
     cluster: Cluster,
     *,

@@ -294,9 +294,31 @@ def test_the_command_says_it_in_one_line_and_takes_values(place: Place, run: Run
     code, _, err = push(TYPO)
     assert (code, err) == (
         3,
+        f"cluster: {place.engine.settings.url}\n"
         f"owpc-ltr: feature 'title_bm25': 'titel' is no field of '{place.index}'; did you mean "
         "'title'?\n",
     )
     assert push(TYPO, "--allow-unmapped", "--replace")[0] == 0
     assert push(YEAR, "--replace")[0] == 5
     assert push(YEAR, "--param", "least=3", "--replace")[0] == 0
+
+
+def test_each_command_that_writes_says_first_to_which_cluster(place: Place, run: Run) -> None:
+    Path("set.json").write_text(json.dumps(YEAR.to_body()))
+    Path("docs.jsonl").write_text('{"title": "alien"}\n')
+    url = place.engine.settings.url
+    to = ("--url", url, "--json")
+    stored = (*to, "--store", place.store, "--store-kind", "plugin-free")
+    for words in (
+        ("index", "docs.jsonl", "--index", place.index, "--append", "--id-field", "title", *to),
+        ("featureset", "push", "set.json", "--index", place.index, "--param", "least=3", *stored),
+    ):
+        code, out, err = run(*words)
+        assert (code, err) == (0, f"cluster: {url}\n")
+        assert isinstance(json.loads(out), dict)
+    code, _, err = run("featureset", "delete", "set", *stored[:2], *stored[3:])
+    assert (code, err) == (0, f"cluster: {url}\n")
+    # No engine is there: it was named before anything could be written.
+    closed = "http://127.0.0.1:9"
+    _, _, err = run("featureset", "delete", "set", "--url", closed, "--store-kind", "plugin-free")
+    assert err.startswith(f"cluster: {closed}\n")

@@ -283,7 +283,7 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     judged.write_text("query,docid,rating\nalpha beta,d1,1\ngamma zeta,d2,0\n")
     words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "4", "--json")
     code, out, err = profile(small, monkeypatch, capsys, *words)
-    assert err == ""
+    assert err == f"cluster: {small.engine.settings.url}\n"
     assert code == 0
     told = json.loads(out)
     assert {cost["feature"] for cost in told["features"]} == {"title", "body", "size", "fuzzy"}
@@ -323,6 +323,7 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
                 keywords=["alpha beta"], model=model, index=made.index, repeat=2
             )
             assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
+            assert f"<b>Profile of {made.index}</b><table" in found._repr_html_()
             assert cluster.models.overview().models == []
         assert (plugin.computed != []) == (kind == "ltr-plugin")
 
@@ -347,5 +348,5 @@ def test_a_profile_without_its_parts_is_refused_in_one_line(
 ) -> None:
     words = tuple(small.name if word == "MODEL" else word for word in words)
     ended, out, err = profile(small, monkeypatch, capsys, *words)
-    assert (ended, out, err.count("\n")) == (code, "", 1)
+    assert (ended, out, err.count("\n")) == (code, "", 2)
     assert fragment in err
