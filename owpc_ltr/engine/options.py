@@ -129,7 +129,7 @@ def the_index(engine: Engine, given: str | None) -> str:
 
 
 def _as_known(engine: Engine, indices: list[str]) -> list[str]:
-    """By what names these are known: what was made anew by its alias, what is half filled not."""
+    """By what names these are known: what was made anew by its alias; what is staged by none."""
     from owpc_ltr.engine.staging_index import indices_behind
     from owpc_ltr.names import base_index
 

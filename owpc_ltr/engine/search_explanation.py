@@ -1,6 +1,6 @@
 """Explained searches: a window as it was served, its features as they are logged, and why it is so.
 
-The features of the hits come by the road of the feature log, as the proof of an upload asks for
+The features of the hits come as in a feature log, as the proof of an upload asks for
 them; nothing of a model is computed here.
 """
 

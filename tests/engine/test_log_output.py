@@ -336,7 +336,7 @@ def test_a_log_goes_on_with_the_same_weights_and_with_no_others(tmp_path: Path) 
     out, options = tmp_path / "a.parquet", replace(QUICK, chunk=5)
     with pytest.raises(EngineUnavailable, match="kept"):
         logged_weights(out, weighed(), MemoryEngine(fault=gone), options=options)
-    with pytest.raises(Refused, match=r"half-done work of another job \(other judgments\)"):
+    with pytest.raises(Refused, match=r"unfinished work of another job \(other judgments\)"):
         logged_weights(out, PLAIN, options=options)
     logged_weights(out, weighed(), options=options)
     logged_weights(tmp_path / "clean.parquet", weighed(), options=options)

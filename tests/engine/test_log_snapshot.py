@@ -503,7 +503,7 @@ def test_what_changed_since_a_run_was_stopped_makes_it_another_job(
     stop_in_third_chunk_drift(out)
     engine = MemoryEngine()
     drift(engine)
-    with pytest.raises(Refused, match=r"half-done work of another job \(other "):
+    with pytest.raises(Refused, match=r"unfinished work of another job \(other "):
         log(engine, out)
     assert_nothing_published(out, kept=True)
     assert log(engine, out, options=replace(QUICK, restart=True)).resumed == 0, message

@@ -259,7 +259,7 @@ def test_a_template_that_fails_is_named_and_nothing_is_stored(
             {"script_score": {"query": {"match_all": {}}, "script": {"source": "_score - 5"}}},
             "negative",
         ),
-        ({"script_score": {"query": {"match_all": {}}, "script": {"source": "x("}}}, "mend"),
+        ({"script_score": {"query": {"match_all": {}}, "script": {"source": "x("}}}, "fix"),
     ]
     for template, words in broken:
         bad = featureset_of({"match": QUERIES["match"], "bad": template}, "other", docs.index)

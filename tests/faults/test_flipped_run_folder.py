@@ -1,4 +1,4 @@
-"""One bit of a feature log's half-done work flipped: it is logged again, or refused."""
+"""One bit of a feature log's unfinished work flipped: it is logged again, or refused."""
 
 from __future__ import annotations
 

@@ -250,18 +250,18 @@ _ADVICE = (
         "allow them (script.allowed_types), or use a model whose scores are bounded for every "
         "document (models show: interval.holds)",
     ),
-    ("of script", "mend the script in its template"),
+    ("of script", "fix the script in its template"),
     (_WRONG_TYPE, "compare the mapping of the index with the feature's template"),
-    ("negative", "mend the script or boost: no score may be negative"),
+    ("negative", "fix the script or boost: no score may be negative"),
     ("minimum", "normalisers need a minimum of 0 or more, and a larger maximum"),
     ("standard deviation", "normalisers need a standard deviation above 0"),
     ("in conjunction with", "take that part out of the query, or search without the model"),
     ("defined twice", "give one of them another name"),
-    ("rank_lib_error", "mend the model: its features are not those of the set"),
+    ("rank_lib_error", "fix the model: its features are not those of the set"),
     ("rescore window", "use a smaller window"),
     ("derived feature", "an expression may use features of its set and its own params"),
-    ("error while parsing model", "mend the model file, or export it again"),
-    ("cannot create query while parsing feature", "mend this feature's template"),
+    ("error while parsing model", "fix the model file, or export it again"),
+    ("cannot create query while parsing feature", "fix this feature's template"),
 )
 
 

@@ -170,7 +170,7 @@ class LoggedChunks:
     contents: Contents
     resumed: int
     """Judged documents of chunks that were kept before."""
-    unpinned: bool
+    any_copy: bool
     """Whether a search may have been answered by another copy of a shard than the others."""
 
 
@@ -259,7 +259,7 @@ def _log(
                 allow_rejected=job.options.allow_rejected,
             )
             tell(counts.judged)
-        return LoggedChunks(counts, snapshot.contents, resumed, snapshot.unpinned)
+        return LoggedChunks(counts, snapshot.contents, resumed, snapshot.any_copy)
 
 
 def _warn_of_copies(job: LogJob, logged: LoggedChunks) -> None:
@@ -268,7 +268,7 @@ def _warn_of_copies(job: LogJob, logged: LoggedChunks) -> None:
         return
     here = (
         "a search that failed in one was answered by another, since there was no point in time"
-        if logged.unpinned
+        if logged.any_copy
         else "this log asked one and the same throughout"
     )
     give_warnings([

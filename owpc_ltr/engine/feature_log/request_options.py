@@ -41,7 +41,7 @@ class LogOptions:
     allow_rejected: bool = False
     """Whether documents whose features cannot be had are left out and counted."""
     restart: bool = False
-    """Whether half-done work of another job is thrown away."""
+    """Whether unfinished work of another job is thrown away."""
     attempts: int = 3
     """How often an incomplete answer is asked for before the run fails."""
     pause: float = 0.2

@@ -308,7 +308,7 @@ class PartitionedOutput:
         return replace(job, description={**job.description, "judgments": about}, weighed=weighed)
 
     def beside(self, out: Path) -> Path:
-        """What half-done work is kept beside: each writer's own."""
+        """What unfinished work is kept beside: each writer's own."""
         return out.with_name(f"{out.name}{self.share.suffix()}")
 
 
@@ -395,7 +395,7 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
         return
     if other is not None and _holds_work(path) and not restart:
         raise Refused(
-            f"{path} holds half-done work of another job ({_difference(other, job)}): finish "
+            f"{path} holds unfinished work of another job ({_difference(other, job)}): finish "
             "that one, or throw it away with --restart"
         )
     # Without its description the folder is nobody's: a crash in here leaves nothing to resume.

@@ -215,29 +215,29 @@ class SnapshotLost(EngineUnavailable):
     """A point in time is gone: with the node that held it, or unused for too long."""
 
 
-def pin_index(
+def point_in_time_with_contents(
     engine: EngineLike, index: str, shards: list[ShardQuery], options: LogOptions, *, elastic: bool
 ) -> tuple[PointInTime | None, str]:
-    """The index pinned, with its contents; or why it is not."""
+    """A point in time of the index, with its contents; or why there is none."""
     name, why_not = open_point_in_time(engine, index, elastic=elastic)
     if name is None:
         return None, why_not
-    pinned = PointInTime(engine, index, name, elastic=elastic)
+    snapshot = PointInTime(engine, index, name, elastic=elastic)
     try:
-        pinned.contents = read_contents(lambda body: pinned.search(body, {}), shards, options)
+        snapshot.contents = read_contents(lambda body: snapshot.search(body, {}), shards, options)
     except EngineRefusal as refusal:  # the first versions with points in time do not slice them
-        pinned.close()
+        snapshot.close()
         return None, str(refusal)
     except BaseException:
-        pinned.close()
+        snapshot.close()
         raise
-    return pinned, ""
+    return snapshot, ""
 
 
 class PointInTime:
     """A point in time: the engine holds on to the index as it was, in one copy of each shard."""
 
-    unpinned = False
+    any_copy = False
 
     def __init__(self, engine: EngineLike, index: str, name: str, *, elastic: bool) -> None:
         self.name = name
@@ -266,7 +266,7 @@ class PointInTime:
         return answer
 
     def refuse_change(self) -> None:
-        """Nothing: what is pinned does not change."""
+        """Nothing: a point in time does not change."""
 
     def close(self) -> None:
         """Let it go; where that fails the engine does so later."""
@@ -306,7 +306,7 @@ def open_point_in_time(
 class ChangeDetection:
     """An index whose contents are compared before and after a log."""
 
-    unpinned = True
+    any_copy = True
 
     def __init__(
         self,
@@ -314,14 +314,14 @@ class ChangeDetection:
         index: str,
         shards: list[ShardQuery],
         options: LogOptions,
-        why_not_pinned: str,
+        why_no_point_in_time: str,
         replicated: bool = False,
     ) -> None:
         self._engine = engine
         self._index = index
         self._shards = shards
         self._options = options
-        self._why = why_not_pinned
+        self._why = why_no_point_in_time
         self.replicated = replicated
         self._copies = self._searched_copies()
         self.contents = self.observe()
@@ -343,7 +343,7 @@ class ChangeDetection:
             raise self._written_to() from error
 
     def _look(self, body: dict[str, Any]) -> Any:
-        # Only pinned searches can be sliced, and those that could be scrolled.
+        # Only searches of a point in time can be sliced, and those that could be scrolled.
         answer = self.search(body, {"scroll": "1m"} if "slice" in body else {})
         if isinstance(answer, dict) and "_scroll_id" in answer:
             with suppress(EngineUnavailable, EngineRefusal):
@@ -380,7 +380,7 @@ class Snapshot(Protocol):
     """An index whose searches all see the same documents, or are told that they do not."""
 
     contents: Contents
-    unpinned: bool
+    any_copy: bool
     """Whether a search may be answered by a copy that no other one was."""
 
     def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
@@ -408,14 +408,14 @@ def open_snapshot(
     one, changes are detected.
     """
     shards = shard_queries(shards_of, across=elastic)
-    pinned, why_not = pin_index(engine, index, shards, options, elastic=elastic)
-    if pinned is None:
+    held, why_not = point_in_time_with_contents(engine, index, shards, options, elastic=elastic)
+    if held is None:
         yield ChangeDetection(engine, index, shards, options, why_not, replicated)
         return
     try:
-        yield pinned
+        yield held
     finally:
-        pinned.close()
+        held.close()
 
 
 class RateLimited:
@@ -423,7 +423,7 @@ class RateLimited:
 
     def __init__(self, snapshot: Snapshot, rate: RateLimit) -> None:
         self.contents = snapshot.contents
-        self.unpinned = snapshot.unpinned
+        self.any_copy = snapshot.any_copy
         self._snapshot = snapshot
         self._rate = rate
 

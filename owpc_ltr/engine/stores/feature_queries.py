@@ -117,7 +117,7 @@ class CompiledSet:
         for part in self.derived:
             value = part.value({name: values.get(name, 0.0) for name in part.variables})
             if math.isnan(value):
-                raise Refused(f"feature '{part.name}' is no number for some document: mend it")
+                raise Refused(f"feature '{part.name}' is no number for some document: fix it")
             values[part.name] = value
         return values
 
@@ -191,7 +191,7 @@ def _from_text(template: str) -> Build:
         try:
             return json.loads(text(params))
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"the template does not give JSON ({error}): mend it") from error
+            raise BadInput(f"the template does not give JSON ({error}): fix it") from error
 
     return build
 

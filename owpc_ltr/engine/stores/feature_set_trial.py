@@ -251,7 +251,7 @@ def refuse_unmapped(
             [f"and {len(faults) - _FIELDS_TOLD} more"] if faults[_FIELDS_TOLD:] else []
         )
         if not all(fault.endswith("?") for fault in faults):
-            told.append("mend the template, or push it all the same with --allow-unmapped")
+            told.append("fix the template, or push it all the same with --allow-unmapped")
         raise BadInput("; ".join(told))
 
 

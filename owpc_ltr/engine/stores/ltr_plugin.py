@@ -276,6 +276,6 @@ def _value(entry: dict[str, Any], hit: dict[str, Any]) -> float:
     if not is_number(value):
         raise Refused(
             f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is no "
-            "number: mend its template"
+            "number: fix its template"
         )
     return float(value)

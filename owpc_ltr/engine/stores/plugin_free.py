@@ -172,7 +172,7 @@ class PluginFreeStore:
         if odd:
             raise Refused(
                 f"feature '{odd[0]}' of document '{hit.get('_id')}' is "
-                f"{one_line(str(scores[odd[0]])[:60])!r}, which is no number: mend its template"
+                f"{one_line(str(scores[odd[0]])[:60])!r}, which is no number: fix its template"
             )
         if compiled.derived:
             scores = compiled.with_derived(scores)
@@ -285,7 +285,7 @@ class PluginFreeStore:
         shards = part_of(answer, "_shards", what)
         if shards.get("failed"):
             reason, _ = cause({"error": {"failed_shards": shards.get("failures")}})[::-1]
-            raise Refused(f"{what} does not work on the index '{index}': {reason}; mend it")
+            raise Refused(f"{what} does not work on the index '{index}': {reason}; fix it")
 
 
 INDEX = "owpc-ltr-store"

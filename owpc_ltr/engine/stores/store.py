@@ -219,7 +219,7 @@ def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> 
     store.delete_model(model.name)
     raise Refused(
         f"the feature set '{model.featureset.name}' was changed while the model '{model.name}' was "
-        "stored, so that it was taken out again: try once more"
+        "stored, so the model was removed again: try once more"
     )
 
 
