@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr.engine.stores.feature_queries import check_params, compile_featureset, render
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
-from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature, FeatureSet
-from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import java_text, variables
 from owpc_ltr.features.named_fields import NamedField, fields_of_query_text, named_fields
 

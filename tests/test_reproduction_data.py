@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from owpc_ltr_papers import ranklib
-from owpc_ltr_papers.folders import cut_of, find_collections
-from owpc_ltr_papers.jobs import DataFold, Tools
-from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
-
-from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.host.registry import load
-
 import re
 import stat
 from pathlib import Path
@@ -22,14 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_papers import ranklib
-from owpc_ltr_papers.folders import Collection, find_collections, rotation
-from owpc_ltr_papers.folds import cut_of, read_fold
+from owpc_ltr_papers.folders import Collection, cut_of, find_collections, read_fold, rotation
 from owpc_ltr_papers.jobs import DataFold, Tools
 from owpc_ltr_papers.protocol_run import PROTOCOLS
 from owpc_ltr_papers.published import Figure, figures, published, sources
-from owpc_ltr_papers.ranklib import RankLib, fetch_ranklib
-from owpc_ltr_papers.ranklib_jobs import RANKERS, RankLibTraining, check_same
-from owpc_ltr_papers.folders import Collection, cut_of, find_collections, read_fold, rotation
+from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-from owpc_ltr_papers.folders import cut_of, find_collections
-from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Lifted, Reranking, Tools, Training
-
-from owpc_ltr.host.registry import load
-from owpc_ltr.metrics import parse_metric
-
 import csv
 import io
 import json
@@ -23,11 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers.folders import find_collections
-from owpc_ltr_papers.folds import cut_of
-from owpc_ltr_papers.jobs import DataFold, Tools, Training
-from owpc_ltr_papers.outcome import Reproduction
-from owpc_ltr_papers.rerankings import UNCHANGED, Lifted, Reranking
+from owpc_ltr_papers.folders import cut_of, find_collections
+from owpc_ltr_papers.jobs import UNCHANGED, DataFold, Lifted, Reranking, Tools, Training
 from owpc_ltr_papers.results import Reproduction
 from owpc_ltr_papers.rows import Row
 

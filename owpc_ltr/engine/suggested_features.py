@@ -114,8 +114,8 @@ def suggest(
 
     Raises Refused for an index without a field that a feature can use.
     """
-    from owpc_ltr.engine.omitted_arguments import the_index
-    from owpc_ltr.engine.stores.index_fields import field_types
+    from owpc_ltr.engine.options import the_index
+    from owpc_ltr.engine.stores.feature_set_trial import field_types
     from owpc_ltr.files.output import write_output
 
     where = the_index(cluster.engine, index)

@@ -12,9 +12,8 @@ import numpy as np
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.options import LogOptions
-from tests.datasets import written
 from owpc_ltr.engine.feature_log.request_options import LogOptions
+from tests.datasets import written
 from tests.engine.memory_engine import MemoryEngine, is_log_search
 from tests.engine.memory_engine import log as log_in_memory
 

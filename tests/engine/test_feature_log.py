@@ -22,7 +22,6 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Fate, LogCounts, Values
 from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
-from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet

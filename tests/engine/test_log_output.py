@@ -18,7 +18,6 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.log_features import output_parts
 from owpc_ltr.engine.feature_log.request_options import LogOptions

@@ -17,8 +17,6 @@ import pytest
 
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.files.journal import Journal

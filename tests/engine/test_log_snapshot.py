@@ -14,7 +14,6 @@ import pytest
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies

@@ -16,7 +16,6 @@ from owpc_ltr_node.release import OPENSEARCH, Release
 
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError
-from owpc_ltr.engine.client.address import port_of, split_url
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import Retrying
