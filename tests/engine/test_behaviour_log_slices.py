@@ -13,15 +13,13 @@ from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import download, snapshot
 from owpc_ltr_clicks.ubi.download import Download
 from owpc_ltr_clicks.ubi.snapshot import layout_of
-from tests.behaviour.plain_counts import cells_of
 
 from owpc_ltr import Cluster, OwpcLtrWarning, connect
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.cluster import Cluster, connect
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
+from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.clicks.counts import cells_of
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_indices

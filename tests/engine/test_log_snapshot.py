@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
+from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.log_runs import (

@@ -15,7 +15,6 @@ from owpc_ltr import Cluster, RankingDataset, read_dataset, read_judgments, trai
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.features.feature_set import FeatureSet, load_featureset
-from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
 from tests.pages import ROOT, blocks_of, products_and_judgments
 

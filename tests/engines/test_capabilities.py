@@ -17,7 +17,6 @@ from owpc_ltr_node.release import OPENSEARCH, Release
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.client_rerank import live_search

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 
 from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
