@@ -40,9 +40,9 @@ def check_loss(loss: Loss, seed: int = 0) -> None:
                     "depends on the order of the documents",
                 )  # fmt: skip
             if getattr(loss, "weights_are_copies", False):
+                copies = rng.integers(0, 4, n) + (np.arange(n) == 0)
                 _check_rows(
-                    require, loss, scores, sample.labels,
-                    np.repeat(np.arange(n), rng.integers(0, 4, n)),
+                    require, loss, scores, sample.labels, np.repeat(np.arange(n), copies),
                     "claims that a document of weight k counts as k copies",
                 )  # fmt: skip
     for claim, measure, limits in _CLAIMS:
@@ -115,7 +115,7 @@ def _check_rows(
         np.isfinite(other), f"is {other} at scores {{}}, labels {{}}", scores[rows], labels[rows]
     )
     summed = np.bincount(rows, slopes, len(scores))
-    size = np.abs(gradient).max(initial=_EXACT)
+    size = 1.0 + np.abs(gradient).max()
     require(
         np.isclose(value, other, rtol=_EXACT)
         and np.allclose(gradient, summed, rtol=1e-7, atol=_EXACT * size),
