@@ -289,7 +289,15 @@ def run(
 
 # What stands in for a page's data is small: its columns are copies of each other by chance.
 @pytest.mark.filterwarnings("ignore:.* stands again as :owpc_ltr.errors.OwpcLtrWarning")
-@pytest.mark.parametrize("page", ON_NODE, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        # The first page that is read, of every commit.
+        page if page.stem == "README" else pytest.param(page, marks=pytest.mark.thorough)
+        for page in ON_NODE
+    ],
+    ids=lambda page: page.stem,
+)
 def test_the_code_of_a_page_runs_on_a_node(page: Path, tmp_path: Path, run: Run) -> None:
     for sample in samples_of(page):
         SAMPLES[sample](tmp_path)
