@@ -210,6 +210,10 @@ def test_what_cannot_be_done_is_said_in_one_line(
     found, out, err = run(*words, *url)
     assert found == code, err
     assert out == ""
+    if url and words[0] in {"index", "featureset"}:
+        # A command that writes names its cluster before it does anything.
+        named, _, err = err.partition("\n")
+        assert named == f"cluster: {url[1]}"
     assert err.startswith("owpc-ltr: ")
     assert err.count("\n") == 1, err
     assert fragment in err

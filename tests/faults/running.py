@@ -37,7 +37,11 @@ class Ended:
 
     def faults(self) -> list[str]:
         """What a user must never see, whatever goes wrong."""
-        told = [line for line in self.err.splitlines() if not line.startswith("warning: ")]
+        told = [
+            line
+            for line in self.err.splitlines()
+            if not line.startswith(("warning: ", "cluster: "))
+        ]
         seen = []
         if "Traceback" in self.err + self.out:
             seen.append(f"a traceback: {self.line}")
