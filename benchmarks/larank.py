@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from optimizers import SHAPES, generate
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.protocols import Run

@@ -23,11 +23,11 @@ from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.adarank import AdaRank
-from owpc_ltr_optimizers.boosting.boosting import Boosting
+from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
-from owpc_ltr_optimizers.gradient.gradient import Gradient
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.gradient import Gradient
+from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset

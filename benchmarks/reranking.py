@@ -26,9 +26,9 @@ from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.cosine import Cosine
 from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting.boosting import Boosting
+from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
@@ -40,8 +40,8 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.plan import Plan, RerankingPlan
-from owpc_ltr.training.rerankers import fit_reranker
+from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 
 METRICS = [parse_metric(f"ndcg-letor@{k}") for k in (1, 2, 5, 10)]
 SELECT = "ndcg-letor@10"

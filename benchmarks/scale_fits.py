@@ -27,9 +27,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting.boosting import Boosting
+from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 from scale import generated
 
 from owpc_ltr.data.dataset import RankingDataset

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import sys
 import threading
 import time
@@ -24,8 +25,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, overload
-
-from owpc_ltr.ownership import why_unsafe
 
 _MAKING = threading.RLock()
 """Threads that begin with the same function make it once."""
@@ -325,3 +324,39 @@ def _text(value: Any) -> str:
         return f"{value.dtype} {value.shape} {array().hex()}"
     plain = value is None or isinstance(value, bool | int | float | complex | str | bytes)
     return repr(value) if plain else f"{type(value).__qualname__} {getattr(value, '_fields', ())}"
+
+
+def why_unsafe(path: Path) -> str:
+    """Why others can replace or change what is at a path that exists; empty where they cannot.
+
+    It and all folders above it belong to the user or to root, and nobody else can write them;
+    folders that many may write, as /tmp, are safe where each may only remove what is their own.
+    """
+    if not hasattr(os, "getuid"):
+        return ""
+    path = path.resolve()
+    for place in (path, *path.parents):
+        found = place.stat()
+        if found.st_uid not in {0, os.getuid()}:
+            return f"'{place}' belongs to another user"
+        shared = place != path and found.st_mode & stat.S_ISVTX
+        if _others_write(found) and not shared:
+            return f"others can write '{place}'"
+    return ""
+
+
+def _others_write(found: os.stat_result) -> bool:
+    """Whether anybody but the owner can write; a user's own group, of nobody else, is the user."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    if not found.st_mode & stat.S_IWGRP or found.st_gid == 0:
+        return False
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return True
+    alone = set(group.gr_mem) <= {user.pw_name}
+    return not (alone and group.gr_gid == user.pw_gid and group.gr_name == user.pw_name)

@@ -133,7 +133,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
 
 def _other_ways(optimizer: Any, registry: Registry, data: RankingDataset) -> None:
     """The optimizer with a loss of each kind of claims, and with each choice of its settings."""
-    from owpc_ltr.host.choices import choices_of
+    from owpc_ltr.host.settings import choices_of
 
     losses = _losses_of_each_kind(registry)
     for loss in losses:
@@ -238,12 +238,12 @@ def _explain() -> None:
     from owpc_ltr.models.trees import LEAF, Forest
 
     tree = Forest(
-        np.zeros(1, np.int32),
-        np.array([0, LEAF, LEAF], np.int32),
-        np.zeros(3, np.float32),
-        np.array([1, 0, 0], np.int32),
-        np.zeros(3, np.bool_),
-        np.array([0.0, -1.0, 1.0]),
+        roots=np.zeros(1, np.int32),
+        feature=np.array([0, LEAF, LEAF], np.int32),
+        threshold=np.zeros(3, np.float32),
+        left=np.array([1, 0, 0], np.int32),
+        default_left=np.zeros(3, np.bool_),
+        value=np.array([0.0, -1.0, 1.0]),
     )
     rows = np.array([[-1.0], [1.0]], np.float32)
     shapley_values(tree, rows, rows)

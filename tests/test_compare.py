@@ -30,6 +30,9 @@ from owpc_ltr.training.plan import RerankingPlan
 from owpc_ltr.training.rerankers import fit_reranker
 from tests.datasets import crowded, weights
 from tests.rankers import DOCUMENTS, QUERIES, judged, linear, write_run
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from tests.compared import DOCUMENTS, QUERIES, judged, linear, write_run
+from tests.list_samples import crowded, weights
 
 DATA = judged()
 SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)

@@ -228,7 +228,7 @@ def test_the_stamp_is_the_same_in_every_process() -> None:
     """Sets have another order in each, and options are sets."""
     code = (
         "from owpc_ltr.compiling import stamp_of; "
-        "from owpc_ltr_optimizers.larank.dual import _process as f; "
+        "from owpc_ltr_optimizers.larank import _process as f; "
         "from owpc_ltr.data.letor.kernel import read_lines as g; "
         "print([stamp_of(one.py_func, {'fastmath': {'nsz', 'contract', 'reassoc'}}) "
         "for one in (f, g)])"

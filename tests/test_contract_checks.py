@@ -17,7 +17,7 @@ from owpc_ltr_metrics.average_precision import AveragePrecision
 from owpc_ltr_metrics.ndcg import NDCG
 from owpc_ltr_metrics.precision import Precision
 from owpc_ltr_metrics.winner_takes_all import WinnerTakesAll
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Vector

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+)
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.upgrade_report import deploy
+from owpc_ltr.models.average import AverageModel, average
+from owpc_ltr.models.feature_use import features_used, without_last_columns
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, unpacked, with_record
+from owpc_ltr.models.networks import NetworkModel
+from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.protocols import Model
+from owpc_ltr.training.train import train
+
 import math
 from dataclasses import replace
 from pathlib import Path

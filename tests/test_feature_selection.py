@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting.boosting import Boosting
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset, cli, make_dataset, save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of
 from owpc_ltr.protocols import Run
 from owpc_ltr.training import feature_cost
 from owpc_ltr.training.candidates import train_plan

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -27,6 +27,10 @@ from owpc_ltr.training.plan import Plan, RerankingPlan
 from owpc_ltr.training.rerankers import fit_reranker
 from owpc_ltr.training.train import _ending
 from tests.datasets import crowded, weights
+from owpc_ltr.training.cross_validation import Fold, cross_validate
+from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from tests.list_samples import crowded, weights
 
 DATA = sample_dataset()
 

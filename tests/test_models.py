@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+    plugin_free_curves,
+    read_plugin_free_curves,
+)
+from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
+from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
+from owpc_ltr.training.feature_cost import Costs
+from owpc_ltr.training.options import KNOTS
+from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
+from tests.commands import commands_in
+
+
 import json
 import math
 from dataclasses import replace

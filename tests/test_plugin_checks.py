@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.errors import BadInput, PluginError
-from owpc_ltr.host.contracts import PROTOCOLS, checked_name
-from owpc_ltr.host.registry import KINDS, load
+from owpc_ltr.host.registry import KINDS, PROTOCOLS, checked_name, load
 from owpc_ltr.plugin_checks import check_loss, check_optimizer, check_plugin, check_reranker
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Run as RunExamples

@@ -112,7 +112,7 @@ def test_a_collapsed_optimum_is_warned_of() -> None:
 
 def test_a_loss_with_its_settings_is_an_object_too() -> None:
     from owpc_ltr_losses.owpc import OWPC
-    from owpc_ltr_optimizers.larank.larank import LaRank
+    from owpc_ltr_optimizers.larank import LaRank
 
     named = ltr.train(
         DATA, settings={"generator": "inverse", "C": 2.0}, validation_share=0, test_share=0

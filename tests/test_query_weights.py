@@ -19,7 +19,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_metrics.ndcg import NDCG
 from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 from scipy import stats
 
 import owpc_ltr as ltr
@@ -36,7 +36,7 @@ from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run
-from owpc_ltr.training.fit import mean_of
+from owpc_ltr.training.plan import mean_of
 from tests.commands import commands_in
 
 QUERIES, DOCUMENTS = 8, 6

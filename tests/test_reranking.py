@@ -31,6 +31,9 @@ from owpc_ltr.training.rerankers import fit_reranker
 from tests.commands import Run as RunCommand
 from tests.commands import commands_in
 from tests.datasets import crowded, weights
+from owpc_ltr.training.options import PENALTIES
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from tests.list_samples import crowded, weights
 
 KERNEL = {"reranker.kernels": "rbf"}
 LOGISTIC = {"loss.inner": "logistic"}

@@ -23,7 +23,7 @@ from owpc_ltr.engine.feature_log.run_folder import open_run
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.lock import lock_folder
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.sanitization import message_line, printable, printable_lines, redacted, secrets_of
+from owpc_ltr.plain_text import message_line, printable, printable_lines, redacted, secrets_of
 from tests.commands import Run, commands_in
 
 SECRET = "c4n4ry/s3cret#w?rd@x"

@@ -11,9 +11,10 @@ import pytest
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
-from owpc_ltr.host.choices import check_choices, choice_number
 from owpc_ltr.host.settings import (
+    check_choices,
     check_settings,
+    choice_number,
     configure,
     describe_settings,
     named_grids,

@@ -33,7 +33,8 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import kept_history, train_plan
-from owpc_ltr.training.plan import Plan, RerankingPlan
+from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.rerankers import RerankingPlan
 
 REGISTRY = load()
 OWPC = REGISTRY.find("loss", "owpc")

@@ -296,7 +296,7 @@ def test_trees_with_pairs_need_memory(folder: Path) -> None:
 def test_larank_begins_with_a_sample_and_its_gap_is_that_of_the_whole(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from owpc_ltr_optimizers.larank import larank
+    from owpc_ltr_optimizers import larank
 
     how: dict[str, Any] = {"optimizer": "larank", "settings": {"C": 1.0, "tolerance": 1e-3}}
     for sample in (larank._SAMPLE, 5 * 200):

@@ -31,7 +31,7 @@ from owpc_ltr_dask.use_workers import use_workers
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.boosting.boosting import Boosting
+from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.bundle import Bundle
 
 import owpc_ltr as ltr

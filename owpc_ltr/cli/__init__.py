@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from owpc_ltr.cli.stops import Stops
+from owpc_ltr.cli.terminal import Stops
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Refused, Stopped
 
 
@@ -35,7 +35,7 @@ def _with_streams(stops: Stops) -> int:
     # More BLAS threads than free cores make small products many times slower.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    from owpc_ltr.cli.streams import standard_streams
+    from owpc_ltr.cli.terminal import standard_streams
 
     with standard_streams(results_alone="--json" in sys.argv and "--help" not in sys.argv) as out:
         code = _run(stops)
@@ -82,7 +82,7 @@ def _tell_stop(stops: Stops) -> int:
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """What the library warns of goes to standard error, a line each, when it is found."""
-    from owpc_ltr.sanitization import message_line
+    from owpc_ltr.plain_text import message_line
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", OwpcLtrWarning)
@@ -125,7 +125,7 @@ def _compiling_told() -> Iterator[None]:
 
 def _tell(message: str, code: int) -> int:
     """Print a fault, of which foreign names are a part; its exit code."""
-    from owpc_ltr.sanitization import message_line
+    from owpc_ltr.plain_text import message_line
 
     if message:
         print(f"owpc-ltr: {message_line(message)}", file=sys.stderr)

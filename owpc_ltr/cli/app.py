@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
-from owpc_ltr.cli.stops import Interrupted
+from owpc_ltr.cli.terminal import Interrupted
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION

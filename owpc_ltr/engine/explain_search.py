@@ -18,7 +18,7 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Help, Plugins, job, spelled
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _table_bytes(found: RankerComparison, path: Path) -> bytes:
 
 
 def _cell(value: object) -> object:
-    from owpc_ltr.sanitization import printable
+    from owpc_ltr.plain_text import printable
 
     if isinstance(value, str):
         return printable(value)

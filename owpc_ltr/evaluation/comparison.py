@@ -34,8 +34,7 @@ from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.verdict import Doubt, Verdict, over_metrics
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.sanitization import printable_lines
+from owpc_ltr.plain_text import printable_lines, text_table, wrapped_text
 
 _REPR_LINES = 15
 _UNJUDGED = {

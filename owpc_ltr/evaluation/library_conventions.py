@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.conventions import Empty, Gain, Short, empty_words, gain_words
+from owpc_ltr.metrics.ranking import Empty, Gain, Short, empty_words, gain_words
 
 TieOrder = Literal[
     "expected", "pessimistic", "optimistic", "file-order", "last-id-first", "unstable", "together"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.models.additive import AdditiveModel
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import logistic
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import Memory
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
 
 if TYPE_CHECKING:

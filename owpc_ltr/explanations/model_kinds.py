@@ -24,9 +24,8 @@ from owpc_ltr.explanations.trees import (
     splits_in_words,
     thresholds_met,
 )
-from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model

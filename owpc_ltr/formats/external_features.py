@@ -67,7 +67,7 @@ def without_joined(
     """Samples of so many features without the last, joined ones."""
     if not joined:
         return list(samples)
-    from owpc_ltr.models.parity_samples import packed
+    from owpc_ltr.models.model_file import packed
 
     return [
         {**sample, "features": packed(matrix[:, : features - joined])}
@@ -90,6 +90,6 @@ def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
 def _features(sample: dict[str, Any], width: int) -> Any:
     if "features" not in sample:
         return None
-    from owpc_ltr.models.parity_samples import unpacked
+    from owpc_ltr.models.model_file import unpacked
 
     return unpacked(sample["features"], len(sample["document_ids"]), width)

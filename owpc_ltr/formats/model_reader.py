@@ -34,8 +34,7 @@ from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import FORMAT, load_scoring_model, with_record
-from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record
 from owpc_ltr.models.trees import TreeModel, to_single
 from owpc_ltr.protocols import Model
 

@@ -1,23 +1,32 @@
 """Commands of plugins: listed by the modules of the entry-point group `owpc_ltr.commands`.
 
-Their group is a separate one, so that a list of commands imports no loss and no optimizer.
+Their group is a separate one, so that a list of commands imports no loss and no optimizer. An
+import of a third-party module cannot end the process, print, or change its settings.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
-from owpc_ltr.errors import PluginError
-from owpc_ltr.host.third_party import reason_of, third_party_import
-from owpc_ltr.signatures import Command
+from owpc_ltr.errors import PluginError, Stopped
+from owpc_ltr.signatures import Command, Writes
 
 GROUP = "owpc_ltr.commands"
 _OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
 """Hooks of this group that need no command beside them."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,25 @@ class PluginCommands:
 
     commands: tuple[Command, ...]
     failures: tuple[str, ...]
+
+
+class WritesReport(Writes):
+    """A parameter that names the page: it is checked that a plugin can write pages."""
+
+    def check(self, path: Path | str, inputs: list[Path | str]) -> None:
+        """Raise UsageError for a file that cannot be written, PluginError without the plugin."""
+        super().check(path, inputs)
+        _report()
+
+
+ReportPage = Annotated[
+    Path | str | None,
+    WritesReport(
+        "Also write an HTML page to show to others, to this file.",
+        standard_output="--report writes a page to open in a browser: name a file, not -",
+    ),
+]
+"""The parameter `report` of jobs."""
 
 
 @functools.cache
@@ -89,6 +117,46 @@ def plugin_answer(hook: str) -> Any:
     return None
 
 
+def write_report(results: Any, out: Path | str | None, plugins: Sequence[Path | str] = ()) -> None:
+    """Write the page of one result, or of several in a list, unless `out` is None."""
+    if out is not None:
+        _report()(results, out=out, plugins=plugins)
+
+
+@contextmanager
+def third_party_import() -> Iterator[None]:
+    """Around imports of plugins: what they print goes to standard error, as no result of ours.
+
+    Raises PluginError where one ends the process, or raises what no `except Exception` takes.
+    """
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    leave = os._exit
+    os._exit = _refuse_to_leave
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (Exception, Stopped, GeneratorExit):
+        raise
+    except KeyboardInterrupt as error:
+        # Ctrl-C at a prompt of Python; the command line raises something else for it.
+        if handlers[signal.SIGINT] is signal.default_int_handler:
+            raise
+        raise PluginError(_ended_by(error)) from error
+    except BaseException as error:
+        raise PluginError(_ended_by(error)) from error
+    finally:
+        os._exit = leave
+        _restore(handlers)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a plugin failed, in one line."""
+    if isinstance(error, PluginError):
+        return str(error)
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
 def _shipped_first(point: EntryPoint) -> tuple[bool, str]:
     return not point.value.startswith("owpc_ltr_"), point.name
 
@@ -104,3 +172,35 @@ def _offered(point: EntryPoint) -> list[Command]:
     if not isinstance(offered, list) or not all(isinstance(one, Command) for one in offered):
         raise PluginError(f"its ltr_commands() returns {offered!r}: return a list of Command")
     return offered
+
+
+def _report() -> Any:
+    found = public_function("report")
+    if found is None:
+        raise PluginError("no plugin offers the command 'report': install owpc-ltr again")
+    return found
+
+
+class _Leaving(BaseException):
+    """An `os._exit`, which would end the process with work undone and any exit code."""
+
+
+def _refuse_to_leave(status: Any = 0) -> NoReturn:
+    raise _Leaving(status)
+
+
+def _ended_by(error: BaseException) -> str:
+    name = "os._exit" if isinstance(error, _Leaving) else type(error).__name__
+    return (
+        f"it ends the process by {name}({', '.join(map(repr, error.args))}) while it is imported: "
+        "raise an error that says what is wrong"
+    )
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread can have changed them
+    for number, handler in handlers.items():
+        # None stands for one that Python did not install, and cannot.
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)

@@ -41,13 +41,13 @@ class PluginDescription:
         formula = inspect.getdoc(plugin.cls) or ""
         module = inspect.getdoc(inspect.getmodule(plugin.cls)) or formula
         return cls(
-            plugin.kind,
-            plugin.name,
-            [claim for claim in _CLAIMS if getattr(default, claim, False)],
-            describe_settings(plugin.cls),
-            module.partition("\n")[0],
-            formula.partition("\n")[0],
-            plugin.source,
+            kind=plugin.kind,
+            name=plugin.name,
+            claims=[claim for claim in _CLAIMS if getattr(default, claim, False)],
+            settings=describe_settings(plugin.cls),
+            summary=module.partition("\n")[0],
+            formula=formula.partition("\n")[0],
+            source=plugin.source,
         )
 
     def __str__(self) -> str:

@@ -2,8 +2,16 @@
 
 A plugin checks its own, however it is made, so that `LaRank(C=1)` has the C of `LaRank(C=1.0)`:
 
+    target: Literal["label", "gain"] = "label"
+
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def parameters(self) -> Vector:
+        return np.array([choice_number(self, "target")])
+
+The type of a field lists its choices: other values are refused, and kernels read the choice's
+number.
 """
 
 from __future__ import annotations
@@ -16,7 +24,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.choices import check_choices
 
 T = TypeVar("T")
 
@@ -33,17 +40,6 @@ def named_settings(texts: Iterable[str]) -> dict[str, str]:
 def named_grids(texts: Iterable[str]) -> dict[str, str]:
     """Each `NAME=VALUES` by its name, of which the values are still text. Raises UsageError."""
     return _named_values(texts, "grid", "C=1e-3..1e3 or loss.p=5,10,20")
-
-
-def _named_values(texts: Iterable[str], what: str, example: str) -> dict[str, str]:
-    named = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        names = name.strip().split(".")
-        if not (equals and all(names) and (value or what == "setting")):
-            raise UsageError(f"cannot read the {what} '{text}': write {example}")
-        named[name.strip()] = value.strip()
-    return named
 
 
 def configure(cls: type[T], values: Mapping[str, Any]) -> T:
@@ -70,57 +66,6 @@ def configure(cls: type[T], values: Mapping[str, Any]) -> T:
         raise UsageError(f"'{plugin}' refuses its settings: {error}") from error
 
 
-def check_settings(plugin: Any) -> None:
-    """Make whole numbers floats where floats are meant, and refuse what is of another type.
-
-    Raises UsageError naming the plugin, the setting and the value; ValueError, naming the choices,
-    where a setting is none of them.
-    """
-    check_choices(plugin)
-    check_types(plugin)
-
-
-def check_types(plugin: Any) -> None:
-    """The same, of a plugin that tells its choices in its own words, and has looked at them."""
-    own = _name_of(plugin.__class__)
-    for name, hint in _hints_of(plugin.__class__).items():
-        value = getattr(plugin, name)
-        checked = _checked(own, name, value, hint)
-        if checked is not value:
-            object.__setattr__(plugin, name, checked)
-
-
-def describe_settings(cls: type[Any]) -> list[str]:
-    """Each setting as `name=default`."""
-    return [
-        f"{field.name}={_plain(field.default)}" for field in dataclasses.fields(cls) if field.init
-    ]
-
-
-def values_of(plugin: Any) -> dict[str, Any]:
-    """The settings of a plugin object, as JSON."""
-    return {
-        field.name: getattr(plugin, field.name)
-        for field in dataclasses.fields(plugin)
-        if field.init
-    }
-
-
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _name_of(cls: type[Any]) -> str:
-    return str(getattr(cls, "name", cls.__name__))
-
-
-@cache
-def _hints_of(cls: Any) -> dict[str, Any]:
-    """The type of each setting, by its name."""
-    hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-
-
 def convert(plugin: str, name: str, text: str, hint: Any) -> Any:
     """The value that a text stands for."""
     refusal = _refusal(plugin, name, text, hint)
@@ -145,6 +90,89 @@ def convert(plugin: str, name: str, text: str, hint: Any) -> Any:
         return hint(text)
     except (TypeError, ValueError):
         raise refusal from None
+
+
+def check_settings(plugin: Any) -> None:
+    """Make whole numbers floats where floats are meant, and refuse what is of another type.
+
+    Raises UsageError naming the plugin, the setting and the value; ValueError, naming the choices,
+    where a setting is none of them.
+    """
+    check_choices(plugin)
+    check_types(plugin)
+
+
+def check_types(plugin: Any) -> None:
+    """The same, of a plugin that tells its choices in its own words, and has looked at them."""
+    own = _name_of(plugin.__class__)
+    for name, hint in _hints_of(plugin.__class__).items():
+        value = getattr(plugin, name)
+        checked = _checked(own, name, value, hint)
+        if checked is not value:
+            object.__setattr__(plugin, name, checked)
+
+
+def choice_number(plugin: Any, name: str) -> float:
+    """The place of a field's value among its choices, from 0, as a kernel reads it."""
+    return float(choices_of(plugin.__class__)[name].index(getattr(plugin, name)))
+
+
+def describe_settings(cls: type[Any]) -> list[str]:
+    """Each setting as `name=default`."""
+    return [
+        f"{field.name}={_plain(field.default)}" for field in dataclasses.fields(cls) if field.init
+    ]
+
+
+def values_of(plugin: Any) -> dict[str, Any]:
+    """The settings of a plugin object, as JSON."""
+    return {
+        field.name: getattr(plugin, field.name)
+        for field in dataclasses.fields(plugin)
+        if field.init
+    }
+
+
+def check_choices(plugin: Any) -> None:
+    """Raise ValueError, naming the choices, where a field of a Literal type has another value."""
+    for name, choices in choices_of(plugin.__class__).items():
+        value = getattr(plugin, name)
+        if value not in choices:
+            known = ", ".join(map(str, choices))
+            raise ValueError(f"{name} must be one of {known}, not '{value}'")
+
+
+@cache
+def choices_of(cls: Any) -> dict[str, tuple[Any, ...]]:
+    """The fields of Literal types of a class, and the choices of each."""
+    hints = get_type_hints(cls)
+    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+
+
+def _named_values(texts: Iterable[str], what: str, example: str) -> dict[str, str]:
+    named = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        names = name.strip().split(".")
+        if not (equals and all(names) and (value or what == "setting")):
+            raise UsageError(f"cannot read the {what} '{text}': write {example}")
+        named[name.strip()] = value.strip()
+    return named
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _name_of(cls: type[Any]) -> str:
+    return str(getattr(cls, "name", cls.__name__))
+
+
+@cache
+def _hints_of(cls: Any) -> dict[str, Any]:
+    """The type of each setting, by its name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
 def _checked(plugin: str, name: str, value: Any, hint: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.inspection.result import FEATURE_ROWS
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
 

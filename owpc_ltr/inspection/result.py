@@ -8,8 +8,7 @@ from typing import Any
 
 from owpc_ltr.data.html import bars, block, facts, line, table
 from owpc_ltr.inspection.finding import WARNING, Finding
-from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.sanitization import printable, printable_lines
+from owpc_ltr.plain_text import printable, printable_lines, text_table, wrapped_text
 from owpc_ltr.signatures import spelled
 
 _REPR_LINES = 15

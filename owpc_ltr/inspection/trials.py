@@ -22,8 +22,7 @@ from owpc_ltr.inspection.result import Canary, CurvePoint, Gain, LearningCurve
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.fit import fitted
-from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.plan import fitted, model_plan
 
 _Z = 1.96
 

@@ -10,11 +10,11 @@ from owpc_ltr.metrics.metric import (
     RankSum,
     all_tied_baseline,
     constant_queries,
+    parse_metric,
     per_query,
     tied_share,
     uneven,
 )
-from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.metrics.ranking import RankedQueries
 
 __all__ = [

@@ -1,11 +1,14 @@
-"""A metric: a measure with all its conventions, written and read as `ndcg@10,empty=skip`."""
+"""A metric: a measure with all its conventions, written and read as `ndcg@10,empty=skip`.
+
+The text is `NAME[@CUTOFF][,OPTION=VALUE]…`, its name that of a plugin.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -14,20 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.settings import check_types
-from owpc_ltr.metrics.conventions import Empty, Short, empty_words
+from owpc_ltr.errors import BadInput, PluginError, UsageError
+from owpc_ltr.host.registry import Plugin, Registry, installed
+from owpc_ltr.host.settings import check_types, convert
 from owpc_ltr.metrics.ranking import (
+    Empty,
     IntVector,
     RankedQueries,
+    Short,
     Ties,
     best_first,
     checked_offsets,
     checked_scores,
     counts_by_query,
+    empty_words,
     tied_with_previous,
     ties_words,
 )
+
+Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
 
 @dataclass(frozen=True)
@@ -185,12 +193,105 @@ expected value; queries without relevant documents count 0
         return float((own * counted).sum() / own.sum())
 
 
+@dataclass(frozen=True)
+class RankSum:
+    """What each query's documents are worth at each rank, and what their sum is divided by.
+
+    `kind` is the sum: worth times the discount of the rank; the relevant documents found; the
+    precisions at them; one over the rank of the first. `worth` has one entry a document (1 or 0
+    where only relevance counts), `whole` one a query: the divisor, 0 where the metric is
+    undefined. `discounts` are those of ranks 1 to the longest query's last.
+    """
+
+    kind: Kind
+    worth: Vector
+    whole: Vector
+    discounts: Vector
+    cutoff: int | None
+
+    @classmethod
+    def of_relevant(
+        cls,
+        kind: Kind,
+        queries: RankedQueries,
+        relevant_above: float,
+        whole: Vector,
+        cutoff: int | None,
+    ) -> RankSum:
+        """A sum in which only relevance counts, and ranks count as one over themselves."""
+        worth = (queries.labels > relevant_above).astype(np.float64)
+        longest = int(queries.lengths.max(initial=0))
+        return cls(kind, worth, whole, np.divide(1.0, np.arange(1.0, longest + 1.0)), cutoff)
+
+
+def parse_metric(metric: str | Metric, registry: Registry | None = None) -> Metric:
+    """Read a metric from its name, cutoff and options; a `Metric` is what it is.
+
+    Names are those of the registry's metrics, or without one of what is installed, and only the
+    metric that is asked for is imported.
+
+    >>> parse_metric("ndcg@10,ties=file-order").ties
+    'file-order'
+    >>> str(parse_metric("ndcg-letor@3, empty=skip"))
+    'ndcg-letor@3,empty=skip'
+
+    Raises UsageError naming the part that is not known, and what is.
+    """
+    if isinstance(metric, Metric):
+        return metric
+    head, *options = [part.strip() for part in metric.strip().lower().split(",")]
+    name, at, cutoff = head.partition("@")
+    if at and not (cutoff.isascii() and cutoff.isdigit()):
+        raise UsageError(f"'{head}' is no metric: write a whole number after @, as in {name}@10")
+    cls, preset = _find(name, installed() if registry is None else registry)
+    plain = cls(cutoff=int(cutoff) if at else None, **preset)
+    given = dict(_read_option(plain, option) for option in options)
+    if len(given) < len(options):
+        raise UsageError(f"'{metric}' names an option twice: give each one value")
+    try:
+        return replace(plain, **given)
+    except ValueError as error:
+        raise UsageError(f"'{name}' refuses its options: {error}") from error
+
+
 def per_query(
     metrics: Iterable[Metric], scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]
 ) -> dict[Metric, Vector]:
     """The per-query values of several metrics, from one ordering of the documents."""
     queries = RankedQueries(scores, labels, offsets)
     return {metric: metric.of(queries) for metric in metrics}
+
+
+def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:
+    """The share of documents that have the score of another document of their query."""
+    offsets = checked_offsets(offsets, len(scores))
+    scores = checked_scores(scores, offsets)
+    tied = tied_with_previous(scores[best_first(scores, offsets)], offsets)
+    shares = tied | np.append(tied[1:], False)[: len(tied)]
+    return float(shares.mean()) if len(shares) else 0.0
+
+
+def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
+    """Which queries (counted from 0) have two documents or more, all with the same score."""
+    offsets = checked_offsets(offsets, len(scores))
+    scores = checked_scores(scores, offsets)
+    lengths = np.diff(offsets)
+    # Only documents that exist are compared, each with the first of its query.
+    different = scores != np.repeat(scores[offsets[:-1][lengths > 0]], lengths[lengths > 0])
+    return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
+
+
+def all_tied_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
+    """What a ranker that scores every document 0 is given: the floor of any comparison.
+
+    Under `ties=file-order` it shows how much the order of the file alone is worth.
+    """
+    return metric.mean(np.zeros(len(labels)), labels, offsets)
+
+
+def uneven(weights: Vector | None) -> Vector | None:
+    """The weights; None where they are all alike, so that none weighs more."""
+    return None if weights is None or (weights == weights[:1]).all() else weights
 
 
 @cache
@@ -244,67 +345,68 @@ def _check_finite(metric: Metric, name: str) -> None:
         )
 
 
-Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
+def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any]]:
+    """The class of this name, and what the name sets where it is a variant's."""
+    found = list(_offers(name, registry))
+    if not found:
+        known = [spelling for plugin in registry.all("metric") for spelling in _spellings(plugin)]
+        failed = "".join(f"; {failure}" for failure in registry.failures)
+        raise UsageError(
+            f"there is no metric '{name}'; known: {', '.join(known)} "
+            f"(with a cutoff: ndcg@10){failed}"
+        )
+    if len(found) > 1:
+        sources = " and ".join(f"'{plugin.name}' of {plugin.source}" for plugin, _ in found)
+        raise PluginError(
+            f"two plugins offer the metric '{name}': {sources}; rename or uninstall one"
+        )
+    (plugin, preset), *_ = found
+    if not issubclass(plugin.cls, Metric):
+        raise PluginError(
+            f"metric '{name}' of {plugin.source} cannot be used: {plugin.cls.__name__} must extend "
+            "owpc_ltr.metrics.Metric"
+        )
+    return plugin.cls, preset
 
 
-@dataclass(frozen=True)
-class RankSum:
-    """What each query's documents are worth at each rank, and what their sum is divided by.
-
-    `kind` is the sum: worth times the discount of the rank; the relevant documents found; the
-    precisions at them; one over the rank of the first. `worth` has one entry a document (1 or 0
-    where only relevance counts), `whole` one a query: the divisor, 0 where the metric is
-    undefined. `discounts` are those of ranks 1 to the longest query's last.
-    """
-
-    kind: Kind
-    worth: Vector
-    whole: Vector
-    discounts: Vector
-    cutoff: int | None
-
-    @classmethod
-    def of_relevant(
-        cls,
-        kind: Kind,
-        queries: RankedQueries,
-        relevant_above: float,
-        whole: Vector,
-        cutoff: int | None,
-    ) -> RankSum:
-        """A sum in which only relevance counts, and ranks count as one over themselves."""
-        worth = (queries.labels > relevant_above).astype(np.float64)
-        longest = int(queries.lengths.max(initial=0))
-        return cls(kind, worth, whole, np.divide(1.0, np.arange(1.0, longest + 1.0)), cutoff)
+def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
+    """Every metric that the name could stand for: `a-b-c`, variant c of `a-b`, b-c of `a`."""
+    exact = registry.look_up("metric", name)
+    if exact is not None:
+        yield exact, {}
+    # No shipped metric has the name of another's variant: only a third-party one can be in doubt.
+    importing = exact is None or not exact.shipped
+    for place in (place for place, letter in enumerate(name) if letter == "-"):
+        plugin = registry.look_up("metric", name[:place], importing)
+        variants = {} if plugin is None else getattr(plugin.cls, "variants", {})
+        if plugin is not None and name[place + 1 :] in variants:
+            yield plugin, variants[name[place + 1 :]]
 
 
-def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """The share of documents that have the score of another document of their query."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    tied = tied_with_previous(scores[best_first(scores, offsets)], offsets)
-    shares = tied | np.append(tied[1:], False)[: len(tied)]
-    return float(shares.mean()) if len(shares) else 0.0
+def _spellings(plugin: Plugin) -> tuple[str, ...]:
+    variants = getattr(plugin.cls, "variants", {})
+    return (plugin.name, *(f"{plugin.name}-{suffix}" for suffix in variants))
 
 
-def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
-    """Which queries (counted from 0) have two documents or more, all with the same score."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    lengths = np.diff(offsets)
-    # Only documents that exist are compared, each with the first of its query.
-    different = scores != np.repeat(scores[offsets[:-1][lengths > 0]], lengths[lengths > 0])
-    return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
+def _read_option(metric: Metric, text: str) -> tuple[str, Any]:
+    option, equals, value = (part.strip() for part in text.partition("="))
+    known = metric.options
+    if not equals or option not in known:
+        raise UsageError(
+            f"'{metric}' has no option '{text}'; write OPTION=VALUE with one of: "
+            + ", ".join(known)
+        )
+    name = option.replace("-", "_")
+    return name, _read_value(metric.name, option, value, field_types(type(metric))[name])
 
 
-def all_tied_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """What a ranker that scores every document 0 is given: the floor of any comparison.
-
-    Under `ties=file-order` it shows how much the order of the file alone is worth.
-    """
-    return metric.mean(np.zeros(len(labels)), labels, offsets)
-
-
-def uneven(weights: Vector | None) -> Vector | None:
-    """The weights; None where they are all alike, so that none weighs more."""
-    return None if weights is None or (weights == weights[:1]).all() else weights
+def _read_value(name: str, option: str, text: str, hint: Any) -> Any:
+    """A value of the field's type; what `Metric` refuses itself is passed on to be refused."""
+    if get_origin(hint) is Literal:
+        return next((choice for choice in get_args(hint) if str(choice) == text), text)
+    if hint is float:
+        try:
+            return float(text)
+        except ValueError:
+            return math.nan
+    return convert(name, option, text, hint)

@@ -1,7 +1,9 @@
-"""Documents in the order of their scores, with the runs that share a score.
+"""Queries ranked by scores: sorted once, ties found, and what metrics sum over ranks.
 
-Under `expected`, tied scores count their mean over all orders of the tied documents: a metric
-reckons with runs of them at once (McSherry & Najork, ECIR 2008), and no order is chosen.
+Where ties count by their expected value (`expected`), a run of t tied documents below a others
+stands for all t! orders of it at once. McSherry & Najork (ECIR 2008) give the closed forms for
+precision, recall, average precision, reciprocal rank and NDCG. A run of one document is the usual
+formula.
 
 Queries of many lengths are cut into rectangles of equal length, without padding. There are at most
 √(2n) distinct lengths among rows that hold n entries together, so a loop over lengths is short
@@ -10,21 +12,40 @@ whatever the data are, and everything inside it is one NumPy call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.sorting import sort_ascending
 
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels, Vector
+Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
+
+Gain = Literal["exponential", "linear"]
+
+Empty = Literal["zero", "skip", "one"]
+
+Short = Literal["normal", "zero"]
+
+
+IntVector = NDArray[np.int64]
+"""Positions and counts, one-dimensional."""
+
+
+_CELLS = 1 << 20
+
+
+_CELLS_A_SCORE = 16
+"""How many numbers NumPy is done with in the time in which it sorts one score."""
+
+
+_LARGEST_EXPONENT = 1000.0
 
 
 @dataclass(frozen=True)
@@ -190,37 +211,6 @@ def checked_scores(scores: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
     return scores
 
 
-def _above_the_others(
-    scores: NDArray[Any], labels: Labels, retrieved: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Scores in the order of the documents retrieved, below these the others, by falling label."""
-    own = np.empty(len(labels))
-    own[retrieved] = np.unique(scores[retrieved], return_inverse=True)[1]
-    own[~retrieved] = -1.0 - np.unique(labels[~retrieved], return_inverse=True)[1]
-    return own
-
-
-def _checked_labels(labels: NDArray[Any], offsets: IntVector) -> Labels:
-    labels = np.asarray(labels, dtype=np.float32)
-    if labels.ndim != 1:
-        raise BadInput(f"labels have shape {labels.shape}: give one label a document")
-    strange = ~np.isfinite(labels)
-    if strange.any():
-        place = int(strange.argmax())
-        raise BadInput(
-            f"query {_query_at(offsets, place)} (counted from 0) has the label {labels[place]}: "
-            "labels must be finite numbers"
-        )
-    return labels
-
-
-def _query_at(offsets: IntVector, document: int) -> int:
-    return int(np.searchsorted(offsets, document, side="right")) - 1
-
-
-Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
-
-
 def order_by_label(
     ties: Ties, scores: NDArray[Any], labels: NDArray[Any], offsets: IntVector
 ) -> IntVector:
@@ -247,14 +237,6 @@ def ties_words(ties: Ties) -> str:
         "optimistic": "tied scores count in the best order",
         "file-order": "tied scores count in file order",
     }[ties]
-
-
-IntVector = NDArray[np.int64]
-"""Positions and counts, one-dimensional."""
-
-_CELLS = 1 << 20
-_CELLS_A_SCORE = 16
-"""How many numbers NumPy is done with in the time in which it sorts one score."""
 
 
 def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVector, IntVector]]:
@@ -318,6 +300,127 @@ def ordered_down(scores: Vector, offsets: NDArray[np.int64]) -> NDArray[np.int64
     order = np.arange(len(scores))
     _order_down(-scores, offsets, order)
     return order
+
+
+def gains(labels: Labels, gain: Gain, metric: object) -> Vector:
+    """What a document of each label is worth: 2^label − 1, or the label itself.
+
+    `metric` is who asks, as the refusal of a label names it.
+    """
+    if len(labels) and labels.min() < 0:
+        raise BadInput(
+            f"{metric} cannot count the label {labels.min():g}: labels must be 0 or more"
+        )
+    if gain == "linear":
+        return labels.astype(np.float64)
+    if len(labels) and labels.max() > _LARGEST_EXPONENT:
+        raise BadInput(
+            f"{metric} cannot count the label {labels.max():g}: 2^label is beyond a float; "
+            "say gain=linear"
+        )
+    exponential: Vector = np.exp2(labels.astype(np.float64)) - 1.0
+    return exponential
+
+
+def check_scale(labels: Labels, max_grade: float, metric: object) -> None:
+    """Refuse labels beyond a scale from 0 to `max_grade`."""
+    if len(labels) and not 0 <= labels.min() <= labels.max() <= max_grade:
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise BadInput(
+            f"{metric} cannot count the label {wrong:g}: labels must lie between 0 and "
+            f"{max_grade:g}; set the top of the scale with max-grade="
+        )
+
+
+def discounted_gain(
+    ranking: Ranking,
+    n_queries: int,
+    cutoff: int | None,
+    gain: Callable[[Labels], Vector],
+    discounts: Callable[[int], Vector],
+) -> Vector:
+    """Σ gain(label) · discount(rank) of each query; `discounts(n)` are those of ranks 1 to n."""
+    ranking = ranking.head(cutoff)
+    gained = ranking.run_sums(gain(ranking.labels))
+    end = ranking.above + within(ranking.above, ranking.size, cutoff)
+    discount = discounts(int(end.max(initial=0)))
+    if not ranking.tied:
+        return sums_by_query(ranking.query, gained * discount[ranking.above], n_queries)
+    running = np.concatenate([[0.0], np.cumsum(discount)])
+    mean_gain = gained / ranking.size
+    # Every rank of a run holds each of its documents equally often.
+    parts = mean_gain * (running[end] - running[ranking.above])
+    return sums_by_query(ranking.query, parts, n_queries)
+
+
+def relevant_found(
+    queries: RankedQueries, ties: Ties, relevant_above: float, cutoff: int | None
+) -> Vector:
+    """Expected number of relevant documents among the first `cutoff` of each query."""
+    ranking = queries.ranking(ties).head(cutoff)
+    relevant = ranking.run_sums((ranking.labels > relevant_above).astype(np.float64))
+    share = within(ranking.above, ranking.size, cutoff) / ranking.size
+    return sums_by_query(ranking.query, relevant * share, queries.n_queries)
+
+
+def relevant_of_runs(ranking: Ranking, relevant_above: float) -> IntVector:
+    """How many documents of each run are relevant."""
+    relevant: IntVector = ranking.run_sums((ranking.labels > relevant_above).astype(np.int64))
+    return relevant
+
+
+def within(above: IntVector, size: IntVector, cutoff: int | None) -> IntVector:
+    """How many places of each run lie within the cutoff."""
+    return size if cutoff is None else np.minimum(size, cutoff - above)
+
+
+def relevant_words(relevant_above: float) -> str:
+    """Which documents are relevant."""
+    return f"(label above {relevant_above:g})"
+
+
+def cutoff_words(cutoff: int | None) -> str:
+    """How far down a metric looks, to follow what it sums."""
+    return "" if cutoff is None else f" within the first {cutoff} ranks"
+
+
+def gain_words(gain: Gain) -> str:
+    """What `gains` gives."""
+    return "2^label − 1" if gain == "exponential" else "label"
+
+
+def empty_words(empty: Empty, lacking: str) -> str:
+    """What becomes of the queries without what a metric is defined on."""
+    fate = {"zero": "count 0", "one": "count 1", "skip": "are left out"}[empty]
+    return f"queries without {lacking} {fate}"
+
+
+def _above_the_others(
+    scores: NDArray[Any], labels: Labels, retrieved: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Scores in the order of the documents retrieved, below these the others, by falling label."""
+    own = np.empty(len(labels))
+    own[retrieved] = np.unique(scores[retrieved], return_inverse=True)[1]
+    own[~retrieved] = -1.0 - np.unique(labels[~retrieved], return_inverse=True)[1]
+    return own
+
+
+def _checked_labels(labels: NDArray[Any], offsets: IntVector) -> Labels:
+    labels = np.asarray(labels, dtype=np.float32)
+    if labels.ndim != 1:
+        raise BadInput(f"labels have shape {labels.shape}: give one label a document")
+    strange = ~np.isfinite(labels)
+    if strange.any():
+        place = int(strange.argmax())
+        raise BadInput(
+            f"query {_query_at(offsets, place)} (counted from 0) has the label {labels[place]}: "
+            "labels must be finite numbers"
+        )
+    return labels
+
+
+def _query_at(offsets: IntVector, document: int) -> int:
+    return int(np.searchsorted(offsets, document, side="right")) - 1
 
 
 @compiled

@@ -1,72 +1,62 @@
-"""Metrics inside a fit: as the objective of a search, and as the judge that keeps the best."""
+"""Metrics inside a fit: as the objective of a search, along a line, and as the judge of candidates.
+
+The values along a line of scores, s + step · x, many steps in one compiled pass over the queries,
+are those of the metric itself, which evaluates all queries of one ranking; here it is all rankings
+of one query. A metric says how, by its `rank_sum`; ERR and the pairwise error are no sums of this
+kind. In the formulas, exact under ties (McSherry & Najork, ECIR 2008), `ranked` are the documents,
+best first, `runs` the places where those of one score begin, and the end. `worth` is a document's
+gain, or 1 where it is relevant.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
-from owpc_ltr.metrics.metric import Metric, uneven
-from owpc_ltr.metrics.parsing import parse_metric
+from owpc_ltr.kernels.linear import query_blocks, run_blocks
+from owpc_ltr.kernels.sorting import sort_ascending
+from owpc_ltr.metrics.metric import Metric, parse_metric, uneven
+from owpc_ltr.metrics.ranking import RankedQueries
 from owpc_ltr.protocols import Run
 
 T = TypeVar("T")
 
 
-class MeanMetric:
-    """The mean of a metric over the queries of a dataset, weighted by their importance.
+_DCG, _FOUND, _PRECISIONS, _FIRST = range(4)
 
-    An error counts as one minus itself. Raises Refused where documents have weights, of which
-    no metric knows, and where no query counts.
-    """
 
-    def __init__(self, data: RankingDataset, metric: str | Metric) -> None:
-        if data.document_weights is not None:
-            raise Refused(
-                f"{metric} cannot weigh documents, and the data has document weights: leave them "
-                "out, or use an optimizer of losses such as gradient"
-            )
-        self.metric, self.data = parse_metric(metric), data
-        values = self.metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
-        self.counted: NDArray[np.bool_] = ~np.isnan(values) & (data.query_importance > 0)
-        if not self.counted.any():
-            raise Refused(f"no query counts for {metric}: give judged queries of some weight")
-        importance = data.query_importance[self.counted]
-        self.importance: Vector = importance / importance.sum()
-        self._at_rest = values
+_KINDS = {
+    "discounted-gain": _DCG,
+    "relevant-found": _FOUND,
+    "precisions": _PRECISIONS,
+    "first-relevant": _FIRST,
+}
 
-    @cached_property
-    def _stepped(self) -> SteppedMetric | None:
-        if not is_compiled(self.metric):
-            return None
-        return SteppedMetric(self.metric, self.data, self._at_rest)
 
-    def per_query(self, scores: Vector) -> Vector:
-        """The value of each query that counts."""
-        values = self.metric.per_query(scores, self.data.labels, self.data.offsets)[self.counted]
-        return values if self.metric.higher_is_better else 1.0 - values
+_EXPECTED, _FILE_ORDER, _PESSIMISTIC, _OPTIMISTIC = range(4)
 
-    def mean(self, scores: Vector) -> float:
-        """The weighted mean."""
-        return float(self.importance @ self.per_query(scores))
 
-    def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
-        """The weighted means at scores + step · direction, one a step."""
-        finite = np.isfinite(scores).all() and np.isfinite(direction).all()
-        if self._stepped is None or not finite:
-            # Not all measures are compiled; and scores that cannot be ranked are refused by name.
-            return np.array([self.mean(scores + step * direction) for step in steps])
-        values = self._stepped.along(scores, direction, steps, threads)
-        # Row by row, so that each mean is rounded as `mean` does it, and draws stay draws.
-        return np.array([self.importance @ row[self.counted] for row in values])
+_TIES = {
+    "expected": _EXPECTED,
+    "file-order": _FILE_ORDER,
+    "pessimistic": _PESSIMISTIC,
+    "optimistic": _OPTIMISTIC,
+}
+
+
+_BLOCKS = 16
+
+
+_SORTED_FOR_THREADS = 100_000
 
 
 class JudgedLabels(NamedTuple):
@@ -134,3 +124,262 @@ class Judge(Generic[T]):
     def verdict(self) -> str:
         """Why a fit stops that has lost patience; the name of its unit and `best_number` follow."""
         return f"validation {self.metric} has not risen since"
+
+
+class MeanMetric:
+    """The mean of a metric over the queries of a dataset, weighted by their importance.
+
+    An error counts as one minus itself. Raises Refused where documents have weights, of which
+    no metric knows, and where no query counts.
+    """
+
+    def __init__(self, data: RankingDataset, metric: str | Metric) -> None:
+        if data.document_weights is not None:
+            raise Refused(
+                f"{metric} cannot weigh documents, and the data has document weights: leave them "
+                "out, or use an optimizer of losses such as gradient"
+            )
+        self.metric, self.data = parse_metric(metric), data
+        values = self.metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
+        self.counted: NDArray[np.bool_] = ~np.isnan(values) & (data.query_importance > 0)
+        if not self.counted.any():
+            raise Refused(f"no query counts for {metric}: give judged queries of some weight")
+        importance = data.query_importance[self.counted]
+        self.importance: Vector = importance / importance.sum()
+        self._at_rest = values
+
+    @cached_property
+    def _stepped(self) -> SteppedMetric | None:
+        if not is_compiled(self.metric):
+            return None
+        return SteppedMetric(self.metric, self.data, self._at_rest)
+
+    def per_query(self, scores: Vector) -> Vector:
+        """The value of each query that counts."""
+        values = self.metric.per_query(scores, self.data.labels, self.data.offsets)[self.counted]
+        return values if self.metric.higher_is_better else 1.0 - values
+
+    def mean(self, scores: Vector) -> float:
+        """The weighted mean."""
+        return float(self.importance @ self.per_query(scores))
+
+    def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
+        """The weighted means at scores + step · direction, one a step."""
+        finite = np.isfinite(scores).all() and np.isfinite(direction).all()
+        if self._stepped is None or not finite:
+            # Not all measures are compiled; and scores that cannot be ranked are refused by name.
+            return np.array([self.mean(scores + step * direction) for step in steps])
+        values = self._stepped.along(scores, direction, steps, threads)
+        # Row by row, so that each mean is rounded as `mean` does it, and draws stay draws.
+        return np.array([self.importance @ row[self.counted] for row in values])
+
+
+def is_compiled(metric: Metric) -> bool:
+    """Whether `SteppedMetric` takes the metric, which says so itself."""
+    nothing = RankedQueries(np.zeros(0), np.zeros(0), np.zeros(1))
+    return metric.rank_sum(nothing) is not None
+
+
+class SteppedMetric:
+    """A metric of the queries of a dataset, to be evaluated at many steps.
+
+    `at_rest` are its values at any scores: a query keeps its own where no ranking changes it.
+    Raises ValueError for a metric that is not compiled.
+    """
+
+    def __init__(self, metric: Metric, data: RankingDataset, at_rest: Vector) -> None:
+        self.offsets, self.at_rest = data.offsets, at_rest
+        queries = RankedQueries(np.zeros(data.n_documents), data.labels, data.offsets)
+        found = metric.rank_sum(queries)
+        if found is None:
+            raise ValueError(f"{metric} is not compiled: ask is_compiled first")
+        longest = int(queries.lengths.max(initial=0))
+        cutoff = longest if found.cutoff is None else min(found.cutoff, longest)
+        self.conventions = (_KINDS[found.kind], _TIES[metric.ties], cutoff)
+        self.worth, self.whole, self.places = found.worth, found.whole.copy(), found.discounts
+        self.running = np.concatenate([[0.0], np.cumsum(self.places)])
+        if metric.short == "zero" and metric.cutoff is not None:
+            self.whole[queries.lengths < metric.cutoff] = 0.0
+
+    def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
+        """Values at scores + step · direction, all finite: one row a step, one column a query."""
+        values = np.repeat(self.at_rest[None, :], len(steps), axis=0)
+        cuts = query_blocks(self.offsets, _BLOCKS)
+
+        def block(index: int) -> None:
+            _evaluate(
+                self.conventions,
+                (self.places, self.running),
+                scores,
+                direction,
+                steps,
+                self.worth,
+                self.whole,
+                self.offsets,
+                cuts[index],
+                cuts[index + 1],
+                values,
+            )
+
+        worthwhile = len(scores) * len(steps) >= _SORTED_FOR_THREADS
+        run_blocks(block, len(cuts) - 1, threads if worthwhile else 1)
+        return values
+
+
+@compiled
+def _evaluate(
+    conventions: Any,
+    tables: Any,
+    scores: Any,
+    direction: Any,
+    steps: Any,
+    worth: Any,
+    whole: Any,
+    offsets: Any,
+    first: int,
+    last: int,
+    values: Any,
+) -> None:
+    """Write the values of a block of queries, where the measure is defined, at all steps."""
+    kind, ties, cutoff = conventions
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    keys, order = np.empty(longest), np.empty(longest, dtype=np.int64)
+    runs = np.empty(longest + 1, dtype=np.int64)
+    for query in range(first, last):
+        if not whole[query] > 0.0:
+            continue
+        start, end = offsets[query], offsets[query + 1]
+        own, ranked, key = worth[start:end], order[: end - start], keys[: end - start]
+        for k in range(len(steps)):
+            for i in range(end - start):
+                key[i] = -(scores[start + i] + steps[k] * direction[start + i])
+                ranked[i] = i
+            sort_ascending(key, ranked)
+            if ties == _PESSIMISTIC:
+                _order_ties(key, own, ranked)
+            elif ties == _OPTIMISTIC:
+                _order_ties(key, -own, ranked)
+            cuts = runs[: _cut_into_runs(ties == _EXPECTED, key, ranked, runs)]
+            if kind == _DCG:
+                total = _discounted_gain(own, ranked, cuts, cutoff, tables)
+            elif kind == _FOUND:
+                total = _relevant_found(own, ranked, cuts, cutoff)
+            elif kind == _PRECISIONS:
+                total = _sum_of_precisions(own, ranked, cuts, cutoff, tables)
+            else:
+                total = _reciprocal_of_first(own, ranked, cuts, cutoff)
+            values[k, query] = total / whole[query]
+
+
+@compiled
+def _order_ties(keys: Any, by: Any, ranked: Any) -> None:
+    """Sort the documents of each tied run by another number, lowest first."""
+    first = 0
+    for place in range(1, len(ranked) + 1):
+        if place == len(ranked) or keys[ranked[place]] != keys[ranked[first]]:
+            if place - first > 1:
+                sort_ascending(by, ranked[first:place])
+            first = place
+
+
+@compiled
+def _cut_into_runs(merge: bool, keys: Any, ranked: Any, runs: Any) -> int:
+    """Write the place where each run begins, and the end of the last; how many were written.
+
+    A run is the documents of one score where tied ones are to be merged, else one document.
+    """
+    written = 0
+    for place in range(len(ranked)):
+        if not (merge and place > 0 and keys[ranked[place]] == keys[ranked[place - 1]]):
+            runs[written] = place
+            written += 1
+    runs[written] = len(ranked)
+    return written + 1
+
+
+@compiled
+def _run_sum(worth: Any, ranked: Any, first: int, last: int) -> float:
+    total = 0.0
+    for place in range(first, last):
+        total += worth[ranked[place]]
+    return total
+
+
+@compiled
+def _discounted_gain(gain: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
+    """DCG; `tables` are the discounts of the places, and their running sums from 0."""
+    discount, running = tables
+    total = 0.0
+    for r in range(len(runs) - 1):
+        above, size = runs[r], runs[r + 1] - runs[r]
+        if above >= cutoff:
+            break
+        if size == 1:
+            total += gain[ranked[above]] * discount[above]
+            continue
+        end = min(above + size, cutoff)
+        mean = _run_sum(gain, ranked, above, above + size) / size
+        total += mean * (running[end] - running[above])
+    return total
+
+
+@compiled
+def _relevant_found(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
+    """How many relevant documents are expected within the cutoff."""
+    total = 0.0
+    for r in range(len(runs) - 1):
+        above, size = runs[r], runs[r + 1] - runs[r]
+        if above >= cutoff:
+            break
+        share = min(size, cutoff - above) / size
+        total += _run_sum(relevant, ranked, above, above + size) * share
+    return total
+
+
+@compiled
+def _sum_of_precisions(relevant: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
+    """Precision summed over relevant documents; `tables` are 1/rank, and its running sums."""
+    reciprocal, running = tables
+    total, before = 0.0, 0.0
+    for r in range(len(runs) - 1):
+        above, size = runs[r], runs[r + 1] - runs[r]
+        if above >= cutoff:
+            break
+        hits = _run_sum(relevant, ranked, above, above + size)
+        if hits == 0.0:
+            continue
+        within = min(size, cutoff - above)
+        reciprocals = reciprocal[above] if within == 1 else running[above + within] - running[above]
+        others = (hits - 1.0) / max(size - 1, 1) * (within - (above + 1) * reciprocals)
+        total += hits / size * ((before + 1.0) * reciprocals + others)
+        before += hits
+    return total
+
+
+@compiled
+def _reciprocal_of_first(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
+    """1/rank of the first relevant document, 0 beyond the cutoff."""
+    for r in range(len(runs) - 1):
+        above, size = runs[r], runs[r + 1] - runs[r]
+        if above >= cutoff:
+            break
+        hits = _run_sum(relevant, ranked, above, above + size)
+        if hits > 0.0:
+            expected: float = _expected_reciprocal(hits, size, above, cutoff)
+            return expected
+    return 0.0
+
+
+@compiled
+def _expected_reciprocal(hits: float, size: int, above: int, cutoff: int) -> float:
+    """The mean over all orders of a run of 1/rank of its first relevant document."""
+    if hits == size:
+        return 1.0 / (above + 1)
+    total, before = 0.0, 1.0
+    for j in range(min(size, cutoff - above)):
+        left = size - j
+        total += before * (hits / left) / (above + j + 1)
+        before *= max(left - hits, 0.0) / left
+    return total

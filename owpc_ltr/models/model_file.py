@@ -1,7 +1,13 @@
-"""The file of every model: JSON with a digest and a record of the training, never pickled."""
+"""The file of every model: JSON with a digest and a record of the training, never pickled.
+
+It carries parity samples: a few judged queries with their parameters, document ids, labels and
+features, so that the engine's scores can be compared with local ones wherever the model goes,
+without its training data.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -9,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import is_frame
+from owpc_ltr.arrays import Matrix, is_frame
 from owpc_ltr.data import html
 from owpc_ltr.data.matrix import float_array
 from owpc_ltr.errors import BadInput
@@ -23,14 +29,59 @@ from owpc_ltr.files.regular_file import read_regular
 from owpc_ltr.files.strict_json import a_json, each_once, finite_json, shown, take_strings
 from owpc_ltr.protocols import Model, Ranker
 
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+AnyRanker = TypeVar("AnyRanker", bound=Ranker)
+
 FORMAT = "owpc-ltr model"
 
 
 REORDERING = "reordering"
 """The kind of a file that holds a base model and what reranks its lists: see `reordering.py`."""
 
+KINDS = {
+    "additive": "owpc_ltr.models.linear:AdditiveModel",
+    "average": "owpc_ltr.models.average:AverageModel",
+    "linear": "owpc_ltr.models.linear:LinearModel",
+    "network": "owpc_ltr.models.networks:NetworkModel",
+    "logistic-network": "owpc_ltr.models.networks:LogisticNetwork",
+    "trees": "owpc_ltr.models.trees:TreeModel",
+}
+"""Each kind of model file and the class that reads it, imported when there is one to read."""
+
+
+DAMAGES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What Python raises where a value is not of the kind that a reader takes for granted."""
+
+PARITY_QUERIES = 20
+
+PARITY_DOCUMENTS = 50
+
 
 _LARGEST_FILE = 50_000_000
+
+_LINE = re.compile(rb'^ "digest": "sha256:[0-9a-f]{64}",\n', re.MULTILINE)
+
+_HEAD = 400
+"""Bytes among which the line stands where we wrote it."""
+
+_SHOWN = 30
+"""Features that a table shows, the heaviest first."""
+
+_PARTS = {
+    "imported": dict,
+    "source": dict,
+    "certificate": dict,
+    "probes": list,
+    "featureset_hash": str,
+    "fingerprint": str,
+    "joined_tables": list,
+}
+"""What is read of a record, and what it must be where it is there."""
+
+_WORDS = {dict: "JSON object", list: "list", str: "text"}
 
 
 class SavedRanker:
@@ -53,17 +104,6 @@ class SavedRanker:
         return ranker_html(
             about.kind, about.feature_names, about.record, self.sizes(), self.feature_uses()
         )
-
-
-KINDS = {
-    "additive": "owpc_ltr.models.additive:AdditiveModel",
-    "average": "owpc_ltr.models.average:AverageModel",
-    "linear": "owpc_ltr.models.linear:LinearModel",
-    "network": "owpc_ltr.models.networks:NetworkModel",
-    "logistic-network": "owpc_ltr.models.networks:LogisticNetwork",
-    "trees": "owpc_ltr.models.trees:TreeModel",
-}
-"""Each kind of model file and the class that reads it, imported when there is one to read."""
 
 
 def with_record(model: Model, record: dict[str, Any]) -> Model:
@@ -132,18 +172,9 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
     return model
 
 
-DAMAGES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What Python raises where a value is not of the kind that a reader takes for granted."""
-
-
 def damaged(path: Path, error: Exception) -> BadInput:
     """The error for such a file."""
     return BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}")
-
-
-_LINE = re.compile(rb'^ "digest": "sha256:[0-9a-f]{64}",\n', re.MULTILINE)
-_HEAD = 400
-"""Bytes among which the line stands where we wrote it."""
 
 
 def signed(content: dict[str, Any], after: str) -> bytes:
@@ -167,35 +198,6 @@ def without_digest(content: dict[str, Any], raw: bytes, path: Path) -> dict[str,
             'if it was changed on purpose, take its line "digest" out'
         )
     return rest
-
-
-def _laid_out_anew(content: dict[str, Any]) -> str:
-    try:
-        return _digest(_text(content))
-    except ValueError:  # we write no NaN
-        return ""
-
-
-def _text(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _digest(text: bytes) -> str:
-    return f"sha256:{hashlib.sha256(text).hexdigest()}"
-
-
-AnyRanker = TypeVar("AnyRanker", bound=Ranker)
-
-_PARTS = {
-    "imported": dict,
-    "source": dict,
-    "certificate": dict,
-    "probes": list,
-    "featureset_hash": str,
-    "fingerprint": str,
-    "joined_tables": list,
-}
-"""What is read of a record, and what it must be where it is there."""
 
 
 def checked_record(content: dict[str, Any]) -> dict[str, Any]:
@@ -226,13 +228,6 @@ def with_warnings(model: AnyRanker, found: Iterable[str]) -> AnyRanker:
     return changed
 
 
-_WORDS = {dict: "JSON object", list: "list", str: "text"}
-
-
-_SHOWN = 30
-"""Features that a table shows, the heaviest first."""
-
-
 def ranker_html(
     kind: str,
     names: Sequence[str],
@@ -250,34 +245,6 @@ def ranker_html(
         html.bars(heaviest[:_SHOWN]),
         html.line(f"and {rest} features more") if rest > 0 else "",
     )
-
-
-def _learned(record: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """What a record says in few words."""
-    rows: list[tuple[str, object]] = [
-        (part, _with_settings(record[part]))
-        for part in ("loss", "optimizer", "reranker")
-        if isinstance(record.get(part), Mapping)
-    ]
-    if isinstance(record.get("imported"), Mapping):
-        rows.append(("imported from", record["imported"].get("format", "another library")))
-    if record.get("queries") is not None and record.get("documents") is not None:
-        rows.append(("trained on", f"{record['queries']} queries, {record['documents']} documents"))
-    if isinstance(record.get("validation"), float):
-        rows.append((f"validation {record.get('select', '')}", f"{record['validation']:.4f}"))
-    if record.get("average_of") is not None:
-        rows.append(("average of", f"{record['average_of']} models"))
-    if isinstance(record.get("warnings"), list):
-        rows += [("warning", warning) for warning in record["warnings"]]
-    return rows
-
-
-def _with_settings(part: Mapping[str, Any]) -> str:
-    settings = part.get("settings")
-    if not isinstance(settings, Mapping) or not settings:
-        return str(part.get("name"))
-    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
-    return f"{part.get('name')} ({shown})"
 
 
 def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
@@ -308,3 +275,120 @@ def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
             "trained on"
         )
     return matrix
+
+
+def parity_samples_of(
+    data: RankingDataset | PartitionedDataset, queries: int = PARITY_QUERIES
+) -> list[dict[str, Any]]:
+    """Some queries, by hash: `query_id`, `params`, `document_ids`, `labels`, `features` (packed).
+
+    Empty where the dataset was not logged from an engine (no parameters, or no document ids).
+    """
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    if isinstance(data, PartitionedDataset):
+        if not {"query_params", "document_ids"} <= set(data.columns):
+            return []
+        return parity_samples_of(data.select(_chosen(data, queries)).load(), queries)
+    if data.query_params is None or data.document_ids is None:
+        return []
+    chosen = _chosen(data, queries)
+    samples = []
+    for query in chosen.tolist():
+        first = int(data.offsets[query])
+        last = min(int(data.offsets[query + 1]), first + PARITY_DOCUMENTS)
+        samples.append(
+            {
+                "query_id": data.query_ids[query].as_py(),
+                "params": json.loads(data.query_params[query].as_py()),
+                "document_ids": data.document_ids[first:last].to_pylist(),
+                "labels": data.labels[first:last].tolist(),
+                "features": packed(data.features[first:last]),
+            }
+        )
+    return samples
+
+
+def dataset_of(samples: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
+    """The remembered documents of a model with these features, as judged queries."""
+    from owpc_ltr.data.dataset import make_dataset
+
+    sizes = [len(sample["document_ids"]) for sample in samples]
+    parts = [
+        unpacked(sample["features"], size, len(names))
+        for sample, size in zip(samples, sizes, strict=True)
+    ]
+    return make_dataset(
+        np.concatenate(parts),
+        np.concatenate([sample["labels"] for sample in samples]),
+        np.repeat([str(sample["query_id"]) for sample in samples], sizes),
+        feature_names=names,
+    )
+
+
+def packed(features: Matrix) -> str:
+    """A matrix as a text: its float32 values row by row, little-endian, in base64.
+
+    NaN stays NaN, which numbers in JSON cannot.
+    """
+    return base64.b64encode(np.ascontiguousarray(features, dtype="<f4").tobytes()).decode()
+
+
+def unpacked(text: str, documents: int, features: int) -> Matrix:
+    """The matrix that `packed` wrote. Raises BadInput where its size is another."""
+    try:
+        content = base64.b64decode(text, validate=True)
+        return np.frombuffer(content, dtype="<f4").reshape(documents, features).astype(np.float32)
+    except ValueError as error:
+        raise BadInput(
+            f"the features of a sample are not {documents} rows of {features}: {error}"
+        ) from error
+
+
+def _laid_out_anew(content: dict[str, Any]) -> str:
+    try:
+        return _digest(_text(content))
+    except ValueError:  # we write no NaN
+        return ""
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _digest(text: bytes) -> str:
+    return f"sha256:{hashlib.sha256(text).hexdigest()}"
+
+
+def _learned(record: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """What a record says in few words."""
+    rows: list[tuple[str, object]] = [
+        (part, _with_settings(record[part]))
+        for part in ("loss", "optimizer", "reranker")
+        if isinstance(record.get(part), Mapping)
+    ]
+    if isinstance(record.get("imported"), Mapping):
+        rows.append(("imported from", record["imported"].get("format", "another library")))
+    if record.get("queries") is not None and record.get("documents") is not None:
+        rows.append(("trained on", f"{record['queries']} queries, {record['documents']} documents"))
+    if isinstance(record.get("validation"), float):
+        rows.append((f"validation {record.get('select', '')}", f"{record['validation']:.4f}"))
+    if record.get("average_of") is not None:
+        rows.append(("average of", f"{record['average_of']} models"))
+    if isinstance(record.get("warnings"), list):
+        rows += [("warning", warning) for warning in record["warnings"]]
+    return rows
+
+
+def _with_settings(part: Mapping[str, Any]) -> str:
+    settings = part.get("settings")
+    if not isinstance(settings, Mapping) or not settings:
+        return str(part.get("name"))
+    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
+    return f"{part.get('name')} ({shown})"
+
+
+def _chosen(data: RankingDataset | PartitionedDataset, queries: int) -> NDArray[np.int64]:
+    from owpc_ltr.data.splits import query_positions
+
+    return np.sort(np.argsort(query_positions(data, "probes"), kind="stable")[:queries])

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.models.additive import AdditiveModel
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.trees import TreeModel, logistic
 from owpc_ltr.protocols import Model
 

@@ -246,12 +246,12 @@ class TreeModel(SavedRanker):
             return self
         old, last = self.forest, len(self.forest.feature)
         forest = Forest(
-            np.append(old.roots, np.int32(last)),
-            np.append(old.feature, np.int32(LEAF)),
-            np.append(old.threshold, np.float32(0)),
-            np.append(old.left, np.int32(0)),
-            np.append(old.default_left, False),
-            np.append(old.value, self.base),
+            roots=np.append(old.roots, np.int32(last)),
+            feature=np.append(old.feature, np.int32(LEAF)),
+            threshold=np.append(old.threshold, np.float32(0)),
+            left=np.append(old.left, np.int32(0)),
+            default_left=np.append(old.default_left, False),
+            value=np.append(old.value, self.base),
         )
         return replace(self, forest=forest, base=0.0)
 
@@ -279,12 +279,12 @@ class TreeModel(SavedRanker):
         if ((default_left != 0) & (default_left != 1)).any():
             raise BadInput("'default_left' of the tree model does not hold only 0 and 1")
         forest = Forest(
-            take_integers(content, "roots", where).astype(np.int32),
-            take_integers(content, "feature", where).astype(np.int32),
-            to_single(take_numbers(content, "threshold", where)),
-            take_integers(content, "left", where).astype(np.int32),
-            default_left == 1,
-            take_numbers(content, "value", where),
+            roots=take_integers(content, "roots", where).astype(np.int32),
+            feature=take_integers(content, "feature", where).astype(np.int32),
+            threshold=to_single(take_numbers(content, "threshold", where)),
+            left=take_integers(content, "left", where).astype(np.int32),
+            default_left=default_left == 1,
+            value=take_numbers(content, "value", where),
         )
         base = take_numbers({"base": [content["base"]]}, "base", where)[0]
         return cls(names, forest, float(base), str(content["link"]), record)

@@ -19,11 +19,9 @@ from owpc_ltr.evaluation.judgment_checks import unused_weights
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.models.model_file import with_record
-from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
-from owpc_ltr.training.fit import ZERO, Data, fitted, mean_of, taking_missing_as_zero
-from owpc_ltr.training.plan import C, Plan
+from owpc_ltr.training.plan import ZERO, C, Data, Plan, fitted, mean_of, taking_missing_as_zero
 from owpc_ltr.version import VERSION
 
 HISTORY_ROWS = 100
@@ -151,7 +149,14 @@ def recorded(
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
     model = with_record(fit.model, record)
-    return TrainingResult(model, fit, chosen.settings, tuple(table), tuple(warnings), tuple(silent))
+    return TrainingResult(
+        model=model,
+        fit=fit,
+        settings=chosen.settings,
+        table=tuple(table),
+        warnings=tuple(warnings),
+        silent_features=tuple(silent),
+    )
 
 
 def check_choosable(candidates: int, validation: Data | None) -> None:

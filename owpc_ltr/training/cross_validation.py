@@ -41,8 +41,7 @@ from owpc_ltr.training.candidates import (
     named_validation,
     scaled_parts,
 )
-from owpc_ltr.training.fit import Data, fitted, mean_of, per_query, weights_of
-from owpc_ltr.training.plan import C, Plan
+from owpc_ltr.training.plan import C, Data, Plan, fitted, mean_of, per_query, weights_of
 
 Progress = Callable[[str, float | None], None]
 
@@ -336,7 +335,16 @@ def _walk(
             str(metric): metric.average(one, weights)
             for metric, one in zip(metrics, values, strict=True)
         }
-        rows.append(FitRow(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
+        rows.append(
+            FitRow(
+                fold=fold.name,
+                loss=loss.name,
+                optimizer=optimizer.name,
+                settings=dict(settings),
+                validation=value,
+                test=figures,
+            )
+        )
     if isinstance(data, PartitionedDataset):
         # The next path is of other queries, as a rule.
         data.files.kept.release()

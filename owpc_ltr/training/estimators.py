@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.training.defaults import (
+from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,

@@ -22,9 +22,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.metrics import Metric, parse_metric, uneven
-from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.feature_use import features_used
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
@@ -125,7 +124,9 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
         )
     whole = costs.of(frozenset(validation.feature_names))
     price = gain / whole if whole else 0.0
-    return SelectionAim(metric, price, costs.keep_gain, over, floor, gain)
+    return SelectionAim(
+        metric=metric, price=price, keep_gain=costs.keep_gain, over=over, floor=floor, gain=gain
+    )
 
 
 def _rival(

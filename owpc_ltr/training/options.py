@@ -1,22 +1,47 @@
-"""Parameters of jobs that train, each described once, and the queries that they train on."""
+"""Parameters of jobs that train, each described once, and their defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Help, Progress, Reads
+from owpc_ltr.signatures import Help, Reads
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.protocols import Run
 
     Data = RankingDataset | PartitionedDataset
+
+Normalisation = Literal["scale", "none"]
+
+DEFAULT_LOSS = "owpc"
+DEFAULT_OPTIMIZER = "larank"
+DEFAULT_METRIC = "map"
+"""By which validation queries choose."""
+DEFAULT_C = tuple(float(f"1e{exponent}") for exponent in range(-3, 4))
+"""Candidates of `optimizer.C`, the most regularised first."""
+DEFAULT_NORMALISATION: Normalisation = "scale"
+KNOTS = 8
+"""Of each feature's curve in a piecewise-linear model, at most."""
+VALIDATION_SHARE = TEST_SHARE = 0.2
+"""Shares of the queries that choose the settings, and that are kept for `evaluate`."""
+
+DEFAULT_RERANKER = "exchangeable"
+RERANKING_LOSS = "bregman"
+RERANKING_METRIC = "ndcg@10"
+PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
+"""Candidates of `reranker.penalty` (Pareek & Ravikumar 2014), the most regularised first."""
+
+FOLDS = 5
+REPORTED_METRICS = ("map", "ndcg@1", "ndcg@3", "ndcg@10")
+"""What `select` measures on the test queries of each fold."""
+
+FEATURE_PRICE = 0.001
+"""What a millisecond of a feature must gain of the metric that chooses."""
+
 
 LossChoice = Annotated[Any, Help("The loss; see `owpc-ltr plugins`.", cli=str, panel="Model")]
 Settings = Annotated[
@@ -57,46 +82,3 @@ TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluat
 Threads = Annotated[
     int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
 ]
-
-
-def training_splits(
-    data: Data | Path | str,
-    validation: Data | Path | str | None,
-    shares: tuple[float, float],
-    *,
-    max_features: int | None = None,
-    memory: int | Room | None = None,
-) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
-    """The queries to train on and to choose settings on, and what a record says of their source.
-
-    Without validation queries the data are split by `shares` (validation, test), unless they are
-    one side of a split already. A record says of datasets, which have no name, what they know.
-    """
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.datasets import open_or_read
-    from owpc_ltr.data.partitioned.dataset import split_parts
-    from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
-
-    def read(given: Data | Path | str) -> tuple[Any, str | None]:
-        if not isinstance(given, Path | str):
-            return given, None
-        opened = open_or_read(given, memory=memory, max_features=max_features)
-        return opened, Path(given).name
-
-    known, name = read(data)
-    if validation is not None:
-        chosen, chosen_name = read(validation)
-        splits = with_validation(known, chosen, name, chosen_name)
-        return splits, None if name is None else splits.source
-    if known.origin is not None:
-        return DatasetSplits(known, {"train": known}, {}), None
-    cut = split_queries if isinstance(known, RankingDataset) else split_parts
-    splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
-    return splits, None if name is None else splits.source
-
-
-def run_of(seed: int, threads: int, progress: Progress) -> Run:
-    """What every fit is given besides its loss and data."""
-    from owpc_ltr.protocols import Run
-
-    return Run(seed=seed, threads=threads, progress=progress)

@@ -16,8 +16,7 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
 from owpc_ltr.protocols import Model
 
 

@@ -1,6 +1,6 @@
-"""Plans: which loss, optimizer or reranker, their settings, and the candidates to choose among.
+"""Plans: which loss and optimizer, their settings, the candidates to choose among; and one fit.
 
-All that can be refused is refused here, before any work.
+All that can be refused is refused here, before any work, and what a plugin returns is checked.
 """
 
 from __future__ import annotations
@@ -8,37 +8,54 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.scaling import check_normalisation
-from owpc_ltr.errors import UsageError
-from owpc_ltr.host.contracts import checked_name
-from owpc_ltr.host.registry import Registry, class_of
+from owpc_ltr.errors import PluginError, Refused, UsageError
+from owpc_ltr.host.registry import Registry, checked_name, class_of
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.protocols import Loss, Optimizer, Reranker
-from owpc_ltr.training.defaults import (
+from owpc_ltr.metrics import Metric, RankedQueries, parse_metric, uneven
+from owpc_ltr.protocols import (
+    Certificate,
+    Fit,
+    Loss,
+    Model,
+    Optimizer,
+    Reordering,
+    Run,
+    StreamingOptimizer,
+)
+from owpc_ltr.training.options import (
     DEFAULT_C,
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     KNOTS,
-    PENALTIES,
-    RERANKING_LOSS,
-    RERANKING_METRIC,
 )
-from owpc_ltr.training.fit import check_missing
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Any]
 
+
+Data = RankingDataset | PartitionedDataset
+
 C = "optimizer.C"
-PENALTY = "reranker.penalty"
+
+ZERO = "zero"
+
+_CHECKED_ROWS = 1000
+
+_MODEL = ("kind", "feature_names", "record", "score", "as_dict")
+
+_REORDERING = ("kind", "feature_names", "field_names", "rerank", "as_dict")
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ class Plan:
 
         Raises UsageError naming both and what would do, before any work.
         """
-        parts = _by_kind(settings, "optimizer")
+        parts = settings_by_kind(settings, "optimizer")
         loss = configure(class_of("loss", self.loss), parts["loss"])
         optimizer = configure(class_of("optimizer", self.optimizer), parts["optimizer"])
         if optimizer.needs_convex and not loss.convex:
@@ -93,45 +110,6 @@ class Plan:
                 "owpc"
             )
         return loss, optimizer
-
-
-@dataclass(frozen=True)
-class RerankingPlan:
-    """What to learn: a loss and a reranker, their settings, and what to choose among.
-
-    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
-    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
-    `PENALTIES` where the reranker has one that was not set.
-    """
-
-    loss: type[Loss] | str
-    reranker: type[Reranker] | str
-    settings: Settings = field(default_factory=dict)
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str | Metric = RERANKING_METRIC
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", class_of("loss", self.loss))
-        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
-
-    def candidates(self) -> list[dict[str, Any]]:
-        """Every combination of the grid, over the fixed settings."""
-        grid = dict(self.grid)
-        if not grid and hasattr(self.reranker, "penalty") and PENALTY not in self.settings:
-            grid[PENALTY] = PENALTIES
-        return [{**self.settings, **chosen} for chosen in combinations(grid, PENALTY)]
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        """The document fields that the candidates need."""
-        rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
-        return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
-
-    def make(self, settings: Settings) -> tuple[Loss, Reranker]:
-        """The loss and the reranker of these settings. Raises UsageError, before any work."""
-        parts = _by_kind(settings, "reranker")
-        loss = configure(class_of("loss", self.loss), parts["loss"])
-        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
 
 
 def model_plan(
@@ -153,7 +131,7 @@ def model_plan(
     `grid` go by setting: `C`, or in full `optimizer.C`. A grid's values are a sequence, or text
     as `1e-3..1e3`. Raises UsageError or PluginError.
     """
-    classes, fixed, candidates = _named(
+    classes, fixed, candidates = chosen_plugins(
         registry, {"loss": loss, "optimizer": optimizer}, settings or {}, grid or {}
     )
     plan = Plan(
@@ -166,26 +144,6 @@ def model_plan(
         piecewise_linear=piecewise_linear,
         knots=knots,
     )
-    for candidate in plan.candidates():
-        plan.make(candidate)
-    return plan
-
-
-def reranking_plan(
-    registry: Registry,
-    *,
-    reranker: Any,
-    loss: Any = RERANKING_LOSS,
-    settings: Settings | None = None,
-    grid: Grid | None = None,
-    select: Any = RERANKING_METRIC,
-) -> RerankingPlan:
-    """How to learn a reordering; everything as for a model."""
-    classes, fixed, candidates = _named(
-        registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
-    )
-    select = parse_metric(select, registry)
-    plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan
@@ -229,7 +187,7 @@ def grid_values(text: str, name: str = "") -> tuple[str, ...]:
     return tuple(f"{float(10**exponent):.6g}" for exponent in np.linspace(first, last, count))
 
 
-def _named(
+def chosen_plugins(
     registry: Registry, chosen: Mapping[str, Any], settings: Settings, grid: Grid
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[Any, ...]]]:
     """The classes of the plugins chosen by kind, and settings and grid by full names."""
@@ -243,15 +201,18 @@ def _named(
     return classes, fixed, candidates
 
 
-def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
-    """A plugin's class, and the settings of an object in full names."""
-    if isinstance(given, str):
-        return registry.find(kind, given), {}
-    cls = given if isinstance(given, type) else type(given)
-    checked_name(kind, cls)
-    if isinstance(given, type):
-        return given, {}
-    return cls, {f"{kind}.{name}": value for name, value in values_of(given).items()}
+def settings_by_kind(settings: Settings, learner: str) -> dict[str, dict[str, Any]]:
+    """Settings of the loss and of the learner, an optimizer or a reranker, by their own names."""
+    parts: dict[str, dict[str, Any]] = {"loss": {}, learner: {}}
+    for name, value in settings.items():
+        kind, _, setting = name.partition(".")
+        if kind not in parts:
+            raise UsageError(
+                f"'{name}' is not a setting of the loss or the {learner}: write loss.NAME or "
+                f"{learner}.NAME"
+            )
+        parts[kind][setting] = value
+    return parts
 
 
 def full_name(name: str, classes: Mapping[str, Any]) -> str:
@@ -270,6 +231,142 @@ def full_name(name: str, classes: Mapping[str, Any]) -> str:
         both = " or ".join(f"{kind}.{name}" for kind in owners)
         raise UsageError(f"'{name}' is a setting of {plugins}: write {both}")
     raise UsageError(f"{plugins} have no setting '{name}'{_suggestion(name, known)}")
+
+
+def check_missing(missing: str | None) -> None:
+    """Refuse another word than `zero`; None leaves missing values to the optimizer."""
+    if missing not in {None, ZERO}:
+        raise UsageError(f"missing values can be taken as zero, not as '{missing}'")
+
+
+def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
+    """The model, fitted to filled values, for data as they are; it scores a gap as it does a 0.
+
+    Raises Refused, on the evidence of `data`, for a kind of model that cannot.
+    """
+    from owpc_ltr.models.trees import TreeModel
+
+    if isinstance(model, TreeModel):
+        model = model.with_missing_as_zero()
+    gaps = np.isnan(data.features[:_CHECKED_ROWS]).any(axis=1)
+    features = data.features[:_CHECKED_ROWS][gaps]
+    filled = np.nan_to_num(features)
+    if gaps.any() and not np.array_equal(model.score(features), model.score(filled)):
+        raise Refused(
+            f"a {model.kind} model scores a missing value otherwise than 0: train it without "
+            "--missing zero, or use --optimizer boosting or larank"
+        )
+    return model
+
+
+def fitted(optimizer: Optimizer, loss: Loss, data: Data, run: Run, start: Fit | None) -> Fit:
+    """What the optimizer finds, looked at. TypeError for parts that it cannot go through."""
+    if isinstance(data, RankingDataset):
+        return checked_fit(optimizer.name, optimizer.minimise(loss, data, run, start), data)
+    if not isinstance(optimizer, StreamingOptimizer):
+        raise TypeError(f"{optimizer.name} does not stream")
+    return checked_fit(optimizer.name, optimizer.minimise_parts(loss, data, run, start), data.head)
+
+
+def mean_of(metric: Metric, model: Model, data: Data) -> float:
+    """The mean of a metric over the queries of some data, weighted by their importance."""
+    return metric.average(next(per_query([metric], model, data)), weights_of(data))
+
+
+def weights_of(data: Data) -> Vector | None:
+    """The importance of the queries; None where all are alike."""
+    if isinstance(data, RankingDataset):
+        return uneven(data.query_weights)
+    if "query_weights" not in data.columns:
+        return None
+    return uneven(np.concatenate(list(data.each(lambda part: part.query_importance))))
+
+
+def per_query(metrics: list[Metric], model: Model, data: Data) -> Iterator[Vector]:
+    """The value of each query by each metric; the documents are sorted once for all."""
+
+    def values(part: RankingDataset) -> list[Vector]:
+        queries = RankedQueries(model.score(part.features), part.labels, part.offsets)
+        return [metric.of(queries) for metric in metrics]
+
+    if isinstance(data, RankingDataset):
+        yield from values(data)
+    else:
+        yield from map(np.concatenate, zip(*data.each(values), strict=True))
+
+
+def _check_parts(
+    who: str, returned: Any, what: str, parts: tuple[str, ...], data: RankingDataset
+) -> None:
+    missing = [part for part in parts if not hasattr(returned, part)]
+    if missing:
+        raise PluginError(
+            f"{who} returned {_short(returned)} where a {what} belongs, which has no "
+            f"{', '.join(missing)}: return an object with {', '.join(parts)}"
+        )
+    if tuple(returned.feature_names) != data.feature_names:
+        raise PluginError(
+            f"{who} returned a {what} of the features {_short(returned.feature_names)}, where the "
+            f"data have {_short(data.feature_names)}: give it those of the data"
+        )
+
+
+def _check_scores(who: str, what: str, score: Callable[[Any], Any], features: Any) -> None:
+    scores = score(features)
+    if np.shape(scores) != (len(features),):
+        raise PluginError(
+            f"{who} returned a {what} that gives scores of shape {np.shape(scores)} for "
+            f"{len(features)} documents: one number a document is wanted"
+        )
+
+
+def _short(value: Any) -> str:
+    """A value in one short line, and its type."""
+    text = " ".join(repr(value).split())
+    return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
+
+
+def checked_fit(name: str, returned: Any, data: RankingDataset) -> Fit:
+    """The fit that an optimizer returned, whose model scores the first query of its data.
+
+    Raises PluginError naming the optimizer, what it returned, and what it must return.
+    """
+    who = f"optimizer '{name}'"
+    if not isinstance(returned, Fit):
+        raise PluginError(f"{who} returned {_short(returned)}: return an owpc_ltr.protocols.Fit")
+    if not isinstance(returned.certificate, Certificate):
+        raise PluginError(
+            f"{who} returned a fit with the certificate {_short(returned.certificate)}: give an "
+            "owpc_ltr.protocols.Certificate, of which only the objective is needed"
+        )
+    model = returned.model
+    _check_parts(who, model, "model", _MODEL, data)
+    if not dataclasses.is_dataclass(model):
+        raise PluginError(
+            f"{who} returned the model {_short(model)}, which is no dataclass: make it one, with a "
+            "field for the record of its training"
+        )
+    _check_scores(who, "model", model.score, data.features[: int(data.offsets[1])])
+    return returned
+
+
+def checked_reordering(name: str, returned: Any, data: RankingDataset) -> Reordering:
+    """The reordering that a reranker returned. Raises PluginError as `checked_fit` does."""
+    who = f"reranker '{name}'"
+    _check_parts(who, returned, "reordering", _REORDERING, data)
+    reordering: Reordering = returned
+    return reordering
+
+
+def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
+    """A plugin's class, and the settings of an object in full names."""
+    if isinstance(given, str):
+        return registry.find(kind, given), {}
+    cls = given if isinstance(given, type) else type(given)
+    checked_name(kind, cls)
+    if isinstance(given, type):
+        return given, {}
+    return cls, {f"{kind}.{name}": value for name, value in values_of(given).items()}
 
 
 def _suggestion(name: str, known: Mapping[str, Sequence[str]]) -> str:
@@ -291,17 +388,3 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
             "'1e-3..1e3', or fix it with settings"
         )
     return tuple(values)
-
-
-def _by_kind(settings: Settings, learner: str) -> dict[str, dict[str, Any]]:
-    """Settings of the loss and of the learner, an optimizer or a reranker, by their own names."""
-    parts: dict[str, dict[str, Any]] = {"loss": {}, learner: {}}
-    for name, value in settings.items():
-        kind, _, setting = name.partition(".")
-        if kind not in parts:
-            raise UsageError(
-                f"'{name}' is not a setting of the loss or the {learner}: write loss.NAME or "
-                f"{learner}.NAME"
-            )
-        parts[kind][setting] = value
-    return parts

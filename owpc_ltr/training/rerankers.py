@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
@@ -11,15 +11,84 @@ from owpc_ltr.data.external_features.source import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import model_data
-from owpc_ltr.host.settings import values_of
+from owpc_ltr.host.registry import Registry, class_of
+from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, parse_metric, uneven
-from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
 from owpc_ltr.training.candidates import check_trainable
-from owpc_ltr.training.fit import checked_reordering
-from owpc_ltr.training.plan import RerankingPlan
+from owpc_ltr.training.options import PENALTIES, RERANKING_LOSS, RERANKING_METRIC
+from owpc_ltr.training.plan import (
+    Grid,
+    Settings,
+    checked_reordering,
+    chosen_plugins,
+    combinations,
+    settings_by_kind,
+)
 from owpc_ltr.version import VERSION
+
+PENALTY = "reranker.penalty"
+
+
+@dataclass(frozen=True)
+class RerankingPlan:
+    """What to learn: a loss and a reranker, their settings, and what to choose among.
+
+    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
+    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
+    `PENALTIES` where the reranker has one that was not set.
+    """
+
+    loss: type[Loss] | str
+    reranker: type[Reranker] | str
+    settings: Settings = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    select: str | Metric = RERANKING_METRIC
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", class_of("loss", self.loss))
+        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, over the fixed settings."""
+        grid = dict(self.grid)
+        if not grid and hasattr(self.reranker, "penalty") and PENALTY not in self.settings:
+            grid[PENALTY] = PENALTIES
+        return [{**self.settings, **chosen} for chosen in combinations(grid, PENALTY)]
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The document fields that the candidates need."""
+        rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
+        return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
+
+    def make(self, settings: Settings) -> tuple[Loss, Reranker]:
+        """The loss and the reranker of these settings. Raises UsageError, before any work."""
+        parts = settings_by_kind(settings, "reranker")
+        loss = configure(class_of("loss", self.loss), parts["loss"])
+        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
+
+
+def reranking_plan(
+    registry: Registry,
+    *,
+    reranker: Any,
+    loss: Any = RERANKING_LOSS,
+    settings: Settings | None = None,
+    grid: Grid | None = None,
+    select: Any = RERANKING_METRIC,
+) -> RerankingPlan:
+    """How to learn a reordering; everything as for a model."""
+    classes, fixed, candidates = chosen_plugins(
+        registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
+    )
+    select = parse_metric(select, registry)
+    plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
+    for candidate in plan.candidates():
+        plan.make(candidate)
+    return plan
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import Dask, workers_at
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     Help,
     Plugins,
@@ -20,16 +20,17 @@ from owpc_ltr.signatures import (
     job,
     silent,
 )
-from owpc_ltr.training.defaults import (
+from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     FOLDS,
     REPORTED_METRICS,
+    Grid,
     Normalisation,
+    Settings,
 )
-from owpc_ltr.training.options import Grid, Settings, run_of
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -117,6 +118,7 @@ def select(
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import (
         Selection,
         choose,
@@ -145,7 +147,7 @@ def select(
         cut = _folds(data, folds, workers, max_features, memory)
         give_warnings(dict.fromkeys(note for fold in cut for note in unused_weights(fold.test)))
         rows = cross_validate(
-            cut, plans, measured, run_of(seed, 1, progress),
+            cut, plans, measured, Run(seed=seed, progress=progress),
             jobs=jobs if workers is None else workers.threads,
             journal=None if journal is None else Path(journal),
             workers=workers,

@@ -14,7 +14,7 @@ from owpc_ltr.evaluation.options import (
     by_workers,
     workers_at,
 )
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import (
     Help,
@@ -27,7 +27,7 @@ from owpc_ltr.signatures import (
     silent,
     spelled,
 )
-from owpc_ltr.training.defaults import (
+from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
@@ -36,24 +36,26 @@ from owpc_ltr.training.defaults import (
     KNOTS,
     TEST_SHARE,
     VALIDATION_SHARE,
-    Normalisation,
-)
-from owpc_ltr.training.options import (
     Grid,
     LossChoice,
+    Normalisation,
     Settings,
     TestShare,
     Threads,
     TrainingData,
     Validation,
     ValidationShare,
-    run_of,
-    training_splits,
 )
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.options import Room
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model
     from owpc_ltr.training.feature_cost import Costs
+
+    Data = RankingDataset | PartitionedDataset
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ def train(
     from owpc_ltr.inspection.columns import silent_in_training
     from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings
+    from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts
     from owpc_ltr.training.plan import model_plan
 
@@ -235,7 +238,7 @@ def train(
             check_room(plan, training, chosen_on)
         before = warnings_before_training(head_of(training))
         give_warnings(before)
-        run = run_of(seed, threads, progress)
+        run = Run(seed=seed, threads=threads, progress=progress)
         if isinstance(training, PartitionedDataset):
             trained = train_plan_by_parts(training, plan, run, chosen_on, source)
         elif costs is None:
@@ -254,6 +257,42 @@ def train(
     name = "the model" if out is None else Path(out).name
     write_report([{name: model}, splits.training], report, plugins)
     return model
+
+
+def training_splits(
+    data: Data | Path | str,
+    validation: Data | Path | str | None,
+    shares: tuple[float, float],
+    *,
+    max_features: int | None = None,
+    memory: int | Room | None = None,
+) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
+    """The queries to train on and to choose settings on, and what a record says of their source.
+
+    Without validation queries the data are split by `shares` (validation, test), unless they are
+    one side of a split already. A record says of datasets, which have no name, what they know.
+    """
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.datasets import open_or_read
+    from owpc_ltr.data.partitioned.dataset import split_parts
+    from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
+
+    def read(given: Data | Path | str) -> tuple[Any, str | None]:
+        if not isinstance(given, Path | str):
+            return given, None
+        opened = open_or_read(given, memory=memory, max_features=max_features)
+        return opened, Path(given).name
+
+    known, name = read(data)
+    if validation is not None:
+        chosen, chosen_name = read(validation)
+        splits = with_validation(known, chosen, name, chosen_name)
+        return splits, None if name is None else splits.source
+    if known.origin is not None:
+        return DatasetSplits(known, {"train": known}, {}), None
+    cut = split_queries if isinstance(known, RankingDataset) else split_parts
+    splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
+    return splits, None if name is None else splits.source
 
 
 def read_costs(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import give_warnings
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import (
     NO_MODEL,
@@ -22,14 +22,12 @@ from owpc_ltr.signatures import (
     job,
     silent,
 )
-from owpc_ltr.training.defaults import (
+from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
     RERANKING_METRIC,
     TEST_SHARE,
     VALIDATION_SHARE,
-)
-from owpc_ltr.training.options import (
     Grid,
     LossChoice,
     Settings,
@@ -38,9 +36,8 @@ from owpc_ltr.training.options import (
     TrainingData,
     Validation,
     ValidationShare,
-    run_of,
-    training_splits,
 )
+from owpc_ltr.training.train import training_splits
 
 if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
@@ -140,8 +137,8 @@ def train_reranker(
     from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.models.reordering import read_base
-    from owpc_ltr.training.plan import reranking_plan
-    from owpc_ltr.training.rerankers import fit_reranker
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 
     plan = reranking_plan(
         load(map(Path, plugins)),
@@ -168,8 +165,9 @@ def train_reranker(
     training = with_document_fields(training, plan.field_names, named, id_field)
     if chosen_on is not None:
         chosen_on = with_document_fields(chosen_on, plan.field_names, named, id_field)
+    run = Run(seed=seed, threads=threads, progress=progress)
     fitted = fit_reranker(
-        training, ranker, plan, run_of(seed, threads, progress), chosen_on,
+        training, ranker, plan, run, chosen_on,
         source=known if source is None else source,
     )  # fmt: skip
     model: ReorderingModel = with_warnings(fitted.model, told)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_STORE,
     Help,

@@ -14,7 +14,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.inspection.columns import silent_in_training
-from owpc_ltr.training.defaults import DEFAULT_C
+from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
 from owpc_ltr_demo.demo import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
 from owpc_ltr_demo.evaluation import verdict, write_query

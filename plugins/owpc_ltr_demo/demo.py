@@ -272,7 +272,7 @@ class Narrator:
 
     def working(self) -> AbstractContextManager[Progress]:
         """The progress of a long task on a terminal; nothing is printed meanwhile."""
-        from owpc_ltr.cli.output import progress
+        from owpc_ltr.cli.terminal import progress
 
         return progress()
 

@@ -13,7 +13,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.training.defaults import DEFAULT_C
+from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
 from owpc_ltr_demo.demo import INDEX, SELECT, WINDOW, DemoEngine, DemoSession
 

@@ -26,8 +26,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
-from owpc_ltr.host.choices import choice_number
-from owpc_ltr.host.settings import check_settings
+from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.protocols import Loss
 

@@ -23,8 +23,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
-from owpc_ltr.host.choices import choice_number
-from owpc_ltr.host.settings import check_settings
+from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import LOGISTIC, Inner, add_pairs, has_nan, lowest_grade, next_grade
 from owpc_ltr.kernels.sorting import sort_ascending

@@ -10,8 +10,15 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.conventions import cutoff_words, relevant_of_runs, relevant_words, within
-from owpc_ltr.metrics.ranking import IntVector, divide_defined, sums_by_query
+from owpc_ltr.metrics.ranking import (
+    IntVector,
+    cutoff_words,
+    divide_defined,
+    relevant_of_runs,
+    relevant_words,
+    sums_by_query,
+    within,
+)
 
 
 @dataclass(frozen=True)

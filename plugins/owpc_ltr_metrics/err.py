@@ -12,8 +12,14 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.conventions import check_scale, cutoff_words
-from owpc_ltr.metrics.ranking import Ranking, counts_by_query, rectangles, sums_by_query
+from owpc_ltr.metrics.ranking import (
+    Ranking,
+    check_scale,
+    counts_by_query,
+    cutoff_words,
+    rectangles,
+    sums_by_query,
+)
 
 _NEGLIGIBLE = 1e-18
 _LARGEST_GRADE = 50.0

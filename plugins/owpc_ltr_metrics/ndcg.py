@@ -11,8 +11,15 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.conventions import Gain, cutoff_words, discounted_gain, gain_words, gains
-from owpc_ltr.metrics.ranking import Ranking, divide_defined
+from owpc_ltr.metrics.ranking import (
+    Gain,
+    Ranking,
+    cutoff_words,
+    discounted_gain,
+    divide_defined,
+    gain_words,
+    gains,
+)
 
 Discount = Literal["log2", "letor"]
 

@@ -11,8 +11,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.conventions import Empty
-from owpc_ltr.metrics.ranking import divide_defined
+from owpc_ltr.metrics.ranking import Empty, divide_defined
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.conventions import (
+from owpc_ltr.metrics.ranking import (
     check_scale,
+    counts_by_query,
     cutoff_words,
     discounted_gain,
+    divide_defined,
     gain_words,
     gains,
     relevant_words,
 )
-from owpc_ltr.metrics.ranking import counts_by_query, divide_defined
 
 _LARGEST_GRADE = 50.0
 

@@ -10,8 +10,13 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.metrics.conventions import cutoff_words, relevant_of_runs, relevant_words
-from owpc_ltr.metrics.ranking import IntVector, rectangles
+from owpc_ltr.metrics.ranking import (
+    IntVector,
+    cutoff_words,
+    rectangles,
+    relevant_of_runs,
+    relevant_words,
+)
 
 
 @dataclass(frozen=True)

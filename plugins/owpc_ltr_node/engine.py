@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.sanitization import printable
+from owpc_ltr.plain_text import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT
@@ -111,7 +111,7 @@ def logs(
     follow: Annotated[bool, Help("Go on with new lines until Ctrl-C.", short="-f")] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
-    from owpc_ltr.cli.streams import nobody_reads
+    from owpc_ltr.cli.terminal import nobody_reads
     from owpc_ltr_node.local_node import log_file
 
     with log_file(port).open(errors="replace") as log:

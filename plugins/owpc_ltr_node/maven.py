@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr.sanitization import redacted
+from owpc_ltr.plain_text import redacted
 from owpc_ltr_node.folders import make_folder, writing_to
 from owpc_ltr_node.java import MISSING
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL

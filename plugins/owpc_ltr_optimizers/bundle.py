@@ -25,7 +25,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.cutting_planes import (
+from owpc_ltr.kernels.duality_gap import (
     NOTHING_TO_GAIN,
     Point,
     Risk,
@@ -304,7 +304,14 @@ class _Line:
 
     def _point(self, w: Vector, risk: float) -> Point:
         check_finite(self.loss.name, risk, w)
-        return Point(w, _NOTHING, risk, np.nan, _NOTHING, 0.5 * float(w @ w) + self.C * risk)
+        return Point(
+            w=w,
+            scores=_NOTHING,
+            risk=risk,
+            lowest=np.nan,
+            gradient=_NOTHING,
+            objective=0.5 * float(w @ w) + self.C * risk,
+        )
 
 
 _BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on

@@ -258,12 +258,12 @@ def _model(names: tuple[str, ...], stumps: list[_Stump]) -> TreeModel:
         return np.column_stack(list(parts)).ravel().astype(kind)
 
     forest = Forest(
-        roots,
-        nodes(kept[:, 0], LEAF, LEAF, np.int32),
-        nodes(thresholds, 0, 0, np.float32),
-        nodes(roots + 1, 0, 0, np.int32),
-        nodes(kept[:, 1] == 0, 0, 0, np.bool_),
-        nodes(0.0, 0.0, list(alphas.values()), np.float64),
+        roots=roots,
+        feature=nodes(kept[:, 0], LEAF, LEAF, np.int32),
+        threshold=nodes(thresholds, 0, 0, np.float32),
+        left=nodes(roots + 1, 0, 0, np.int32),
+        default_left=nodes(kept[:, 1] == 0, 0, 0, np.bool_),
+        value=nodes(0.0, 0.0, list(alphas.values()), np.float64),
     )
     return TreeModel(names, forest)
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.columns import column_facts
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, importances
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.protocols import Model
 from owpc_ltr_report.blocks import Block, Cell, Chart, Gallery, Section, Table, plain
 from owpc_ltr_report.charts import bars, feature_curve, histogram

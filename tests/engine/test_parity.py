@@ -27,9 +27,9 @@ from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.parity_samples import (
-    DOCUMENTS,
-    QUERIES,
+from owpc_ltr.models.model_file import (
+    PARITY_DOCUMENTS,
+    PARITY_QUERIES,
     dataset_of,
     packed,
     parity_samples_of,
@@ -200,10 +200,10 @@ def logged(queries: int = 60, documents: int = 3) -> RankingDataset:
 
 def test_the_queries_of_the_lowest_hashes_are_remembered_in_their_order() -> None:
     data = logged()
-    lowest = np.sort(np.argsort(query_positions(data, "probes"))[:QUERIES])
+    lowest = np.sort(np.argsort(query_positions(data, "probes"))[:PARITY_QUERIES])
     chosen = [sample["query_id"] for sample in parity_samples_of(data)]
     assert chosen == data.query_ids.take(pa.array(lowest)).to_pylist()
-    assert chosen != data.query_ids[:QUERIES].to_pylist()
+    assert chosen != data.query_ids[:PARITY_QUERIES].to_pylist()
 
 
 def test_the_order_of_the_queries_chooses_none() -> None:
@@ -212,7 +212,7 @@ def test_the_order_of_the_queries_chooses_none() -> None:
     one, other = parity_samples_of(data), parity_samples_of(shuffled)
     by_id = {sample["query_id"]: sample for sample in other}
     assert [by_id[sample["query_id"]] for sample in one] == one
-    assert len(other) == len(one) == QUERIES
+    assert len(other) == len(one) == PARITY_QUERIES
 
 
 def test_a_query_that_leaves_takes_no_other_with_it() -> None:
@@ -229,14 +229,19 @@ def test_as_many_queries_are_remembered_as_there_are_or_are_wanted(queries: int)
 
 
 def test_a_sample_is_what_was_logged() -> None:
-    data = logged(documents=DOCUMENTS + 2)
+    data = logged(documents=PARITY_DOCUMENTS + 2)
     for sample in parity_samples_of(data):
         query = data.query_ids.to_pylist().index(sample["query_id"])
-        rows = slice(query * (DOCUMENTS + 2), query * (DOCUMENTS + 2) + DOCUMENTS)
+        rows = slice(
+            query * (PARITY_DOCUMENTS + 2), query * (PARITY_DOCUMENTS + 2) + PARITY_DOCUMENTS
+        )
         assert sample["params"] == {"keywords": f"words {query}"}
         assert sample["document_ids"] == data.document_ids[rows].to_pylist()  # type: ignore[index]
         assert sample["labels"] == data.labels[rows].tolist()
-        assert unpacked(sample["features"], DOCUMENTS, 2).tobytes() == data.features[rows].tobytes()
+        assert (
+            unpacked(sample["features"], PARITY_DOCUMENTS, 2).tobytes()
+            == data.features[rows].tobytes()
+        )
 
 
 def test_samples_read_back_as_judged_queries() -> None:

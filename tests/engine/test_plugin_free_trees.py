@@ -33,8 +33,8 @@ from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to
 from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free
 from owpc_ltr.formats.plugin_free.trees import TYPE, store_plugin_free_trees
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.parity_samples import packed
+from owpc_ltr.models.linear import AdditiveModel, Curve
+from owpc_ltr.models.model_file import packed
 from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model

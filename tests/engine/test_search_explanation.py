@@ -16,8 +16,7 @@ from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.search_explanation import ExplainRequest, explain_stored
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in

@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model

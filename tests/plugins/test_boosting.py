@@ -19,6 +19,8 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.boosting import growth
 from owpc_ltr_optimizers.boosting.boosting import Boosting, strongest_pairs
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
+from owpc_ltr_optimizers import _xgboost_growth as xgboost_growth
+from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
 
 from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector
@@ -151,7 +153,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
     weights = np.array([2.0, 0.0, 1.0])
     data = replace(problem(6, queries=3), query_weights=weights)
     scores = np.random.default_rng(0).normal(size=75)
-    gradient, curvature = growth.Newton(Squared(), data, 1)(scores.astype(np.float32), None)
+    gradient, curvature = xgboost_growth.Newton(Squared(), data, 1)(scores.astype(np.float32), None)
     rows = np.repeat(weights, 25)
     assert gradient == pytest.approx(rows * (scores - data.labels), abs=1e-6)
     assert curvature == pytest.approx(rows, abs=1e-6)
@@ -161,7 +163,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
 def test_sums_of_rounded_values_do_not_depend_on_their_order(
     numbers: list[float], random: Any
 ) -> None:
-    values = growth._on_grid(np.array(numbers))
+    values = xgboost_growth._on_grid(np.array(numbers))
     shuffled = values.tolist()
     random.shuffle(shuffled)
     total = 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError

@@ -13,9 +13,9 @@ from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_optimizers import _adam as adam
 from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.gradient import adam
-from owpc_ltr_optimizers.gradient.gradient import Gradient
+from owpc_ltr_optimizers.gradient import Gradient
 from scipy.optimize import check_grad
 
 from owpc_ltr import RankingDataset, make_dataset, save_model

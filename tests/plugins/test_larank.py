@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
@@ -148,14 +148,14 @@ def test_the_dual_never_decreases_from_pass_to_pass() -> None:
 def test_however_queries_are_grouped_the_optimum_is_the_same(
     C: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from owpc_ltr_optimizers.larank import dual
+    from owpc_ltr_optimizers import larank
 
     weights = np.linspace(0, 2, 30)
     data = replace(problem(9, queries=30, features=3), query_weights=weights)
     truth = optimum_of_owpc(data, C, inverse_weights)
     for groups in (1, 4, 1000):
-        monkeypatch.setattr(dual, "_GROUPS", groups)
-        assert len(dual.groups_of(data)) == min(3 * groups, 30) + 1
+        monkeypatch.setattr(larank, "_GROUPS", groups)
+        assert len(larank.groups_of(data)) == min(3 * groups, 30) + 1
         certificate = fit(data, C, tolerance=1e-6).certificate
         assert certificate.objective == pytest.approx(truth, rel=1e-5)
         assert certificate.objective - certificate.gap <= truth * (1 + 1e-6)
@@ -179,9 +179,9 @@ def test_the_fit_that_a_warm_start_comes_from_keeps_its_own_state() -> None:
 
 
 def test_full_blocks_are_merged_without_losing_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from owpc_ltr_optimizers.larank import dual
+    from owpc_ltr_optimizers import _larank_dual as larank_dual
 
-    monkeypatch.setattr(dual, "_PATTERNS", 2)
+    monkeypatch.setattr(larank_dual, "_PATTERNS", 2)
     data = problem(6, queries=3, documents=12)
     certificate = fit(data, 100.0, passes=3000).certificate
     truth = optimum_of_owpc(data, 100.0, inverse_weights)

@@ -14,8 +14,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import installed
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
-from owpc_ltr.metrics.training_metrics import MeanMetric
+from owpc_ltr.metrics.training_metrics import MeanMetric, SteppedMetric, is_compiled
 
 METRICS = [
     "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",

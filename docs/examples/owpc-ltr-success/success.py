@@ -12,7 +12,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.conventions import cutoff_words, relevant_of_runs, relevant_words
+from owpc_ltr.metrics.ranking import cutoff_words, relevant_of_runs, relevant_words
 
 
 @dataclass(frozen=True)

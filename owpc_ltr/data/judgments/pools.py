@@ -21,7 +21,7 @@ from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.files.text import read_text, shown
-from owpc_ltr.sanitization import printable
+from owpc_ltr.plain_text import printable
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")

@@ -47,11 +47,9 @@ from owpc_ltr.formats.model_conversion import (
 )
 from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.feature_use import features_used, with_features
-from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import with_record
-from owpc_ltr.models.parity_samples import packed, unpacked
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
+from owpc_ltr.models.model_file import packed, unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 

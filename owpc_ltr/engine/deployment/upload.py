@@ -213,8 +213,7 @@ def upload(
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.models.model_file import load_scoring_model, warnings_of
-    from owpc_ltr.models.parity_samples import parity_samples_of
+    from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
     if judgments is None and params:
         raise UsageError(

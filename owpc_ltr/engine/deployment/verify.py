@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance, tables_of
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
 from owpc_ltr.signatures import Help, job
 

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from owpc_ltr.engine.live_queries import (
 )
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.names import check_index
-from owpc_ltr.sanitization import printable_lines
+from owpc_ltr.plain_text import printable_lines
 from owpc_ltr.signatures import Help, job, spelled
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from owpc_ltr.formats.plugin_free.trees import (
     store_plugin_free_trees,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.linear import AdditiveModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 

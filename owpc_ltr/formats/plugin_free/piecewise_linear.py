@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.score_analysis import scoring
 from owpc_ltr.formats.plugin_free.scripts import CURVE, PRESENT, Query, lowest, scripted, summed
-from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 
 TYPE = "model/plain-curves"

@@ -243,7 +243,13 @@ class Exchangeable(ReorderingShape):
             data.features, data.feature_names, data.offsets, fields_of(data), run.threads
         )
         return Objective(
-            loss, data, self._shape(), base.logarithms, sums, self.penalty, threads=run.threads
+            loss=loss,
+            data=data,
+            shape=self._shape(),
+            logarithms=base.logarithms,
+            sums=sums,
+            penalty=self.penalty,
+            threads=run.threads,
         )
 
     def load(self, content: dict[str, Any]) -> Reordering:

@@ -227,7 +227,14 @@ class ReorderingShape:
     ) -> Vector:
         """Σ_{j≠i} S_k(x_i, x_j), raw or divided by m − 1, (n_documents, n_kernels)."""
         normalise = self.normalise == "query"
-        lists = ListBatch(features, feature_names, offsets, fields or {}, normalise, threads)
+        lists = ListBatch(
+            features=features,
+            feature_names=feature_names,
+            offsets=offsets,
+            fields=fields or {},
+            normalise=normalise,
+            threads=threads,
+        )
         return kernel_sums(self.parsed(), lists, self.kernel_sums == "mean")
 
     def pairs(

@@ -50,7 +50,7 @@ def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run
     reason = f"stopped after {how.epochs} epochs"
     for epoch in range(1, how.epochs + 1):
         order = random.permutation(data.n_queries)
-        risk = _epoch(how, bound, data, shape, walk, order)
+        risk = _epoch(how=how, bound=bound, data=data, shape=shape, walk=walk, order=order)
         if not (np.isfinite(risk) and np.isfinite(walk.theta).all()):
             raise Refused(
                 f"loss '{loss.name}' became {risk} in epoch {epoch}: use a smaller "
@@ -66,7 +66,9 @@ def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run
             reason = f"{judge.verdict} epoch {judge.best_number}"
             break
     assert judge.best is not None  # noqa: S101 - there is one epoch at least
-    model, certificate = _finish(how.C, loss, bound, data, shape, judge.best)
+    model, certificate = _finish(
+        C=how.C, loss=loss, bound=bound, data=data, shape=shape, theta=judge.best
+    )
     certificate = replace(certificate, passes=len(history), stop_reason=reason)
     return Fit(model, certificate, tuple(history))
 

@@ -1,4 +1,4 @@
-"""What methods of cutting planes share: the risk through scores, a line search, when to stop.
+"""The duality gap of methods of cutting planes: the risk, a line search, when to stop.
 
 P(w) = ½‖w‖² + C R(w), R(w) = Σ_q v_q L_q(X_q w), with v_q the weight of query q and L_q convex.
 Any tangent of R lies below it, so a maximum of tangents bounds P from below: the gap. The best
@@ -80,7 +80,14 @@ class Risk:
         if self.importance is not None:
             gradient *= self.importance
         objective = 0.5 * float(w @ w) + self.C * risk
-        return Point(w, scores, risk, float(values.min(initial=0.0)), gradient, objective)
+        return Point(
+            w=w,
+            scores=scores,
+            risk=risk,
+            lowest=float(values.min(initial=0.0)),
+            gradient=gradient,
+            objective=objective,
+        )
 
     def slope(self, gradient: Vector) -> Vector:
         """The gradient in the weights, from that in the scores; one read of the matrix."""

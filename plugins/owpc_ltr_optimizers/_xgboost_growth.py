@@ -55,7 +55,9 @@ def in_external_memory(
     scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
     with scratch as folder, refusing():
         try:
-            return grow(_on_disk(data, run, bins, objective, folder, ref))
+            return grow(
+                _on_disk(data=data, run=run, bins=bins, objective=objective, folder=folder, ref=ref)
+            )
         except BaseException as error:
             _let_go(error)
             raise

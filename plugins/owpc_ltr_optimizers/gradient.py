@@ -25,8 +25,8 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
+from owpc_ltr_optimizers._adam import Batches, minimise_by_batches
 from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.gradient.adam import Batches, minimise_by_batches
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,12 @@ class Gradient:
             return Bundle(self.C, self.tolerance, self.passes).minimise(loss, data, run, start)
         hidden = self.hidden if self.model == "network" else 0
         batches = Batches(
-            self.C, hidden, self.epochs, self.batch, self.learning_rate, self.patience
+            C=self.C,
+            hidden=hidden,
+            epochs=self.epochs,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            patience=self.patience,
         )
         return minimise_by_batches(batches, loss, data, run)
 

@@ -1,1 +1,0 @@
-"""XGBoost's trees, in memory, over parts and by workers."""

@@ -1,1 +1,0 @@
-"""Gradient descent for linear models and small networks."""

@@ -1,1 +1,0 @@
-"""LaRank: a dual solver to a duality gap."""
