@@ -10,9 +10,8 @@ from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
-from owpc_ltr.models.parity_samples import packed
 from owpc_ltr.models.model_file import packed
+from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small, probes

@@ -26,13 +26,9 @@ from owpc_ltr.evaluation.pairs import disagreements, verdict_lines
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.plan import RerankingPlan
-from owpc_ltr.training.rerankers import fit_reranker
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.datasets import crowded, weights
 from tests.rankers import DOCUMENTS, QUERIES, judged, linear, write_run
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from tests.compared import DOCUMENTS, QUERIES, judged, linear, write_run
-from tests.list_samples import crowded, weights
 
 DATA = judged()
 SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-)
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_report import deploy
-from owpc_ltr.models.average import AverageModel, average
-from owpc_ltr.models.feature_use import features_used, without_last_columns
-from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, unpacked, with_record
-from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.models.trees import Forest, TreeModel
-from owpc_ltr.protocols import Model
-from owpc_ltr.training.train import train
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +17,10 @@ from hypothesis import strategies as st
 
 from owpc_ltr import (
     RankingDataset,
-    average,
     export_model,
     make_dataset,
     read_external_features,
     save_dataset,
-    save_model,
-    train,
     train_reranker,
 )
 from owpc_ltr.data.external_features import table as table_module
@@ -67,15 +52,14 @@ from owpc_ltr.formats.model_conversion import (
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import deploy
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.feature_use import features_used, without_last_columns
-from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_scoring_model, with_record
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, unpacked, with_record
 from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
+from owpc_ltr.training.train import train
 from tests.datasets import frame, table_of, written
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "ba", "é", "a b", "ab" * 40])

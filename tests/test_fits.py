@@ -23,14 +23,10 @@ from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Certificate, Fit, Loss, Reordering, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cross_validate, cut_folds
-from owpc_ltr.training.plan import Plan, RerankingPlan
-from owpc_ltr.training.rerankers import fit_reranker
-from owpc_ltr.training.train import _ending
-from tests.datasets import crowded, weights
-from owpc_ltr.training.cross_validation import Fold, cross_validate
 from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from tests.list_samples import crowded, weights
+from owpc_ltr.training.train import _ending
+from tests.datasets import crowded, weights
 
 DATA = sample_dataset()
 

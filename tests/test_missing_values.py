@@ -23,10 +23,7 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.training.fit import taking_missing_as_zero
-from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.training.plan import taking_missing_as_zero
-from owpc_ltr.training.train import train
 
 NAMES = ("title", "votes", "year")
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))

@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-    plugin_free_curves,
-    read_plugin_free_curves,
-)
-from owpc_ltr.models.feature_use import importances
-from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
-from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
-from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr.training.options import KNOTS
-from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
-from tests.commands import commands_in
-
-
 import json
 import math
 from dataclasses import replace
@@ -40,18 +27,17 @@ from owpc_ltr.formats.plugin_free.piecewise_linear import (
 )
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.registry import load
-from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import importances
-from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, model_matrix, with_record
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.defaults import KNOTS
 from owpc_ltr.training.feature_cost import Costs
+from owpc_ltr.training.options import KNOTS
 from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 from tests.commands import commands_in
 from tests.foreign_models import NAMES as FOUR_NAMES

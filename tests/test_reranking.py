@@ -25,15 +25,11 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores, feature_ranker, read_base
 from owpc_ltr.protocols import Loss, Run
-from owpc_ltr.training.defaults import PENALTIES
-from owpc_ltr.training.plan import RerankingPlan
-from owpc_ltr.training.rerankers import fit_reranker
+from owpc_ltr.training.options import PENALTIES
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.commands import Run as RunCommand
 from tests.commands import commands_in
 from tests.datasets import crowded, weights
-from owpc_ltr.training.options import PENALTIES
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from tests.list_samples import crowded, weights
 
 KERNEL = {"reranker.kernels": "rbf"}
 LOGISTIC = {"loss.inner": "logistic"}

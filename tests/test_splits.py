@@ -32,9 +32,9 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_cost import Costs, train_at_cost
-from owpc_ltr.training.options import training_splits
 from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.train import training_splits
 from tests.commands import commands_in
 
 REGISTRY = load()

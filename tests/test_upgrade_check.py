@@ -21,9 +21,7 @@ from owpc_ltr.formats.upgrade_report import deploy
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import with_record
-from owpc_ltr.models.parity_samples import parity_samples_of
-from owpc_ltr.models.model_file import parity_samples_of, save_model, with_record
+from owpc_ltr.models.model_file import parity_samples_of, with_record
 from tests.commands import Run, commands_in
 
 NAMES = ("title", "pop", "n")

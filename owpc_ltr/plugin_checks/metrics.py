@@ -17,15 +17,10 @@ from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.metrics.conventions import empty_words
-from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
 from owpc_ltr.metrics.metric import field_types, option_fields, spelled
-from owpc_ltr.metrics.ranking import Ties, ties_words
-from owpc_ltr.plugin_checks.samples import Require, answer, requires
-from owpc_ltr.metrics.metric import field_types, option_fields, spelled
-from owpc_ltr.metrics.ranking import Empty, Ties, empty_words, ties_words
+from owpc_ltr.metrics.ranking import Ties, empty_words, ties_words
 from owpc_ltr.metrics.training_metrics import SteppedMetric, is_compiled
-from owpc_ltr.plugin_checks.samples import require
+from owpc_ltr.plugin_checks.samples import Require, answer, requires
 
 _SLACK = 1e-9
 _DEPTH = 3

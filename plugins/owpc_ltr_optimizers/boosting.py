@@ -48,7 +48,7 @@ from owpc_ltr_optimizers._xgboost_growth import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.together import Member, Share
+    from owpc_ltr_dask.parts import Member, Share
 
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""

@@ -29,8 +29,8 @@ from owpc_ltr.models.model_file import content_of, load_scoring_model, save_mode
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.plan import model_plan, reranking_plan
-from owpc_ltr.training.rerankers import fit_reranker
+from owpc_ltr.training.plan import model_plan
+from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.folders import Cut
 

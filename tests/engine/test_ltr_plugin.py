@@ -24,8 +24,7 @@ from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import Normaliser
-from owpc_ltr.models.linear import AdditiveModel
+from owpc_ltr.models.linear import AdditiveModel, Normaliser
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, Plugin, connected, liar, put, trees

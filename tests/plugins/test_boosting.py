@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.boosting import growth
-from owpc_ltr_optimizers.boosting.boosting import Boosting, strongest_pairs
-from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 from owpc_ltr_optimizers import _xgboost_growth as xgboost_growth
 from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
+from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
 from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector

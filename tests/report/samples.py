@@ -19,10 +19,6 @@ from owpc_ltr_report.blocks import Chart
 from owpc_ltr_report.charts import VEGA_LITE
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
 
 NAMES = ("good", "noise", "bm25")
