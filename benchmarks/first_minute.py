@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.letor import write_letor
 
 COMMANDS = (

@@ -24,7 +24,8 @@ from optimizers import SHAPES, generate
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.larank import LaRank
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.protocols import Run
 
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)

@@ -26,7 +26,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset, save_dataset
 

@@ -30,7 +30,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from owpc_ltr_losses.owpc import OWPC
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import DEFAULT_MEMORY, Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned

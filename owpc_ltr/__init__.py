@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset, make_dataset
+    from owpc_ltr.data.construction import from_frame, make_dataset
+    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.datasets import open_dataset, partition, read_dataset
-    from owpc_ltr.data.external_features.reading import read_external_features
-    from owpc_ltr.data.frame_dataset import from_frame
+    from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import read_run
@@ -128,20 +128,20 @@ _HOMES = {
     "explain": "owpc_ltr.explanations.explain",
     "explain_metric": "owpc_ltr.evaluation.metric_conventions",
     "export_model": "owpc_ltr.formats.export_model",
-    "from_frame": "owpc_ltr.data.frame_dataset",
+    "from_frame": "owpc_ltr.data.construction",
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.formats.import_model",
     "inspect": "owpc_ltr.inspection.inspect",
     "judge_sample": "owpc_ltr.evaluation.active_sampling",
     "load_model": "owpc_ltr.models.reordering",
-    "make_dataset": "owpc_ltr.data.dataset",
+    "make_dataset": "owpc_ltr.data.construction",
     "open_dataset": "owpc_ltr.data.datasets",
     "partition": "owpc_ltr.data.datasets",
     "plugins": "owpc_ltr.host.plugin_list",
     "read_costs": "owpc_ltr.training.train",
     "read_dataset": "owpc_ltr.data.datasets",
     "read_folds": "owpc_ltr.training.cross_validation",
-    "read_external_features": "owpc_ltr.data.external_features.reading",
+    "read_external_features": "owpc_ltr.data.external_features.table",
     "read_judgments": "owpc_ltr.host.judgment_lists",
     "read_run": "owpc_ltr.data.runs",
     "save_dataset": "owpc_ltr.data.parquet",

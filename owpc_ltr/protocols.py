@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
-from owpc_ltr.files.strict_json import finite_json
+from owpc_ltr.files.output import finite_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts, ClickLists
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.features.feature_set import FeatureSet
 
@@ -351,7 +351,7 @@ class JudgmentReader(Protocol):
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """One entry a judgment, in the order of the file; `topics` has texts by query id.
 
-        The file may be packed (gzip, xz, zstandard): `owpc_ltr.files.text` unpacks. Grades, ids
+        The file may be packed (gzip, xz, zstandard): `owpc_ltr.files.input` unpacks. Grades, ids
         and repeated judgments are checked by the host. Raises BadInput naming file, line and
         value for all else that cannot be right, and for a file that has no judgment.
         """

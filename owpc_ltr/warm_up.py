@@ -189,8 +189,8 @@ def _read_large() -> None:
     """What is compiled for files that NumPy would take long for."""
     import numpy as np
 
-    from owpc_ltr.data.parquet.digest import column_sums
     from owpc_ltr.data.parquet.reading import transpose_into
+    from owpc_ltr.data.parquet.writing import column_sums
 
     rows = np.zeros((2049, 1024), np.float32)
     transpose_into(rows, np.zeros((1024, 2049), np.float32))

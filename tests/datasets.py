@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace

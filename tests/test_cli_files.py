@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.documents import read_json_lines
+from owpc_ltr.data.external_features.table import read_external_features
+from owpc_ltr.files.input import read_text
+
 import inspect
 import json
 import os
@@ -34,6 +38,8 @@ from owpc_ltr import (
 from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.generator import callback_of
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import Judgments, write_judgments, write_qrels
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.sources import ExternalSource, external_entry, sources_in
+
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +32,17 @@ from owpc_ltr.data.external_features.columns import columns_for, external_values
 from owpc_ltr.data.external_features.pairs import DocumentPairs, pairs_of
 from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
 from owpc_ltr.data.external_features.table import Texts, hashed
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.external_features import table as table_module
+from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
+from owpc_ltr.data.external_features.sources import (
+    DocumentPairs,
+    ExternalSource,
+    external_entry,
+    pairs_of,
+    sources_in,
+)
+from owpc_ltr.data.external_features.table import Texts, hashed, read_external_features
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
@@ -222,7 +237,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
 def test_a_row_is_named_by_its_place_in_the_whole_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.data.external_features.reading._ROWS", 10)
+    monkeypatch.setattr("owpc_ltr.data.external_features.table._BATCH_ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
         ([math.inf if n == 32 else n for n in range(35)], "row 33: 'x' is inf"),

@@ -18,6 +18,8 @@ import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_dataset
 from owpc_ltr.data.letor import line_of_row, write_letor
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.inspection import checks
 from owpc_ltr.inspection.finding import CHECKS, Finding
 from owpc_ltr.inspection.label_agreement import label_agreement

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,9 @@ from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, train
 from owpc_ltr.data.columns import column_facts, listed, silent_features
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_training, warnings_of_log
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.inspection.columns import affine_pairs, outlying
 from owpc_ltr.inspection.sample import take_sample
 from owpc_ltr.inspection.stretches import ks_distance, moved_columns
 from owpc_ltr.inspection.totals import Tails, limits_of

@@ -24,6 +24,8 @@ from owpc_ltr.data.judgments import (
     write_judgments,
 )
 from owpc_ltr.data.judgments.duplicates import group_judgments
+from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, TypedColumn, write_judgments
+from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.engine.live_queries import LiveQueries, with_params
 from owpc_ltr.errors import BadInput

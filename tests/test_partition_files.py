@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.parts import Float16Part
+
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +25,9 @@ from owpc_ltr import (
     read_dataset,
     save_dataset,
 )
+from owpc_ltr import open_dataset, partition, read_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, Room, room_from

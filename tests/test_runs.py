@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +26,12 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.runs import TrecRun, write_scores
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.measurement import measure_on_data, model_data
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.runs import TrecRun, read_run, write_scores
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.evaluation.measurement import model_data
+from owpc_ltr.evaluation.run_files import write_run
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores

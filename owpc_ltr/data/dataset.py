@@ -3,59 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, Vector, is_frame
+from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data import html
-from owpc_ltr.data.consistency import check_lengths, check_not_negative, check_shapes, check_values
-from owpc_ltr.data.frames import arrow_of, numbers_of, table_of, text_ids
-from owpc_ltr.data.matrix import feature_matrix, vector
+
+# SELF from owpc_ltr.data.dataset import (arrow_of)
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-
-
-@dataclass(frozen=True)
-class RowGroups:
-    """The queries in the order of their first rows; `order` are their rows, None as they stand.
-
-    `scattered` is the number of queries whose rows did not stand together.
-    """
-
-    query_ids: pa.StringArray
-    offsets: NDArray[np.int64]
-    order: NDArray[np.int64] | None = None
-    scattered: int = 0
-
-    def arranged(self, part: Any) -> Any:
-        """One entry a row, in the order of the groups."""
-        if self.order is None or part is None:
-            return part
-        return part[self.order] if isinstance(part, np.ndarray) else part.take(pa.array(self.order))
-
-
-def group_rows(ids: pa.StringArray) -> RowGroups:
-    """The rows of each query id; the rows of a query keep their order."""
-    runs = pc.run_end_encode(ids, run_end_type=pa.int64())
-    pieces = runs.values.dictionary_encode()
-    if len(pieces.dictionary) == len(pieces):
-        ends = runs.run_ends.to_numpy()
-        return RowGroups(runs.values, np.concatenate(([0], ends)).astype(np.int64))
-    rows = ids.dictionary_encode()
-    codes = rows.indices.to_numpy()
-    sizes = np.bincount(codes)
-    scattered = int((np.bincount(pieces.indices.to_numpy()) > 1).sum())
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    return RowGroups(rows.dictionary, offsets, np.argsort(codes, kind="stable"), scattered)
-
+from owpc_ltr.errors import BadInput, UsageError
 
 _MOST_LABELS = 8
 """More different labels than these are shown as a range."""
@@ -80,7 +42,7 @@ class RankingDataset:
     the rows from `offsets[q]` to `offsets[q + 1]`. Ids and comments are Arrow string arrays.
     `query_params` holds, per query, the JSON object of the parameters its features were logged
     with. `query_weights` (float64) and `document_weights` (float32) are optional.
-    `document_fields` holds further facts of the documents by name (see `document_fields.py`).
+    `document_fields` holds further facts of the documents by name (see `documents.py`).
     `feature_scales` (float64) multiplies the columns for optimizers of linear models, without a
     copy of the matrix. `origin` says which side of a split the queries are, `notes` what was done
     to the rows that were given. Raises BadInput where the parts do not fit together.
@@ -151,6 +113,11 @@ class RankingDataset:
             bool(np.isnan(self.features[:, column]).any())
             for column in np.flatnonzero(sums != sums)  # noqa: PLR0124 - NaN
         )
+
+    @property
+    def head(self) -> RankingDataset:
+        """Itself: what checks look at, of a `PartitionedDataset` its first part."""
+        return self
 
     @cached_property
     def fingerprint(self) -> str:
@@ -277,100 +244,117 @@ class RankingDataset:
         return replace(self, features=filled)
 
 
-def make_dataset(
-    features: Any,
-    labels: Any,
-    query_ids: Any,
-    feature_names: Sequence[str] | None = None,
-    **parts: Any,
-) -> RankingDataset:
-    """A dataset from one row a document: features, labels, and the query id of each row.
-
-    Arrays, lists or series of any kind of number; features may be a data frame, whose columns
-    then give the names. Else they are "1", "2", … where none are given. Query ids are text or
-    whole numbers. Rows of a query that are not next to each other are brought together, with an
-    OwpcLtrWarning; then `parts` a query stand in the order of the queries' first rows. Raises
-    BadInput naming the argument, the row and the value that cannot be used.
-
-    >>> data = make_dataset([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "a", "b"])
-    >>> data.n_queries, data.offsets.tolist()
-    (2, [0, 2, 3])
-    """
-    matrix, own_names = _features(features)
-    ids = text_ids(query_ids, "query ids")
-    _check_rows("query_ids", len(ids), len(matrix), query_ids)
-    grades = vector(labels, "labels", np.float32)
-    if len(grades) == len(matrix):
-        check_not_negative("labels", grades)
-    names = own_names if feature_names is None else tuple(map(str, feature_names))
-    return _grouped(matrix, grades, ids, names, _converted(parts))
-
-
-def _grouped(
-    matrix: Matrix,
-    labels: Labels,
-    ids: pa.StringArray,
-    names: tuple[str, ...],
-    parts: dict[str, Any],
-) -> RankingDataset:
-    """The rows by query, brought together where they are not."""
-    groups = group_rows(ids)
-    if groups.order is not None:
-        note = (
-            f"the rows of {groups.scattered} of {len(groups.query_ids)} queries did not stand "
-            "together, and were brought together"
-        )
-        warnings.warn(note, OwpcLtrWarning, stacklevel=3)
-        parts["notes"] = (*parts.get("notes", ()), note)
-        _check_rows("labels", len(labels), len(matrix))
-        for name in ("document_ids", "document_weights", "comments"):
-            if parts.get(name) is not None:
-                _check_rows(name, len(parts[name]), len(matrix))
-                parts[name] = groups.arranged(parts[name])
-        if parts.get("document_fields"):
-            fields = parts["document_fields"].items()
-            parts["document_fields"] = {name: groups.arranged(part) for name, part in fields}
-    return RankingDataset(
-        features=groups.arranged(matrix),
-        labels=groups.arranged(labels),
-        offsets=groups.offsets,
-        query_ids=groups.query_ids,
-        feature_names=names,
-        **parts,
-    )
-
-
-def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
-    """The matrix, and the names of its columns."""
-    if is_frame(values):
-        table = table_of(values)
-        names = tuple(table.column_names)
-        instead = "leave it out of the features, or turn it into numbers"
-        return numbers_of(table, names, np.float32, instead), names
-    matrix = feature_matrix(values)
-    return matrix, tuple(str(column + 1) for column in range(matrix.shape[1]))
-
-
-def _converted(parts: dict[str, Any]) -> dict[str, Any]:
-    """Ids and weights of any kind as the kinds that a dataset holds."""
-    converted = dict(parts)
-    if parts.get("document_ids") is not None:
-        converted["document_ids"] = text_ids(parts["document_ids"], "document ids")
-    for name, kind in (("document_weights", np.float32), ("query_weights", np.float64)):
-        if parts.get(name) is not None:
-            converted[name] = vector(parts[name], name, kind)
-    return converted
-
-
-def _check_rows(name: str, count: int, rows: int, given: Any = None) -> None:
-    """Refuse another number of entries than rows; sizes of groups are known by their sum."""
-    if count == rows:
-        return
-    hint = ""
-    if given is not None and np.asarray(given).dtype.kind in "iu" and np.sum(given) == rows:
-        hint = ": sizes of groups are no ids; give np.repeat(np.arange(len(sizes)), sizes)"
-    raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
-
-
 def _take(array: pa.StringArray | None, rows: NDArray[np.int64]) -> pa.StringArray | None:
     return None if array is None else array.take(arrow_of(rows))
+
+
+def numbers_in(array: pa.Array) -> NDArray[Any]:
+    """The values of an array of numbers without nulls, to be read only."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(array), array.offset * kind.itemsize)
+
+
+def arrow_of(numbers: NDArray[Any]) -> pa.Array:
+    """One-dimensional numbers as an array of the same type."""
+    values = np.ascontiguousarray(numbers)
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def check_shapes(data: Any) -> None:
+    """Refuse arrays of another kind than compiled code reads."""
+    if data.features.ndim != 2 or data.features.dtype != np.float32:
+        raise BadInput("features must be a float32 matrix, one row a document")
+    if not data.features.flags.c_contiguous:
+        raise BadInput("features must be C-contiguous: one document's values side by side")
+    for name, kind in (
+        ("labels", np.float32),
+        ("offsets", np.int64),
+        ("query_weights", np.float64),
+        ("document_weights", np.float32),
+        ("feature_scales", np.float64),
+    ):
+        part = getattr(data, name)
+        if part is not None and (part.ndim != 1 or part.dtype != kind):
+            raise BadInput(f"{name} must be a one-dimensional {np.dtype(kind)} array")
+    for name in ("query_ids", "document_ids", "query_params", "comments"):
+        part = getattr(data, name)
+        if part is not None and (part.type != pa.string() or part.null_count):
+            raise BadInput(f"{name} must be Arrow strings, without a missing one")
+
+
+def check_lengths(data: Any) -> None:
+    """Refuse parts that are not for the same queries, documents and features."""
+    documents, columns = data.features.shape
+    queries = len(data.offsets) - 1
+    if queries < 0 or data.offsets[0] != 0 or data.offsets[-1] != documents:
+        raise BadInput(f"offsets must run from 0 to the number of documents, {documents}")
+    if (np.diff(data.offsets) <= 0).any():
+        raise BadInput("offsets must increase: a query without documents cannot be ranked")
+    for name, wanted in (
+        ("labels", documents),
+        ("query_ids", queries),
+        ("feature_names", columns),
+        ("document_ids", documents),
+        ("document_weights", documents),
+        ("comments", documents),
+        ("query_params", queries),
+        ("query_weights", queries),
+        ("feature_scales", columns),
+    ):
+        part = getattr(data, name)
+        if part is not None and len(part) != wanted:
+            raise BadInput(f"{name} has {len(part)} entries where {wanted} are needed")
+    for name, part in (data.document_fields or {}).items():
+        if len(part) != documents:
+            raise BadInput(
+                f"document field '{name}' has {len(part)} entries where {documents} are needed"
+            )
+
+
+def check_values(data: Any) -> None:
+    """Refuse what nothing can be learned from without going wrong."""
+    for name in ("labels", "query_weights", "document_weights"):
+        check_not_negative(name, getattr(data, name))
+    duplicate = _first_duplicate(list(data.feature_names))
+    if duplicate is not None:
+        raise BadInput(f"the feature name '{duplicate}' stands twice")
+    duplicate = _first_duplicate(data.query_ids.to_pylist())
+    if duplicate is not None:
+        raise BadInput(
+            f"query '{duplicate}' stands in two places: put all its rows next to each other"
+        )
+
+
+def check_not_negative(name: str, part: Any) -> None:
+    """Refuse a negative number, a missing or an infinite one, naming its entry."""
+    if part is not None and not ((part >= 0) & np.isfinite(part)).all():
+        row = int(np.flatnonzero(~((part >= 0) & np.isfinite(part)))[0])
+        raise BadInput(f"{name} must be finite and not negative: entry {row + 1} is {part[row]}")
+
+
+def infinite_value(data: Any) -> str:
+    """Where the first infinite feature of a dataset stands, and what to do."""
+    for start in range(0, len(data.features), 1 << 14):
+        found = np.argwhere(np.isinf(data.features[start : start + (1 << 14)]))
+        if len(found):
+            row, column = int(found[0][0]) + start, int(found[0][1])
+            return (
+                f"feature '{data.feature_names[column]}' of row {row + 1} is "
+                f"{data.features[row, column]}: fix the feature; a missing value is NaN"
+            )
+    raise ValueError("no feature is infinite")
+
+
+def _first_duplicate(names: list[str]) -> str | None:
+    if len(set(names)) == len(names):
+        return None
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.splits import DatasetSplits
 
 
 def read_dataset(
@@ -32,12 +31,14 @@ def read_dataset(
     line, if a file cannot be read; naming both files, if their features differ or they have the
     same query.
     """
-    from owpc_ltr.data.joining import join_datasets
-
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     if not several:
         raise UsageError("there is no file to read: name one or more")
     parts = [_read(Path(path), n_features, max_features) for path in several]
+    if len(parts) == 1:
+        return parts[0]
+    from owpc_ltr.data.joining import join_datasets
+
     return join_datasets(parts, [str(path) for path in several])
 
 
@@ -57,51 +58,27 @@ def open_dataset(
     return open_partitioned(folder, Room(room_of(memory).size, float16))
 
 
+def is_partitioned(path: Path) -> bool:
+    """Whether a path is a folder of parts, finished or not."""
+    try:
+        if not path.is_dir():
+            return False
+        from owpc_ltr.data.partitioned.manifest import SIGNS
+
+        return any(any(path.glob(sign)) for sign in SIGNS)
+    except OSError:
+        return False
+
+
 def open_or_read(
     path: str | Path, *, memory: int | Room | None = None, max_features: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be read part by part."""
     from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
 
     if is_partitioned(Path(path)):
         return open_partitioned(path, memory)
     return read_dataset(path, max_features=max_features)
-
-
-def read_splits(
-    path: Path | str,
-    validation: Path | str | None = None,
-    validation_share: float = 0.2,
-    test_share: float = 0.2,
-    *,
-    max_features: int | None = None,
-    memory: int | Room | None = None,
-) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
-    """The queries of a file to learn from and to choose settings on, with their names for records.
-
-    The latter are those of another file, or a share of the first by the hash of the query ids.
-    Of a folder of parts nothing is read yet; so many bytes of it may stay in `memory`.
-    """
-    from owpc_ltr.data.partitioned.dataset import open_partitioned, split_parts
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
-    from owpc_ltr.data.splits import HashSplit, split_queries, with_validation
-
-    split, name, sides = HashSplit(validation_share, test_share), Path(path).name, _SIDES
-    if is_partitioned(Path(path)):
-        parts = open_partitioned(path, memory)
-        if validation is None:
-            return split_parts(parts, split, name, sides)
-        given = open_partitioned(validation, memory)
-        return with_validation(parts, given, name, Path(validation).name)
-    data = read_dataset(path, max_features=max_features)
-    if validation is None:
-        return split_queries(data, split, name, sides)
-    other = read_dataset(validation, max_features=max_features)
-    return with_validation(data, other, name, Path(validation).name)
-
-
-_SIDES = ("train", "validation")
 
 
 @dataclass(frozen=True)
@@ -197,8 +174,7 @@ def _read(path: Path, n_features: int | None, max_features: int | None) -> Ranki
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import load_dataset
     from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
-    from owpc_ltr.files.regular_file import open_regular
+    from owpc_ltr.files.input import open_regular
 
     if is_partitioned(path):
         return open_partitioned(path).load()

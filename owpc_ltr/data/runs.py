@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.files.input import open_regular, read_text, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.regular_file import open_regular
-from owpc_ltr.files.text import read_text, shown
 
 _BLANK = r"\s|^$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.topics import normalised_text, query_text
-from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.queries import JudgedQuery, normalised_text, query_text
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import HashSplit, Origin
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.documents import Document, DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
@@ -36,7 +37,6 @@ from owpc_ltr.engine.staging_index import (
     staging_index,
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.files.json_lines import Document, DocumentFile
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import NO_STORE, Help, Progress, Reads, job, silent, spelled
 

@@ -17,7 +17,7 @@ from owpc_ltr.signatures import Help, Reads
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
@@ -94,7 +94,7 @@ def judged_queries(
     Raises UsageError for a dataset without document ids, or without what its queries were.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.data.judgments.queries import JudgedQuery
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -104,7 +104,7 @@ def judged_queries(
         judgments = in_memory(judgments, "a live evaluation")
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
-    from owpc_ltr.data.judgments.types import CLICKS, share_by_clicks
+    from owpc_ltr.data.judgments.queries import CLICKS, share_by_clicks
 
     data = judgments
     if data.document_ids is None or data.query_params is None:
@@ -196,7 +196,7 @@ def live_metric(metric: Metric, window: int) -> Metric:
 
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:
     """The queries with their parameters in the types that the feature set's templates need."""
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.feature_log.job import typed_params
 
     params = typed_params(Judgments(list(judged)), featureset)

@@ -9,7 +9,7 @@ from owpc_ltr.data.options import DEFAULT_FORMAT, DuplicatePolicy, JudgmentForma
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.cluster import Cluster
 
 

@@ -292,7 +292,6 @@ def _measured(
     *,
     weighted: bool,
 ) -> _Found:
-    from owpc_ltr.data.partitioned.dataset import head_of
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.judgment_checks import judgment_findings, unused_weights
     from owpc_ltr.evaluation.measurement import measure_on_data, measured_means, model_data
@@ -315,7 +314,7 @@ def _measured(
         if isinstance(other, TrecRun):
             warnings += [f"{names[1]}: {told}" for told in of_data.rankers["baseline"].warnings]
     warnings += unused_weights(data)
-    warnings += [] if pairs else judgment_findings(head_of(data))
+    warnings += [] if pairs else judgment_findings(data.head)
     return _Found(
         of_data.rankers["ranker"], own, theirs, pairs, tuple(warnings), weights is not None
     )
@@ -335,7 +334,6 @@ def _pairs(
     """
     import numpy as np
 
-    from owpc_ltr.data.partitioned.dataset import head_of
     from owpc_ltr.data.sources import known_sides
     from owpc_ltr.evaluation.held_out import seen_doubts
     from owpc_ltr.evaluation.judgment_checks import judgment_doubts
@@ -350,7 +348,7 @@ def _pairs(
         if record
         for doubt in seen_doubts(name, known_sides(record, data))
     ]
-    doubts += judgment_doubts(head_of(data))
+    doubts += judgment_doubts(data.head)
     found = [compare(one, other, seed, weights) for one, other in zip(*measured, strict=True)]
     corrected = holm(np.array([one.p_permutation for one in found])).tolist()
     return tuple(
@@ -379,7 +377,7 @@ def _in_parts(data: Data) -> bool:
 
 def _with_fields(data: Any, ranker: Ranking, documents: Any, id_field: str | None) -> Data:
     """The data with the document fields that a reranker needs; a model needs none."""
-    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.documents import with_document_fields
     from owpc_ltr.models.reordering import ReorderingModel
 
     if _in_parts(data):

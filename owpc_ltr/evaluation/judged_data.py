@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput
 
@@ -54,8 +54,8 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.types import judges_of
-    from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
+    from owpc_ltr.data.judgments.grouping import Weighed, importance_of, weights_of
+    from owpc_ltr.data.judgments.queries import judges_of
 
     queries = judgments.queries
     weighed = Weighed.among(queries)
@@ -83,7 +83,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     """What users typed, query by query; None where the data do not know."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.topics import query_text
+    from owpc_ltr.data.judgments.queries import query_text
 
     if data.query_params is None:
         return None
@@ -117,8 +117,7 @@ class _Ids(dict[str, str]):
 
 def _has_features(path: Path) -> bool:
     """Whether a file is a dataset: our Parquet, or LETOR text; what is neither is a list."""
-    from owpc_ltr.files.regular_file import open_regular
-    from owpc_ltr.files.text import first_lines, read_head
+    from owpc_ltr.files.input import first_lines, open_regular, read_head
 
     with open_regular(path) as file:
         if file.read(4) == b"PAR1":
@@ -131,7 +130,7 @@ def _is_ours(file: Any) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from owpc_ltr.data.parquet.reading import KEY
+    from owpc_ltr.data.parquet.writing import KEY
 
     file.seek(0)
     try:

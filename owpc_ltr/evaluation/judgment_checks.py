@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.frames import numbers_in
+from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.evaluation.live_lists import LiveLists
 from owpc_ltr.evaluation.verdict import Doubt

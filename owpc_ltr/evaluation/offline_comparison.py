@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.document_fields import with_document_fields
-from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
+from owpc_ltr.data.documents import with_document_fields
+from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import digests_of, known_sides
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -152,7 +152,7 @@ def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> Rank
         (*chosen.warnings, *unused_weights(part)),
     )
     compared = side_by_side(found.rankers, found.baselines, of, request.how)
-    return of_data.doubted(compared).with_doubts(judgment_doubts(head_of(part)))
+    return of_data.doubted(compared).with_doubts(judgment_doubts(part.head))
 
 
 def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:

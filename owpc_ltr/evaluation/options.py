@@ -147,7 +147,7 @@ def workers_at(
     if place is None:
         yield None
         return
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
+    from owpc_ltr.data.datasets import is_partitioned
     from owpc_ltr.host.commands import plugin_answer
 
     for one in data:
@@ -186,9 +186,8 @@ def engine_doubts(
         return []
     if cluster is None:
         raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
-    from owpc_ltr.data.partitioned.dataset import head_of
 
     doubts: list[str] = cluster.check_judgments(
-        head_of(data), index=index, query_template=query_template
+        data.head, index=index, query_template=query_template
     )
     return doubts

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
@@ -30,9 +30,9 @@ from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm
+from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
-from owpc_ltr.files.text import read_text
 from owpc_ltr.metrics import Metric
 from owpc_ltr.signatures import spelled
 

@@ -23,7 +23,7 @@ from owpc_ltr.features.mustache import (
     text_variables,
     variables,
 )
-from owpc_ltr.files.regular_file import read_regular
+from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import each_once, is_structure, kind_of
 
 MUSTACHE = "mustache"

@@ -82,8 +82,8 @@ def _value(text: str) -> Any:
 
 
 def _held_by(file: str, name: str) -> Any:
+    from owpc_ltr.files.input import read_text
     from owpc_ltr.files.strict_json import read_json_value
-    from owpc_ltr.files.text import read_text
 
     try:
         value = read_json_value(read_text(Path(file), largest=_LARGEST))

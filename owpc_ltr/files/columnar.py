@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from owpc_ltr.errors import BadInput, DiskFault
-from owpc_ltr.files.regular_file import open_regular
-from owpc_ltr.files.text import FREE_BYTES, LARGEST_RATIO, open_bytes, read_bytes, shown
+from owpc_ltr.files.input import (
+    FREE_BYTES,
+    LARGEST_RATIO,
+    open_bytes,
+    open_regular,
+    read_bytes,
+    shown,
+)
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 MOST_COLUMNS = 10_000

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.lock import open_in_shared
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr.files.regular_file import open_in_shared, read_regular
 
 _LARGEST = 1 << 30
 _BEGINNING = b'{"key": "'

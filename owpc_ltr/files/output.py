@@ -1,7 +1,8 @@
-"""Where output goes: a plain file, replaced whole, or `-`, standard output."""
+"""Where output goes: a plain file, replaced whole, or `-`, standard output; numbers as JSON."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from owpc_ltr.errors import DiskFault, UsageError
 
@@ -123,6 +124,21 @@ def disk_faults(path: Path | str) -> Iterator[None]:
             f"cannot write {path}: {why}; fix that, or name another place, and run it again: what "
             "was there before is as it was"
         ) from error
+
+
+def finite_json(value: Any) -> Any:
+    """The value with None in place of NaN and of infinite numbers, at any depth.
+
+    >>> finite_json({"gap": float("inf"), "rows": [(1, float("nan"))]})
+    {'gap': None, 'rows': [[1, None]]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_json(part) for part in value]
+    return value
 
 
 def _followed(path: Path) -> Path:

@@ -234,7 +234,7 @@ def _finite(word: str) -> float:
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file. Raises BadInput naming the file and the place of the fault."""
-    from owpc_ltr.files.text import read_text
+    from owpc_ltr.files.input import read_text
 
     try:
         content = read_json_value(read_text(path, largest=_LARGEST_OBJECT))
@@ -243,18 +243,3 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
     return content
-
-
-def finite_json(value: Any) -> Any:
-    """The value with None in place of NaN and of infinite numbers, at any depth.
-
-    >>> finite_json({"gap": float("inf"), "rows": [(1, float("nan"))]})
-    {'gap': None, 'rows': [[1, None]]}
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: finite_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite_json(part) for part in value]
-    return value

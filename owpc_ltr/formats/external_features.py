@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from owpc_ltr.data.external_features.source import (
+from owpc_ltr.data.external_features.sources import (
     KEY,
     ExternalSource,
     external_names,

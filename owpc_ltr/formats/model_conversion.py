@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.source import (
+from owpc_ltr.data.external_features.sources import (
     ExternalSource,
     external_entry,
     external_names,

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import external_entry, sources_in
+from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.regular_file import read_regular
+from owpc_ltr.files.input import read_regular, read_text, shown
 from owpc_ltr.files.strict_json import (
     LARGEST_FILE,
     a_json,
@@ -26,7 +26,6 @@ from owpc_ltr.files.strict_json import (
     take_numbers,
     take_text,
 )
-from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ltr_plugin import PluginLinear, read_definition, read_normalisers

@@ -22,7 +22,7 @@ from owpc_ltr.signatures import Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.host.registry import Registry
     from owpc_ltr.protocols import JudgmentReader
 
@@ -49,7 +49,7 @@ def read_judgments(
     is not as the format says, and for a document that is judged twice unless `duplicates` names
     what to do.
     """
-    from owpc_ltr.data.judgments.topics import read_topics
+    from owpc_ltr.data.judgments.queries import read_topics
     from owpc_ltr.host.registry import installed
 
     path, registry = Path(path), registry or installed()
@@ -93,7 +93,7 @@ def judgments_of(
     lines: JudgmentLines, duplicates: Duplicates = "refuse", skip_unjudged: bool = False
 ) -> Judgments:
     """The judgments of lines that a reader has read; see `read_judgments`."""
-    from owpc_ltr.data.judgments.duplicates import group_judgments
+    from owpc_ltr.data.judgments.grouping import group_judgments
     from owpc_ltr.data.judgments.lines import judged_lines
 
     judged, left_out = judged_lines(lines, skip=skip_unjudged)
@@ -121,7 +121,7 @@ def write_judgments(
     Raises UsageError for a format that is read alone, BadInput where documents or grades would be
     others.
     """
-    from owpc_ltr.data.judgments.duplicates import what_is_lost
+    from owpc_ltr.data.judgments.grouping import what_is_lost
     from owpc_ltr.host.registry import installed
     from owpc_ltr.protocols import JudgmentWriter
 
@@ -146,7 +146,7 @@ def _read_again(
     reader: JudgmentReader, content: bytes, judgments: Judgments
 ) -> tuple[Judgments, list[str]]:
     """What the file says, and that it needs the queries' texts beside it, where it does."""
-    from owpc_ltr.data.judgments.duplicates import group_judgments
+    from owpc_ltr.data.judgments.grouping import group_judgments
 
     texts = {query.query_id: query.params.get("query", "") for query in judgments.queries}
     with TemporaryDirectory() as folder:
@@ -182,8 +182,8 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
 
     Raises BadInput where it is empty, has topics in it, or is of no format that is known.
     """
-    from owpc_ltr.data.judgments.topics import begins_topics
-    from owpc_ltr.files.text import first_lines, read_head
+    from owpc_ltr.data.judgments.queries import begins_topics
+    from owpc_ltr.files.input import first_lines, read_head
 
     head = read_head(path)
     lines = first_lines(head)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.frames import arrow_of, numbers_in
+from owpc_ltr.data.dataset import RankingDataset, arrow_of, numbers_in
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.duplicate_queries import Identities, identities_of, row_digests
 from owpc_ltr.inspection.finding import WARNING, Finding

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.external_features.source import external_entry, sources_in
+from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel

@@ -7,6 +7,9 @@ without its training data.
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 import base64
 import hashlib
 import json
@@ -22,11 +25,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, is_frame
 from owpc_ltr.data import html
-from owpc_ltr.data.matrix import float_array
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.output import write_output
-from owpc_ltr.files.regular_file import read_regular
-from owpc_ltr.files.strict_json import a_json, each_once, finite_json, shown, take_strings
+from owpc_ltr.files.input import read_regular
+from owpc_ltr.files.output import finite_json, write_output
+from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings
 from owpc_ltr.protocols import Model, Ranker
 
 if TYPE_CHECKING:
@@ -257,11 +259,13 @@ def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
     if isinstance(features, np.ndarray) and features.dtype.kind == "f":
         matrix: NDArray[Any] = features
     elif is_frame(features):
-        from owpc_ltr.data.frames import numbers_of, table_of
+        from owpc_ltr.data.conversion import numbers_of, table_of
 
         instead = "give the numbers that the model was trained on"
         return numbers_of(table_of(features), names, np.float64, instead)
     else:
+        from owpc_ltr.data.conversion import float_array
+
         matrix = float_array(features, "features")
     if matrix.ndim == 1 and len(matrix) == len(names):
         raise BadInput(

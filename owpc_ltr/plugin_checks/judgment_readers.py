@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from owpc_ltr.data.judgments.duplicates import group_judgments
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.files.text import read_head, shown
+from owpc_ltr.files.input import read_head, shown
 from owpc_ltr.host.judgment_lists import first_to_recognise, judgment_readers
 from owpc_ltr.host.registry import Registry, installed
 from owpc_ltr.plugin_checks.samples import Require, requires

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.plugin_checks.samples import Require, Sample, answer, requires, sample_queries

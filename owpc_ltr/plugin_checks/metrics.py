@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 
 Require = Callable[..., None]
 """Raises AssertionError with a sentence unless a promise is kept; see `requires`."""

@@ -8,11 +8,17 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from owpc_ltr.data.columns import column_facts, silent_features
+from owpc_ltr.data.columns import (
+    Facts,
+    column_facts,
+    facts_of,
+    scales_of,
+    silent_features,
+    with_scales,
+)
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import external_entry, sources_in
+from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.scaling import Facts, facts_of, scales_of, with_scales
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judgment_checks import unused_weights
@@ -213,13 +219,15 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
 
 def _from_what(data: Data) -> dict[str, Any]:
     """What a record says of the queries that a model was trained on."""
-    return {
+    what = {
         "queries": data.n_queries,
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
-        **external_entry(sources_in(data.manifest, "the dataset's manifest")),
     }
+    if data.manifest is None:
+        return what
+    return {**what, **external_entry(sources_in(data.manifest, "the dataset's manifest"))}
 
 
 def check_trainable(data: RankingDataset) -> None:

@@ -19,12 +19,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import open_or_read, read_dataset
+from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
 from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.manifest import is_partitioned
-from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table

@@ -155,7 +155,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return hasattr(class_of("optimizer", made), "C") and not {"C", "optimizer.C"} & {*settings}
 
     def _dataset(self, X: Any, y: Any, qid: Any, weights: Any) -> RankingDataset:
-        from owpc_ltr.data.dataset import make_dataset
+        from owpc_ltr.data.construction import make_dataset
 
         features, column = _without_ids(X)
         ids = column if qid is None else qid

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import external_entry, sources_in
+from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import model_data

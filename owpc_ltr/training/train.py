@@ -198,7 +198,7 @@ def train(
     >>> int(model.score([[1.0], [2.0]]).argmax())
     1
     """
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.columns import silent_in_training
     from owpc_ltr.inspection.quick import warnings_before_training
@@ -236,7 +236,7 @@ def train(
             training = in_memory(training, "a price of features")
         if isinstance(training, PartitionedDataset):
             check_room(plan, training, chosen_on)
-        before = warnings_before_training(head_of(training))
+        before = warnings_before_training(training.head)
         give_warnings(before)
         run = Run(seed=seed, threads=threads, progress=progress)
         if isinstance(training, PartitionedDataset):

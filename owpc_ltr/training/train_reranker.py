@@ -130,7 +130,7 @@ def train_reranker(
     Python: everything else is as for `train`.
     Raises UsageError for a choice that cannot be made.
     """
-    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.documents import with_document_fields
     from owpc_ltr.data.partitioned.dataset import in_memory
     from owpc_ltr.evaluation.judgment_checks import unused_weights
     from owpc_ltr.host.registry import load

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import shown
 from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.encoding import Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows

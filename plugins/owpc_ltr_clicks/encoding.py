@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import shown
 
 ID = "_id"
 """The field that names documents where the log says nothing else."""

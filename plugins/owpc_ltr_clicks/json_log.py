@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import MOST_COLUMNS
+from owpc_ltr.files.input import bad_line_of
 from owpc_ltr.files.strict_json import DEEPEST_NESTING, NoJson, json_text, kind_of, read_json_value
-from owpc_ltr.files.text import bad_line_of
 
 _SAMPLE = 1 << 17
 _WITH_DECIMALS = frozenset({"position", "time"})

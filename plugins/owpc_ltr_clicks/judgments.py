@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ranks_vary
-from owpc_ltr.data.judgments.types import CLICKS, JUDGED_BY
+from owpc_ltr.data.judgments.queries import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
-from owpc_ltr.files.text import shown
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import spelled
 from owpc_ltr_clicks.counting import Behaviour

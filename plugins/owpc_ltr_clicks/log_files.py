@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, MOST_COLUMNS, PARQUET, open_columns
-from owpc_ltr.files.text import bad_line_of, line_blocks, open_bytes, read_head, shown
+from owpc_ltr.files.input import bad_line_of, line_blocks, open_bytes, read_head, shown
 from owpc_ltr_clicks.cleaning import KNOWN
 from owpc_ltr_clicks.json_log import ObjectBlocks, names_of, sample_of
 

@@ -30,7 +30,7 @@ from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.parts import Files
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import shown
 from owpc_ltr_dask.calls import Calls, gone, told
 from owpc_ltr_dask.on_worker import Job, Station, call_on_worker, unfitness, versions
 from owpc_ltr_dask.parts import PartsOnWorkers

@@ -16,9 +16,8 @@ from typing import ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.tables import header_delimiter, parse_table
-from owpc_ltr.data.judgments.writing import table_bytes
-from owpc_ltr.files.text import read_text
+from owpc_ltr.data.judgments.tables import header_delimiter, parse_table, table_bytes
+from owpc_ltr.files.input import read_text
 from owpc_ltr.protocols import JudgmentReader
 
 

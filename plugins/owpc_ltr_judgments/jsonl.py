@@ -21,14 +21,13 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, TypedColumn
-from owpc_ltr.data.judgments.columns import Column, decode, whole_numbers
-from owpc_ltr.data.judgments.tables import ROLES, SHOWN, find_roles, lines_by_role
-from owpc_ltr.data.judgments.types import JUDGED_BY
-from owpc_ltr.data.judgments.weights import decimal
-from owpc_ltr.data.judgments.writing import further_params
+from owpc_ltr.data.judgments.grouping import decimal
+from owpc_ltr.data.judgments.lines import Column, decode, whole_numbers
+from owpc_ltr.data.judgments.queries import JUDGED_BY
+from owpc_ltr.data.judgments.tables import ROLES, SHOWN, find_roles, further_params, lines_by_role
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.files.strict_json import kind_of, read_json_value
-from owpc_ltr.files.text import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _ROLES = ("query_id", "query", "doc_id", "grade")

@@ -14,10 +14,9 @@ from typing import ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.tables import look_up_texts
-from owpc_ltr.data.judgments.writing import qrels_bytes
+from owpc_ltr.data.judgments.tables import look_up_texts, qrels_bytes
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import first_lines, read_text, shown
+from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _ROW = re.compile(r"\S+\s+Q?0\s+\S+\s+[+-]?[\d.]+")

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
+from owpc_ltr.data.judgments.grouping import decimal
 from owpc_ltr.data.judgments.tables import parse_table
-from owpc_ltr.data.judgments.weights import decimal
 from owpc_ltr.data.judgments.workbench import refuse_alike
-from owpc_ltr.files.text import first_lines, read_text
+from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.protocols import JudgmentReader
 
 _HEADER = ("query", "docid", "rating")

@@ -15,7 +15,7 @@ from typing import ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import first_lines, read_text, shown
+from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _HEADER = re.compile(r"#\s*qid:(\S+):\s+(\S.*)")

@@ -23,8 +23,8 @@ from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.data.judgments.workbench import RATINGS, import_body, lines_of_list
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.files.text import first_lines, read_text
 from owpc_ltr.protocols import JudgmentReader
 
 _KEY = re.compile(rf'"{RATINGS}"\s*:'.encode())

@@ -17,7 +17,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import open_bytes
+from owpc_ltr.files.input import open_bytes
 from owpc_ltr.training.cross_validation import Fold, cut_folds
 
 N_FOLDS = 5

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.judgments.topics import query_text
+from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput

@@ -233,7 +233,7 @@ def _compared(
     from dataclasses import replace
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.documents import with_document_fields
     from owpc_ltr.evaluation.compare import compare
     from owpc_ltr.models.model_file import warnings_of
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrWarning
+from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying
@@ -26,6 +27,8 @@ from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.files.json_lines import DocumentFile
+from owpc_ltr.engine.index import IndexReport, load_index
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.names import base_index, is_staging_mark
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
 from tests.engine.small_cluster import Unreliable
@@ -414,7 +417,7 @@ def test_two_documents_of_one_id_are_found_wherever_they_stand(
 def test_ids_whose_hashes_are_equal_by_chance_are_no_fault(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.files.json_lines.hash", lambda _: 1, raising=False)
+    monkeypatch.setattr("owpc_ltr.data.documents.hash", lambda _: 1, raising=False)
     path = tmp_path / "docs.jsonl"
     path.write_text('{"id": "a"}\n{"id": "b"}\n')
     assert DocumentFile(path, "id").check(silent) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+
 import json
 import threading
 import time

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.external_features.table import read_external_features
+
+from owpc_ltr.data.external_features.table import read_external_features
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +16,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, read_external_features
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.weights import importance_of, weights_of
+from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.documents import DocumentFile
+
 import copy
 import json
 import os

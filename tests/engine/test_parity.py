@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 import json
 from dataclasses import replace
 from itertools import combinations

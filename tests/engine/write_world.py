@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from owpc_ltr import Cluster
+from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
 from owpc_ltr.engine.deployment.model_upload import upload_model
@@ -16,7 +17,6 @@ from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.names import base_index
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear

@@ -131,9 +131,9 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
-    from owpc_ltr.data.external_features.reading import read_external_features
+    from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.judgments.topics import read_topics
+    from owpc_ltr.data.judgments.queries import read_topics
     from owpc_ltr.host.judgment_lists import read_judgments
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}

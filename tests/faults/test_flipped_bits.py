@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import read_letor, write_letor
-from owpc_ltr.data.parquet import digest, load_dataset, save_dataset
+from owpc_ltr.data.parquet import load_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as parquet_writing
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.journal import Journal
@@ -187,7 +188,7 @@ def test_every_value_has_its_part_in_the_digest() -> None:
         part(featureset_hash="x"),
         part(feature_scales=np.ones(6)),
     ]
-    assert len({digest.digest_of(one) for one in [data, *others]}) == len(others) + 1
+    assert len({parquet_writing.digest_of(one) for one in [data, *others]}) == len(others) + 1
 
 
 def test_a_dataset_of_before_is_read_unchecked(tmp_path: Path) -> None:

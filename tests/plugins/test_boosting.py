@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
+
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -22,6 +25,8 @@ from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
 from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric

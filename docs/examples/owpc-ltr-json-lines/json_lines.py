@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _FORM = '{"query_id": …, "query": …, "judged": [[document, grade], …]}'

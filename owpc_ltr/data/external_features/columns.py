@@ -10,19 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.pairs import DocumentPairs, judged_pairs, pairs_of
-from owpc_ltr.data.external_features.source import (
+from owpc_ltr.data.external_features.sources import (
+    DocumentPairs,
     ExternalSource,
     external_names,
     in_words,
+    judged_pairs,
+    pairs_of,
     refuse_taken,
 )
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import shown
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.data.judgments.queries import JudgedQuery
 
 
 ValuesOf = Callable[[Sequence[str]], Matrix]

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.columns import declared, no_json, table_column
+from owpc_ltr.data.judgments.grouping import IMPORTANCE, importance_cell, said_weight
+from owpc_ltr.data.judgments.lines import declared, no_json, table_column
+from owpc_ltr.data.judgments.queries import JudgedQuery
 from owpc_ltr.data.judgments.tables import ROLES, SHOWN
-from owpc_ltr.data.judgments.types import JudgedQuery
-from owpc_ltr.data.judgments.weights import IMPORTANCE, importance_cell, said_weight
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.columns import decode
-from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.judgments.weights import decimal
+from owpc_ltr.data.judgments.grouping import decimal
+from owpc_ltr.data.judgments.lines import JudgmentLines, decode
+from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import kind_of
-from owpc_ltr.files.text import shown
 
 RATINGS = "judgmentRatings"
 _COMPLETE = "COMPLETED"

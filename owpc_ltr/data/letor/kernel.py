@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 
 # What `state` holds, between calls and blocks.
@@ -42,7 +41,7 @@ LARGEST_INDEX = 1_000_000
 LONGEST_QUERY = 4096
 
 _UNCERTAINTY = 2.0**-50
-_LARGEST_POWER = 300
+LARGEST_POWER = 300
 _DIGITS = 19
 _TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _MINUS, _COLON, _EQUALS = 9, 10, 13, 32, 35, 45, 58, 61
 _PLUS, _POINT, _ZERO, _E = 43, 46, 48, 101
@@ -256,8 +255,8 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
             status = UNSURE
     value = np.float64(mantissa)
     if status == READ:
-        if abs(exponent) <= _LARGEST_POWER:
-            value *= powers[_LARGEST_POWER + exponent]
+        if abs(exponent) <= LARGEST_POWER:
+            value *= powers[LARGEST_POWER + exponent]
             nearest = np.float32(value * (1 - _UNCERTAINTY))
             if nearest != np.float32(value * (1 + _UNCERTAINTY)) or np.isinf(nearest):
                 status = UNSURE
@@ -358,12 +357,6 @@ def _copy(text: Any, begin: int, end: int, target: Any, used: int) -> int:
 def _byte(text: Any, at: int) -> Any:
     """The byte at `at`, which is not negative: an unsigned index is never counted from the end."""
     return text[np.uint64(at)]
-
-
-def powers_of_ten() -> Vector:
-    """10⁻³⁰⁰ … 10³⁰⁰, each the nearest float64."""
-    exponents = range(-_LARGEST_POWER, _LARGEST_POWER + 1)
-    return np.array([float(f"1e{exponent}") for exponent in exponents])
 
 
 def nearest_float32(token: str) -> float:

@@ -1,4 +1,7 @@
-"""Reader: the state of one reading of LETOR text, a block of whole lines after another."""
+"""Reader: the state of one reading of LETOR text, a block of whole lines after another.
+
+Its rows are arrays that grow in place, so that memory holds one matrix only.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Labels, Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import kernel
-from owpc_ltr.data.letor.rows import MOST_FEATURES, Rows, Strings, widest
+from owpc_ltr.data.letor.faults import fault_of, feature_beyond
+from owpc_ltr.data.letor.kernel import LARGEST_INDEX
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import first_unseen, line_of, open_bytes, shown, why_unseen
+from owpc_ltr.files.input import first_unseen, line_of, open_bytes, shown, why_unseen
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25
@@ -52,7 +58,7 @@ class Reader:
         self.queries = Strings("query ids")
         self.begun: list[NDArray[np.int64]] = []
         self.query = np.zeros(kernel.LONGEST_QUERY, np.uint8)
-        self.powers = kernel.powers_of_ten()
+        self.powers = powers_of_ten()
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.QUERY_LENGTH] = -1
         self._buffers: tuple[NDArray[Any], ...] = ()
@@ -154,9 +160,9 @@ class Reader:
                 continue
             line = _line_at(text, at)
             if result == kernel.WRONG:
-                raise self._bad(0, _fault_of(line))
+                raise self._bad(0, fault_of(line))
             if self.n_features is not None:
-                raise self._bad(0, _feature_beyond(line, self.n_features))
+                raise self._bad(0, feature_beyond(line, self.n_features))
             needed = widest(line)
             if needed > rows.most:
                 raise self._bad(
@@ -186,7 +192,7 @@ class Reader:
             if np.isinf(value):
                 before = text[:begin].tobytes()
                 line = _line_at(text, before.rfind(b"\n") + 1)
-                raise self._bad(first_line + before.count(b"\n") + 1, _fault_of(line))
+                raise self._bad(first_line + before.count(b"\n") + 1, fault_of(line))
             if column < 0:
                 self.rows.labels[row] = value
             else:
@@ -285,6 +291,12 @@ def _refuse_marks(path: Path, head: bytes) -> None:
         raise BadInput(f"cannot read {path}, line {line}: a zero byte: it is not a text file")
 
 
+def _line_at(text: NDArray[np.uint8], at: int) -> bytes:
+    """The line that begins at `at`, its end included."""
+    rest = text[at : at + _LONGEST_LINE].tobytes()
+    return rest[: rest.index(b"\n") + 1]
+
+
 def _first_undecodable(text: bytes) -> tuple[int, bytes]:
     for number, line in enumerate(text.split(b"\n"), 1):
         try:
@@ -294,103 +306,147 @@ def _first_undecodable(text: bytes) -> tuple[int, bytes]:
     raise AssertionError("strings that begin with characters are UTF-8 when their join is")
 
 
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(?=[ \t\r\n#])")
-_TOKEN = re.compile(rb"[^ \t\r\n]*")
-_ID = re.compile(rb"[^\x00-\x20#]*")
-_FEATURE = re.compile(rb"(\d+):(NULL(?=[ \t\r\n#]))?")
-_COMMENT = re.compile(rb"#?([^\x00-\x08\x0a-\x1f]*)\r?")
+def powers_of_ten() -> Vector:
+    """10⁻³⁰⁰ … 10³⁰⁰, each the nearest float64."""
+    exponents = range(-kernel.LARGEST_POWER, kernel.LARGEST_POWER + 1)
+    return np.array([float(f"1e{exponent}") for exponent in exponents])
 
 
-def _line_at(text: NDArray[np.uint8], at: int) -> bytes:
-    """The line that begins at `at`, its end included."""
-    rest = text[at : at + _LONGEST_LINE].tobytes()
-    return rest[: rest.index(b"\n") + 1]
+_FIRST_ROWS = 1024
+_SMALL = 1 << 24
+"""Cells of a matrix that is never too large."""
+_INDEX = re.compile(rb"[ \t](\d{1,7}):")
+MOST_FEATURES = 10_000
+"""The most features that are read unless more are asked for."""
+_LARGEST_RATIO = 400
+"""Bytes of a matrix for each byte of its text, unless more are asked for."""
 
 
-def _fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
-    """What is wrong with a line that compiled code has refused, in words."""
-    at = _after_blanks(line, 0)
-    label, token = _NUMBER.match(line, at), _token(line, at)
-    if label is None:
-        return f"the label {token} is not a number: a line is 'label qid:ID 1:value …  # comment'"
-    if np.isinf(kernel.nearest_float32(label.group().decode())):
-        return f"the label {token} is beyond float32"
-    if line[at : at + 1] == b"-" and re.search(rb"[1-9]", label.group(1)):
-        return (
-            f"the label {token} is negative: 0 is irrelevant; leave unjudged documents out, or "
-            "shift all labels"
-        )
-    name = _after_blanks(line, label.end()) + 4
-    token = _token(line, name - 4)
-    if line[name - 4 : name] != b"qid:":
-        return f"{token} stands where qid:ID must: give each line its query, right after the label"
-    at = name + len(_ID.findall(line, name)[0])
-    if line[at] == ord("#"):
-        return (
-            f"the query id {token} has a '#', which begins a comment: put a blank before it, or "
-            "rename the query"
-        )
-    if line[at] not in b" \t\r\n":
-        return _control(line, at)
-    if at == name:
-        return "the query id after 'qid:' is empty"
-    if at - name > kernel.LONGEST_QUERY:
-        return f"a query id is longer than {kernel.LONGEST_QUERY} bytes"
-    last = 0
-    while line[at := _after_blanks(line, at)] not in b"\n#\r":
-        token, feature = _token(line, at), _FEATURE.match(line, at)
-        if feature is None:
-            return f"{token} is not a feature: write index:value"
-        index = int(feature.group(1)[-20:])
-        if index == 0:
-            return f"the feature {token} has index 0: indices begin at 1"
-        if index == last:
-            return f"the feature {token} repeats the index before it"
-        if index < last:
-            return f"the feature {token} has a smaller index than the one before it: sort them"
-        if index > kernel.LARGEST_INDEX:
-            return (
-                f"the feature {token} is beyond index {kernel.LARGEST_INDEX:,}: number the "
-                "features from 1 on"
+class Rows:
+    """One row a document: features, label, and where its strings end.
+
+    `features` is (capacity, width); rows beyond those that were read hold nothing. Unless the
+    number of features is `asked` for, a matrix far larger than its text is refused.
+    """
+
+    def __init__(self, path: Path, width: int, most: int = LARGEST_INDEX, asked: int = 0) -> None:
+        self.path = path
+        self.width = width
+        self.most = most
+        self.text = 0
+        """Bytes of text that the rows so far were read from."""
+        self._asked = bool(width or asked)
+        self.capacity = 0
+        self._cells: Labels = np.empty(0, np.float32)
+        self.labels: Labels = np.empty(0, np.float32)
+        self.id_ends: NDArray[np.int64] = np.empty(0, np.int64)
+        self.comment_ends: NDArray[np.int64] = np.empty(0, np.int64)
+        self._hold(_FIRST_ROWS if width * _FIRST_ROWS <= _SMALL else 16)
+
+    @property
+    def features(self) -> Matrix:
+        """A view that lasts until the rows grow."""
+        return self._cells[: self.capacity * self.width].reshape(self.capacity, self.width)
+
+    def lengthen(self, rows: int, share: float, text: int) -> None:
+        """Make room for more rows, where `rows` of them took this share and text of the file."""
+        self.text = text
+        least = rows + max(rows // 8, 16)
+        expected = max(least, int(rows / share * 1.02) + 16)
+        fits = self._fits(expected, self.width) and self._is_modest(expected, text / share)
+        self._hold(expected if fits else least, rows)
+
+    def widen(self, rows: int, needed: int, text: int) -> None:
+        """Make room for so many features, which a line after `rows` and their text has."""
+        self.text = text
+        # Later lines of a sparse file go a little further each: not one widening for each of them.
+        width = needed if rows == 0 else min(max(needed, self.width * 5 // 4), self.most)
+        if self.capacity * width > _SMALL:
+            # What was expected of narrower rows would be too much: it is asked for again.
+            self.capacity = rows + max(rows // 8, 16)
+        old, self.width = self.width, width
+        self._hold(self.capacity, rows)
+        if rows:
+            _lay_out(self._cells, rows, old, width)
+
+    def finish(self, rows: int, width: int) -> None:
+        """Cut everything to what was read."""
+        if width != self.width:
+            _lay_out(self._cells, rows, self.width, width)
+        self.width = width
+        self._hold(rows)
+
+    def _fits(self, capacity: int, width: int) -> bool:
+        import psutil
+
+        free: int = psutil.virtual_memory().available
+        return (capacity * width - self._cells.size) * 4 < free
+
+    def _is_modest(self, rows: int, text: float) -> bool:
+        """Whether the matrix of rows is not far larger than their text, or was asked for."""
+        most = max(_SMALL, _LARGEST_RATIO * text / 4)
+        return self._asked or rows * self.width <= most
+
+    def _hold(self, capacity: int, rows: int = 0) -> None:
+        if not self._is_modest(rows, self.text):
+            raise BadInput(
+                f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
+                f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
+                f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
+                f"from 1 on, or give --max-features {self.width} (max_features=…) to read it all "
+                "the same"
             )
-        last, value = index, _NUMBER.match(line, feature.end())
-        if value is None and feature.group(2) is None:
-            return f"the feature {token} has no decimal number for a value; a missing value is NULL"
-        if value and np.isinf(kernel.nearest_float32(value.group().decode())):
-            return f"the feature {token} has a value beyond float32"
-        at = value.end() if value else feature.end()
-    comment = _COMMENT.match(line, at)
-    end = comment.end() if comment else at
-    if line[end] != ord("\n"):
-        return _control(line, comment.end(1) if comment else at)
-    bad = name if line[name] & 0xC0 == 0x80 else comment.start(1) if comment else at
-    return f"{_token(line, bad)} is not UTF-8: save the file as UTF-8"
+        if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
+            raise BadInput(
+                f"cannot read {self.path}: {capacity:,} rows of {self.width:,} features take "
+                f"{capacity * self.width * 4 / 1e9:.1f} GB, which is more than the memory that is "
+                "free: are the feature numbers ids? number the features from 1 on, or cut the file"
+            )
+        self.capacity = capacity
+        self._cells.resize(capacity * self.width, refcheck=False)
+        for array in (self.labels, self.id_ends, self.comment_ends):
+            array.resize(capacity, refcheck=False)
 
 
-def _feature_beyond(line: bytes, n_features: int) -> str:
-    """The complaint about the first feature of a line that is beyond those asked for."""
-    found = re.finditer(rb"[ \t](\d+):", line)
-    beyond = next(one.start(1) for one in found if int(one.group(1)) > n_features)
-    return (
-        f"the feature {_token(line, beyond)} is beyond the {n_features} features that were asked "
-        "for"
-    )
+def widest(line: bytes) -> int:
+    """The largest feature number of a line, among those that can be one."""
+    numbers = (int(found.group(1)) for found in _INDEX.finditer(line.partition(b"#")[0]))
+    return max(number for number in numbers if number <= LARGEST_INDEX)
 
 
-def _control(line: bytes, at: int) -> str:
-    return (
-        f"a control character, byte 0x{line[at]:02x}: is it a text file with lines that end in LF "
-        "or CRLF?"
-    )
+class Strings:
+    """The bytes of strings, one after the other, with where each ends."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.content = bytearray()
+
+    def array(self, path: Path, ends: NDArray[np.int64]) -> pa.StringArray:
+        """The strings, nothing copied but the ends."""
+        if len(self.content) >= 2**31:
+            raise BadInput(
+                f"cannot read {path}: its {self.what} take {len(self.content) / 1e9:.1f} GB, of "
+                "2.1 GB that fit: cut the file in two"
+            )
+        offsets = np.zeros(len(ends) + 1, np.int32)
+        offsets[1:] = ends
+        buffers = pa.py_buffer(offsets), pa.py_buffer(self.content)
+        return pa.StringArray.from_buffers(len(ends), *buffers)
 
 
-def _token(line: bytes, at: int) -> str:
-    """What stands at `at` up to a blank, as an error shows it."""
-    found = _TOKEN.match(line, at)
-    return shown(found.group()) if found and found.group() else "the end of the line"
+@compiled
+def _lay_out(cells: Any, rows: int, old: int, new: int) -> None:
+    """Change, in place, the width of the rows of a row-major matrix from `old` to `new`.
 
-
-def _after_blanks(line: bytes, at: int) -> int:
-    while line[at] in b" \t":
-        at += 1
-    return at
+    New columns are 0; columns beyond `new` are lost.
+    """
+    if new < old:
+        for row in range(rows):
+            for column in range(new):
+                cells[row * new + column] = cells[row * old + column]
+        return
+    for row in range(rows - 1, -1, -1):
+        for column in range(new - 1, old - 1, -1):
+            cells[row * new + column] = 0
+        for column in range(old - 1, -1, -1):
+            cells[row * new + column] = cells[row * old + column]

@@ -16,28 +16,13 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled, is_small
-from owpc_ltr.data.consistency import infinite_value
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.frames import arrow_of, numbers_in
-from owpc_ltr.data.parquet.digest import digest_of
+from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
+from owpc_ltr.data.parquet.writing import COLUMNS, FORMAT, KEY, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import reading_columns
-from owpc_ltr.files.regular_file import open_regular
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import open_regular, shown
 
-FORMAT = 1
-KEY = b"owpc_ltr"
-COLUMNS = {
-    "query_id": pa.string(),
-    "document_id": pa.string(),
-    "label": pa.float32(),
-    "document_weight": pa.float32(),
-    "query_weight": pa.float64(),
-    "query_params": pa.string(),
-    "comment": pa.string(),
-}
 NEEDED = ("query_id", "label")
-PER_QUERY = ("query_id", "query_weight", "query_params")
 LEARNABLE = ("query_id", "label", "document_weight", "query_weight")
 
 
@@ -49,7 +34,7 @@ def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
     """Read what `save_dataset` wrote; the matrix is filled a row group at a time.
 
     Raises BadInput where the file is cut, is not Parquet, is not such a dataset, or is not as it
-    was written: pages have checksums, and the whole has a digest (see `digest.py`), which is to
+    was written: pages have checksums, and the whole has a digest (see `digest_of`), which is to
     be `digest` where that is known.
     """
     path = Path(path)

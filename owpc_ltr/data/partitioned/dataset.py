@@ -17,8 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.frames import arrow_of
+from owpc_ltr.data.dataset import RankingDataset, arrow_of
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.options import Room, room_of
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
@@ -312,8 +311,3 @@ def in_memory(data: RankingDataset | PartitionedDataset, why: str) -> RankingDat
             f"than the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or fewer queries"
         )
     return data.load()
-
-
-def head_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
-    """The data; of a folder the first part, whose queries are a sample by the hash of their ids."""
-    return data.head if isinstance(data, PartitionedDataset) else data

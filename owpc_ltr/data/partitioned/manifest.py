@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, DiskFault, UsageError
+from owpc_ltr.files.input import read_regular, shown
 from owpc_ltr.files.output import disk_faults, write_atomically
-from owpc_ltr.files.regular_file import read_regular
-from owpc_ltr.files.text import shown
 
 BUCKETS = 20
 """Shares that are multiples of 1/20 are decided by whole buckets."""
@@ -54,6 +53,8 @@ def whole_side(split: HashSplit, positions: tuple[float, float]) -> str | None:
 FORMAT = 1
 MANIFEST = "_manifest.json"
 UNFINISHED = "_unfinished"
+SIGNS = (MANIFEST, "_manifest-*-of-*.json", f"{UNFINISHED}*", "bucket=*")
+"""What is in a folder of parts, finished or not."""
 _LARGEST = 1 << 28
 
 
@@ -134,15 +135,6 @@ def read_manifest(folder: Path) -> Manifest:
     for part in manifest.parts:
         _check_there(folder, part)
     return manifest
-
-
-def is_partitioned(path: Path) -> bool:
-    """Whether a path is a folder of parts, finished or not."""
-    try:
-        signs = (MANIFEST, "_manifest-*-of-*.json", f"{UNFINISHED}*", "bucket=*")
-        return path.is_dir() and any(any(path.glob(sign)) for sign in signs)
-    except OSError:
-        return False
 
 
 def _find(folder: Path) -> Manifest:

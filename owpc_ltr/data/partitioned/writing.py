@@ -31,10 +31,9 @@ from owpc_ltr.data.partitioned.manifest import (
 )
 from owpc_ltr.data.splits import hashes_of, positions_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.files.lock import LockHeld, lock_file
+from owpc_ltr.files.input import open_regular, shown
+from owpc_ltr.files.lock import LockHeld, lock_file, refuse_foreign
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.files.regular_file import open_regular, refuse_foreign
-from owpc_ltr.files.text import shown
 
 COLUMN = "bucket"
 """The hive partition: folders are called bucket=K."""

@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.files.text import shown
+from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.files.input import shown
 
 _LARGEST = 2**63
 _LARGEST_SCORE = 1e39

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.external_features.source import sources_in
+from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, check_written, hits_of, part_of
 from owpc_ltr.engine.deployment.alias import INDEX, prepare

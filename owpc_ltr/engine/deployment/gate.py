@@ -11,8 +11,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.topics import query_text
-from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.judgments.queries import Judgments, query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import Certificate
 from owpc_ltr.engine.deployment.live_gate import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import ROLES, Aliases

@@ -14,7 +14,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
-from owpc_ltr.data.external_features.source import external_names, in_words
+from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.defaults import MIN_PROOF_COVERAGE

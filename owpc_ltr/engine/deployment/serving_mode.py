@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
-from owpc_ltr.data.external_features.source import external_names, in_words
+from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.deployment.alias import immutable_name

@@ -28,8 +28,21 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
+from owpc_ltr.data.external_features.sources import KEY
+from owpc_ltr.data.judgments.grouping import Weighed
+from owpc_ltr.data.judgments.queries import judges_of
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.feature_log.chunks import Chunk, cut
+from owpc_ltr.engine.feature_log.environment import Environment, observe, refuse_drift
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.requests import FeatureReader, QueryDocuments
+from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.lint import refuse_unfit
+from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent, spelled
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers

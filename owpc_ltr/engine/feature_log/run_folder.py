@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.types import judges_of
-from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
+from owpc_ltr.data.judgments.grouping import Weighed, importance_of, weights_of
+from owpc_ltr.data.judgments.queries import judges_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
 from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.data.judgments.queries import JudgedQuery
     from owpc_ltr.engine.feature_log.job import LogJob
 
 

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.topics import query_text
-from owpc_ltr.data.judgments.types import JudgedQuery, share_by_clicks
-from owpc_ltr.data.judgments.weights import Weighed, importance_of
+from owpc_ltr.data.judgments.grouping import Weighed, importance_of
+from owpc_ltr.data.judgments.queries import JudgedQuery, query_text, share_by_clicks
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers

@@ -61,7 +61,7 @@ def evaluate_live(
     """
     from dataclasses import replace
 
-    from owpc_ltr.data.judgments.weights import Weighed
+    from owpc_ltr.data.judgments.grouping import Weighed
     from owpc_ltr.engine.live_results.rankers import serving_model
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone

@@ -24,7 +24,7 @@ from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.judgment_pool import Pooled
     from owpc_ltr.engine.search.serving import Serve

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.document_fields import IDS, value_at
+from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.data.external_features.columns import ExternalColumns, ValuesOf, columns_for
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_hits

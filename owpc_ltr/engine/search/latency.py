@@ -30,7 +30,7 @@ from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.files.strict_json import finite_json
+from owpc_ltr.files.output import finite_json
 from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_index

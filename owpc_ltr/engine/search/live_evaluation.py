@@ -15,9 +15,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.topics import query_text
-from owpc_ltr.data.judgments.types import share_by_clicks
-from owpc_ltr.data.judgments.weights import importance_of
+from owpc_ltr.data.judgments.grouping import importance_of
+from owpc_ltr.data.judgments.queries import query_text, share_by_clicks
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all

@@ -26,7 +26,7 @@ from owpc_ltr.engine.client.responses import (
 )
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.input import shown
 from owpc_ltr.names import check_index
 from owpc_ltr_clicks.events import TimeWindow, milliseconds
 from owpc_ltr_clicks.ubi import MAX_SLICES

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.document_fields import IDS
+from owpc_ltr.data.documents import IDS
 from owpc_ltr.errors import BadInput
 from owpc_ltr_rerankers.exchangeable.lists import (
     ListBatch,

@@ -21,7 +21,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.document_fields import fields_of
+from owpc_ltr.data.documents import fields_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.kernels.kernel import BoundLoss, bind
 from owpc_ltr.kernels.linear import losses_of_scores

@@ -1,0 +1,184 @@
+"""Where external features are from, as manifests and records say, and what they are found by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.files.input import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from owpc_ltr.data.judgments.queries import JudgedQuery
+
+
+KEY = "joined_tables"
+"""Where it stands in a manifest, in a record, and beside the content of a stored model."""
+
+
+@dataclass(frozen=True)
+class ExternalSource:
+    """A table whose columns are features: its file's name, the digest of it, and its columns.
+
+    `keys` are `query_id` or `query`, and `document_id`: those that its rows are found by.
+    """
+
+    file: str
+    sha256: str
+    keys: tuple[str, ...]
+    features: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The source as JSON."""
+        return {
+            "file": self.file,
+            "sha256": self.sha256,
+            "keys": list(self.keys),
+            "features": list(self.features),
+        }
+
+
+def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[ExternalSource, ...]:
+    """The sources that a manifest, record or definition names. Raises BadInput for what is none."""
+    told = (content or {}).get(KEY) or ()
+    try:
+        if not isinstance(told, list | tuple):
+            raise TypeError("no list")
+        return tuple(
+            ExternalSource(
+                _text(one["file"]), _text(one["sha256"]), _texts(one["keys"]),
+                _texts(one["features"]),
+            )
+            for one in told
+        )  # fmt: skip
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{place} is damaged: its '{KEY}' are no sources of columns") from error
+
+
+def external_names(sources: Sequence[ExternalSource]) -> tuple[str, ...]:
+    """The names of all joined columns, in order, each once."""
+    return tuple(dict.fromkeys(name for source in sources for name in source.features))
+
+
+def external_entry(sources: Sequence[ExternalSource]) -> dict[str, Any]:
+    """The entry of a record; nothing where no column is joined."""
+    return {KEY: [source.as_dict() for source in sources]} if sources else {}
+
+
+def in_words(names: Sequence[str], sources: Sequence[ExternalSource]) -> str:
+    """Some joined features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
+    files = {name: source.file for source in sources for name in source.features}
+    told = [f"'{name}' (joined from {files[name]})" for name in names[:3]]
+    return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def refuse_taken(features: Sequence[str], file: str, taken: Sequence[str], whose: str) -> None:
+    """Refuse a column whose name another feature has."""
+    both = next((name for name in features if name in set(taken)), None)
+    if both is not None:
+        raise BadInput(
+            f"cannot join {file}: {whose} has a feature {shown(both)} too: rename the column"
+        )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list | tuple):
+        raise TypeError("no list")
+    return tuple(map(_text, values))
+
+
+QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentPairs:
+    """The documents of some queries, one after the other, `sizes` of each query.
+
+    A query has an id, or None where nobody gave it one, and its text, or None where its
+    parameters have neither `keywords` nor `query`.
+    """
+
+    query_ids: Sequence[str | None]
+    texts: Sequence[str | None]
+    sizes: NDArray[np.int64]
+    documents: pa.StringArray
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def key(self, name: str, table: str) -> pa.StringArray:
+        """What a table is asked for under one of its keys, one text a pair.
+
+        Raises UsageError, naming the table, for queries that have no such key.
+        """
+        if name == DOCUMENT_ID:
+            return self.documents
+        import pyarrow as pa
+
+        values = self.query_ids if name == QUERY_ID else self.texts
+        if None in values:
+            raise UsageError(_lacking(name, table, self.query_ids[values.index(None)]))
+        return pa.array(values, pa.string()).take(self._queries)
+
+    @cached_property
+    def _queries(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(np.repeat(np.arange(len(self.sizes)), self.sizes))
+
+
+def judged_pairs(queries: Sequence[JudgedQuery]) -> DocumentPairs:
+    """All judged pairs, in order."""
+    import pyarrow as pa
+
+    return DocumentPairs(
+        [query.query_id for query in queries],
+        [text_of(query.params) for query in queries],
+        np.array([len(query.document_ids) for query in queries], np.int64),
+        pa.array([one for query in queries for one in query.document_ids], pa.string()),
+    )
+
+
+def pairs_of(
+    query_id: str | None, params: Mapping[str, Any], documents: Sequence[str]
+) -> DocumentPairs:
+    """The pairs of one query."""
+    import pyarrow as pa
+
+    return DocumentPairs(
+        [query_id],
+        [text_of(params)],
+        np.array([len(documents)], np.int64),
+        pa.array(list(documents), pa.string()),
+    )
+
+
+def text_of(params: Mapping[str, Any]) -> str | None:
+    """What the user typed, by the parameters of a query."""
+    texts = (params.get(name) for name in ("keywords", "query"))
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def _lacking(name: str, table: str, query_id: str | None) -> str:
+    if name == QUERY_ID:
+        return (
+            f"{table} is joined by '{QUERY_ID}', and this query has no id: say it (--query-id), or "
+            f"give a table that is joined by '{QUERY}', the text of the query"
+        )
+    return (
+        f"{table} is joined by '{QUERY}', and query '{query_id}' has no text: its parameters have "
+        f"neither 'keywords' nor 'query'; give a table that is joined by '{QUERY_ID}'"
+    )
