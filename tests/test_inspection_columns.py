@@ -24,8 +24,7 @@ from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_traini
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.inspection.columns import affine_pairs, outlying
-from owpc_ltr.inspection.sample import take_sample
-from owpc_ltr.inspection.stretches import ks_distance, moved_columns
+from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
 from owpc_ltr.inspection.totals import Tails, limits_of
 from owpc_ltr.inspection.units import factor_between
 from tests.planted import clean, last_rows, with_column, without

@@ -16,7 +16,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
+from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_training
 from owpc_ltr.inspection.trials import (
     canary,
     canary_findings,

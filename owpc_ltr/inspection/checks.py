@@ -1,39 +1,60 @@
-"""Every check over data in files or parts, in bounded memory, and two trials."""
+"""Every check over data in files or parts, in bounded memory, and the cheap ones, a line each.
+
+`train` and `log-features` make the cheap ones in passing; two trials of training are `inspect`'s.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.columns import ColumnFacts
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.judgment_checks import shares_right
-from owpc_ltr.inspection.columns import constant_columns
-from owpc_ltr.inspection.duplicate_queries import same_queries
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, worst_first
-from owpc_ltr.inspection.label_agreement import label_agreement
-from owpc_ltr.inspection.labels import harmful_judgments
-from owpc_ltr.inspection.quick import checks_of_values
-from owpc_ltr.inspection.result import Canary, DataFigures, FeatureRow, Inspection, LearningCurve
-from owpc_ltr.inspection.sample import Data, Sample, take_sample, together
-from owpc_ltr.inspection.stretches import moved_columns, swapped_columns
-from owpc_ltr.inspection.thresholds import TRIAL_CELLS
-from owpc_ltr.inspection.totals import Gathered, gather, limits_of
-from owpc_ltr.inspection.trials import (
-    FEWEST,
-    Learn,
-    canary,
-    canary_findings,
-    cells_read,
-    default_learner,
-    learning_curve,
+from owpc_ltr.inspection.columns import (
+    constant_columns,
+    duplicate_columns,
+    missing_values,
+    outliers,
 )
+from owpc_ltr.inspection.duplicate_queries import same_queries
+from owpc_ltr.inspection.labels import (
+    grade_typos,
+    harmful_judgments,
+    label_agreement,
+    queries_without_contrast,
+)
+from owpc_ltr.inspection.result import (
+    CHECKS,
+    NOTE,
+    WARNING,
+    Canary,
+    DataFigures,
+    FeatureRow,
+    Finding,
+    Inspection,
+    LearningCurve,
+)
+from owpc_ltr.inspection.sample import (
+    Data,
+    Sample,
+    moved_columns,
+    swapped_columns,
+    take_sample,
+    together,
+)
+from owpc_ltr.inspection.thresholds import FEWEST_QUERIES, TRIAL_CELLS
+from owpc_ltr.inspection.totals import Gathered, Tails, contradicting_grades, gather, limits_of
 from owpc_ltr.inspection.units import unit_changes
 from owpc_ltr.protocols import Run
+
+if TYPE_CHECKING:
+    from owpc_ltr.inspection.trials import Learn
 
 _GRADES = 50
 
@@ -69,6 +90,8 @@ def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None
     ]
     tried, curve, notes = _tried(named, sample, run, trials)
     if tried is not None:
+        from owpc_ltr.inspection.trials import canary_findings
+
         findings += canary_findings(tried)
     ordered = worst_first(_unexplained([*findings, *notes]))
     return Inspection(
@@ -113,6 +136,8 @@ def _tried(
         raise UsageError("a learning curve is made by training: leave out one of the two options")
     if not trials.training or np.isinf(sample.data.features).any():
         return None, None, []
+    from owpc_ltr.inspection.trials import canary, default_learner
+
     learn = default_learner(run.seed)
     run.progress("shuffled labels", None)
     try:
@@ -129,6 +154,8 @@ def _tried(
 def _curve(
     named: Mapping[str, Data], learn: Learn, run: Run, wanted: bool | None
 ) -> tuple[LearningCurve | None, Finding | None]:
+    from owpc_ltr.inspection.trials import FEWEST, cells_read, learning_curve
+
     cells = sum(data.n_documents * data.n_features for data in named.values())
     if wanted is False:
         return None, None
@@ -148,8 +175,6 @@ def _curve(
 
 
 def _in_memory(named: Mapping[str, Data]) -> RankingDataset:
-    from owpc_ltr.data.partitioned.dataset import in_memory
-
     return together([in_memory(data, "a learning curve") for data in named.values()])
 
 
@@ -202,3 +227,57 @@ def _quartiles(values: NDArray[np.float32]) -> tuple[float, float, float]:
         return float("nan"), float("nan"), float("nan")
     first, second, third = np.quantile(there, (0.25, 0.5, 0.75), method="inverted_cdf").tolist()
     return first, second, third
+
+
+def warnings_before_training(
+    data: RankingDataset, text_features: Collection[str] | None = None
+) -> list[str]:
+    """What is wrong with data in memory, and would harm a model of them.
+
+    Constant columns are told after training, of all that was trained on.
+    """
+    if data.n_queries < FEWEST_QUERIES or not data.n_features:
+        return _lines([*harmful_judgments(data, text_features)])
+    sample = take_sample({"": data})
+    agreement = [] if np.isinf(sample.data.features).any() else [*label_agreement(sample)]
+    harmful = [
+        one
+        for one in harmful_judgments(data, text_features)
+        if not (agreement and one.check == "worse-than-random")
+    ]
+    return _lines([*harmful, *agreement, *_of_values(data, sample)])
+
+
+def warnings_after_log(data: RankingDataset) -> list[str]:
+    """What is wrong with the values that were logged; `train` tells of judgments."""
+    if data.n_queries < FEWEST_QUERIES or not data.n_features:
+        return []
+    return _lines(_of_values(data, take_sample({"": data})))
+
+
+def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[Finding]:
+    """The checks that one pass over all rows, and a few of these, decide."""
+    names = sample.data.feature_names
+    yield from contradicting_grades(
+        sample.data, found.contradicting, found.contradicting_ids, found.documents
+    )
+    yield from grade_typos(found)
+    yield from queries_without_contrast(found)
+    yield from missing_values(found, sample, names)
+    yield from outliers(found, tails, names)
+    yield from duplicate_columns(found.digests, found.columns, sample.data.features, names)
+
+
+def _of_values(data: RankingDataset, sample: Sample) -> list[Finding]:
+    named = {"": data}
+    found, tails = gather(named, limits_of(sample.data.features, data.n_documents), identify=False)
+    return list(checks_of_values(found, tails, sample))
+
+
+def _lines(findings: list[Finding]) -> list[str]:
+    return [one.line for one in worst_first(findings) if one.severity == WARNING]
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Warnings before notes, each by what its check may cost; else in the order given."""
+    return tuple(sorted(findings, key=lambda f: (f.severity != WARNING, CHECKS.index(f.check))))

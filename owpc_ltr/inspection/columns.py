@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, constant_values, empty_columns, listed
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, Severity
-from owpc_ltr.inspection.sample import Sample
-from owpc_ltr.inspection.stretches import Stretch, absent_stretches
+from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity
+from owpc_ltr.inspection.sample import Sample, Stretch, absent_stretches
 from owpc_ltr.inspection.totals import KEPT, Gathered, Tail, Tails
 
 _CHECK = "check the templates and fields"

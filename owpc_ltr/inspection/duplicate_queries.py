@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding
+from owpc_ltr.inspection.result import NOTE, WARNING, Finding
 
 Mask = NDArray[np.bool_]
 _PAIRS = 5

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.inspection.finding import Finding
-    from owpc_ltr.inspection.result import Inspection
+    from owpc_ltr.inspection.result import Finding, Inspection
 
     Data = RankingDataset | PartitionedDataset
 

@@ -1,19 +1,32 @@
-"""Labels: judgments that teach harm, grades that are slips, and queries that teach nothing."""
+"""Labels: judgments that teach harm, slips, queries that teach nothing, and labels out of order.
+
+For the last, of each query the correlation between its labels and a linear ranker of the other
+queries is taken (on ranks, by Fisher's discriminant). Labels shuffled within the query give one of
+mean 0 and variance 1/(n − 1), those reversed the negative one. Queries differ from each other
+anyway; they are taken for one normal population, and held against two of which the second has
+correlations around 0, or around the negative ones: by the likelihood ratio, a mixture of χ² of 0
+and 1 degrees of freedom (Self & Liang 1987). Reversed labels are told too by the number of queries
+that are far below 0, of which chance makes a hundredth. Where the queries of a file, a part or a
+stretch are concerned, the mean correlation there is compared with that of all others, which takes
+far fewer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts, shares_right
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, Severity
-from owpc_ltr.inspection.sample import sampled
+from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity
+from owpc_ltr.inspection.sample import Sample, Stretches, sampled
 from owpc_ltr.inspection.totals import Gathered
 
 _CODED_DOCUMENTS = 10_000
@@ -221,4 +234,243 @@ def _contrast_finding(
         advice,
         (),
         tuple(ids),
+    )
+
+
+_CELLS = 1_000_000
+_COLUMNS = 300
+"""At most so many features are looked at: memory grows with their square."""
+_FOLDS = 5
+_RIDGE = 0.05
+_FEWEST_DOCUMENTS = 3
+_FAR = 2.33
+"""Standard deviations that a hundredth of shuffled queries are below."""
+_WIDE = 30.0
+_NONE = -29.0
+"""The logit of a share of nothing."""
+
+
+class _Agreement(NamedTuple):
+    """Of queries of several grades their number, correlation, and its variance by chance."""
+
+    query: NDArray[np.int64]
+    correlation: Vector
+    variance: Vector
+
+
+class _Population(NamedTuple):
+    """The share of the second population, twice the log-likelihood ratio, each one's chance."""
+
+    share: float
+    ratio: float
+    belongs: Vector
+
+
+def label_agreement(sample: Sample) -> Iterator[Finding]:
+    """A finding where a part of the queries has labels that are reversed, or shuffled."""
+    found = _agreement(sample.data)
+    if len(found.query) < thresholds.FEWEST_QUERIES:
+        return
+    told = _in_stretch(sample, found) or _in_no_order(sample, found)
+    if told is not None:
+        yield told
+
+
+def _in_stretch(sample: Sample, found: _Agreement) -> Finding | None:
+    """Whether the mean correlation of a stretch is about 0 or below, and that of the others not.
+
+    The difference is held against its standard error and the union bound of a normal tail.
+    """
+    block, r = sample.block[found.query], found.correlation
+    sums, squares = (
+        np.bincount(block, one, len(sample.blocks)).astype(np.float64) for one in (r, r * r)
+    )
+    every = Stretches.of(np.bincount(block, minlength=len(sample.blocks)))
+    if not len(every.first):
+        return None
+    of_stretch = [_of_stretches(one, every) for one in (sums, squares)]
+    n = every.inside, every.outside
+    inside, outside = (total / count for total, count in zip(of_stretch[0], n, strict=True))
+    spread = sum(
+        (total / count - mean**2) / count
+        for total, count, mean in zip(of_stretch[1], n, (inside, outside), strict=True)
+    )
+    # Few queries may agree by chance: none varies less than shuffled labels do.
+    floor = float(found.variance.mean()) * (1 / n[0] + 1 / n[1])
+    below = (outside - inside) / np.sqrt(np.maximum(spread, floor))
+    below[inside > thresholds.NO_AGREEMENT * outside] = 0.0
+    best = int(np.argmax(below))
+    if below[best] <= np.sqrt(2 * np.log(3 * len(below) / thresholds.CHANCE)):
+        return None
+    place = sample.place(int(every.first[best]), int(every.last[best]))
+    blocks = sample.blocks[every.first[best]], sample.blocks[every.last[best] - 1]
+    reverse = bool(inside[best] < -outside[best] / 2)
+    return _agreement_finding(
+        f"{place} the labels have", (blocks[0].first, blocks[1].last), reverse=reverse
+    )
+
+
+def _of_stretches(sums: Vector, every: Stretches) -> tuple[Vector, Vector]:
+    """The sums of each stretch, and of all that is outside."""
+    running = np.append(0.0, np.cumsum(sums))
+    inside = running[every.last] - running[every.first]
+    return inside, running[-1] - inside
+
+
+def _in_no_order(sample: Sample, found: _Agreement) -> Finding | None:
+    """Whether there are two populations of queries, or too many far below 0."""
+    far = found.correlation < -_FAR * np.sqrt(found.variance)
+    reversed_, shuffled = _second_population(found, -1.0), _second_population(found, 0.0)
+    limit = _chi_square(1 - thresholds.CHANCE / 3)
+    many = far.sum() > max(_most_by_chance(len(far)), thresholds.REVERSED * len(far))
+    told = reversed_.ratio > limit and reversed_.share >= thresholds.REVERSED
+    reverse = many or (told and reversed_.ratio >= shuffled.ratio)
+    if not reverse and (shuffled.ratio <= limit or shuffled.share < thresholds.SHUFFLED):
+        return None
+    share = reversed_.share if told else float(far.mean())
+    belongs = reversed_.belongs if told else -found.correlation
+    if not reverse:
+        share, belongs = shuffled.share, shuffled.belongs
+    first = found.query[np.argsort(-belongs, kind="stable")[:5]]
+    ids = tuple(sample.data.query_ids[int(query)].as_py() for query in first)
+    where = f"in about {share:.0%} of the queries, as perhaps in '{ids[0]}', the labels have"
+    return _agreement_finding(where, ids, reverse=reverse)
+
+
+def _agreement(data: RankingDataset) -> _Agreement:
+    """Each query's correlation between its labels and a ranker of the other folds."""
+    if not data.n_features:
+        return _Agreement(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    chosen = _some(data, _CELLS // data.n_features)
+    part = data if len(chosen) == data.n_queries else data.select(chosen)
+    sizes = np.diff(part.offsets)
+    labels = _standardised(_ranks(part.labels[:, None]), part)[:, 0]
+    features = _standardised(_ranks(part.features), part)
+    if part.n_features > _COLUMNS:
+        # Those that vary in the most queries: the labels have no say in the choice.
+        often = np.argsort(-np.count_nonzero(features, axis=0), kind="stable")
+        features = features[:, np.sort(often[:_COLUMNS])]
+    each = np.add.reduceat(features * labels[:, None], part.offsets[:-1], axis=0)
+    fold = np.random.default_rng(0).permutation(part.n_queries) % _FOLDS
+    scores = np.empty(part.n_documents)
+    row_fold = np.repeat(fold, sizes)
+    products = [features[row_fold == k].T @ features[row_fold == k] for k in range(_FOLDS)]
+    for k in range(_FOLDS):
+        within = sum(products) - products[k]
+        ridge = _RIDGE * np.trace(within) / len(within) + np.finfo(np.float64).tiny
+        weights = np.linalg.solve(within + ridge * np.eye(len(within)), each[fold != k].sum(axis=0))
+        scores[row_fold == k] = features[row_fold == k] @ weights
+    standard = _standardised(scores[:, None], part)[:, 0]
+    correlation = np.add.reduceat(standard * labels, part.offsets[:-1]) / sizes
+    varies = [np.add.reduceat(np.abs(one), part.offsets[:-1]) > 0 for one in (standard, labels)]
+    good = varies[0] & varies[1] & (sizes >= _FEWEST_DOCUMENTS)
+    return _Agreement(chosen[good], correlation[good], 1.0 / (sizes[good] - 1))
+
+
+def _some(data: RankingDataset, documents: int) -> NDArray[np.int64]:
+    """Whole queries of about so many documents, drawn at random, in their order."""
+    order = np.random.default_rng(1).permutation(data.n_queries)
+    fits = np.cumsum(np.diff(data.offsets)[order]) <= documents
+    fits[0] = True
+    return np.sort(order[fits])
+
+
+def _ranks(columns: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The rank of each value in its column, tied ones at their mean; missing ones below all."""
+    from scipy.stats import rankdata
+
+    ranks: NDArray[np.float64] = rankdata(np.nan_to_num(columns, nan=-np.inf), axis=0)
+    return ranks
+
+
+def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray[np.float64]:
+    """Columns of mean 0 and variance 1 in each query; 0 where they do not vary."""
+    sizes = np.diff(data.offsets)
+    mean = np.add.reduceat(columns, data.offsets[:-1], axis=0) / sizes[:, None]
+    centred = columns - np.repeat(mean, sizes, axis=0)
+    spread = np.sqrt(np.add.reduceat(centred**2, data.offsets[:-1], axis=0) / sizes[:, None])
+    # Ranks are halves at least; scores of one value differ by rounding.
+    spread[spread <= 1e-9 * np.abs(columns).max(axis=0, initial=0.0)] = np.inf
+    standard: NDArray[np.float64] = centred / np.repeat(spread, sizes, axis=0)
+    return standard
+
+
+def _second_population(found: _Agreement, sign: float) -> _Population:
+    """The best fit of a second population around `sign` times the mean of the first."""
+    alone = _fit(found, sign, 2, _starts(found, 2))
+    both = _fit(found, sign, 3, _starts(found, 3))
+    share, one, two = _densities(found, sign, both)
+    ratio = 2 * (_loss(found, sign, alone) - _loss(found, sign, both))
+    return _Population(share, ratio, two / (one + two + 1e-300))
+
+
+def _starts(found: _Agreement, free: int) -> list[list[float]]:
+    mean = float(np.log(max(found.correlation.mean(), 0.02)))
+    if free == 2:
+        return [[mean, float(np.log(spread))] for spread in (0.03, 0.2)]
+    return [[mean + add, float(np.log(0.1)), odds] for add in (0.1, 0.4) for odds in (-2.0, 0.0)]
+
+
+def _fit(found: _Agreement, sign: float, free: int, starts: list[list[float]]) -> Vector:
+    """The likeliest place: logarithms of mean and spread, and the logit of twice the share."""
+    from scipy.optimize import minimize
+
+    fits = [
+        minimize(
+            lambda x: _loss(found, sign, np.append(x, _NONE)[:3]),
+            start,
+            method="Nelder-Mead",
+            options={"xatol": 1e-3, "fatol": 1e-3},
+        )
+        for start in starts
+    ]
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return np.append(best.x[:free], _NONE)[:3]
+
+
+def _loss(found: _Agreement, sign: float, place: Vector) -> float:
+    if np.abs(place).max() > _WIDE:
+        return np.inf
+    _, one, two = _densities(found, sign, place)
+    return -float(np.log(one + two + 1e-300).sum())
+
+
+def _densities(found: _Agreement, sign: float, place: Vector) -> tuple[float, Vector, Vector]:
+    """The share of the second population, and of each query the densities of both."""
+    r, v = found.correlation, found.variance
+    mean, spread, share = np.exp(place[0]), np.exp(2 * place[1]), 0.5 / (1 + np.exp(-place[2]))
+    other = spread if sign else 0.0
+    one = np.exp(-((r - mean) ** 2) / 2 / (spread + v)) / np.sqrt(spread + v)
+    two = np.exp(-((r - sign * mean) ** 2) / 2 / (other + v)) / np.sqrt(other + v)
+    return float(share), (1 - share) * one, share * two
+
+
+def _chi_square(level: float) -> float:
+    from scipy.stats import chi2
+
+    return float(chi2.ppf(2 * level - 1, 1))
+
+
+def _most_by_chance(queries: int) -> int:
+    """So many of a hundredth chance has at most."""
+    from scipy.stats import binom
+
+    return int(binom.ppf(1 - thresholds.CHANCE / 3, queries, 0.01))
+
+
+def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -> Finding:
+    if reverse:
+        what = "the reverse of what orders the others, as if best and worst were exchanged"
+    else:
+        what = "nothing to do with what orders the others, as if they were shuffled"
+    return Finding(
+        "inverted-labels" if reverse else "partly-shuffled-labels",
+        WARNING,
+        "labels",
+        f"{where} {what}",
+        "look at the scale of these grades"
+        if reverse
+        else "look whether these labels were joined to the right documents",
+        (),
+        queries,
     )

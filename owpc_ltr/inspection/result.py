@@ -1,15 +1,75 @@
-"""Inspection: what `inspect` says of data: its figures, its columns, and what was found."""
+"""Inspection: what `inspect` says of data: its figures, its columns, and each `Finding`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from owpc_ltr.data.html import bars, block, facts, line, table
-from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.plain_text import printable, printable_lines, text_table, wrapped_text
 from owpc_ltr.signatures import spelled
+
+Severity = Literal["warning", "note"]
+WARNING: Severity = "warning"
+NOTE: Severity = "note"
+
+CHECKS = (
+    "split-leak",
+    "leak",
+    "shuffled-labels",
+    "inverted-labels",
+    "partly-shuffled-labels",
+    "canary",
+    "never-retrieved",
+    "worse-than-random",
+    "sampled-negatives",
+    "contradicting-grades",
+    "grade-typo",
+    "swapped-columns",
+    "unit-change",
+    "missing-spike",
+    "constant-column",
+    "outlier",
+    "duplicate-column",
+    "one-document-queries",
+    "no-contrast",
+    "missing-rate",
+    "not-looked-at",
+)
+"""The names of all checks, the worst first: what makes figures lie, then what harms a model."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check found.
+
+    `subject` is what it is about in few words: a column, a grade, some queries. `message` says
+    what and where, `advice` what to do. `columns` and `queries` name those concerned: the first
+    few, where they are many. `row` is the first document concerned: the name of its source, and its
+    number there, counted from 0; `place` its file and line, where a text can be fixed there.
+    """
+
+    check: str
+    severity: Severity
+    subject: str
+    message: str
+    advice: str
+    columns: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    row: tuple[str, int] | None = None
+    place: str = ""
+
+    @property
+    def line(self) -> str:
+        """The message, its place and the advice as one line."""
+        told = f"{self.message} ({self.place})" if self.place else self.message
+        return f"{told}: {self.advice}" if self.advice else told
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON."""
+        return asdict(self)
+
 
 _REPR_LINES = 15
 FEATURE_ROWS = 12
@@ -245,9 +305,6 @@ def _queries(count: int) -> str:
     return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
-_HTML_HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found")
-
-
 def _html(found: Inspection) -> str:
     """A titled block; whatever names hold is escaped."""
     parts = [facts(figures(found.data))]
@@ -259,7 +316,7 @@ def _html(found: Inspection) -> str:
     if curve is not None:
         parts.append(bars([(f"{one.queries:,} queries", one.mean) for one in curve.points]))
         parts.append(line(curve.told))
-    parts.append(table(_HTML_HEADERS, [_html_row(feature) for feature in found.features]))
+    parts.append(table(_HEADERS, [_html_row(feature) for feature in found.features]))
     return block(f"Inspection of {', '.join(found.data.names)}", *parts)
 
 

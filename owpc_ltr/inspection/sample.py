@@ -1,11 +1,18 @@
-"""The sample: whole queries of all files, in memory, for checks that need values together."""
+"""The sample: whole queries of all files, in memory, for checks that need values together.
+
+Stretches of it are queries in which columns have other values than everywhere else, or each
+other's. A column's values are counted by bins between its quantiles, each query counting once. By
+sums over blocks every stretch of blocks is compared with all others: by the Kolmogorov–Smirnov
+distance, and held against its bound for as many queries (documents of a query are not independent).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +22,7 @@ from owpc_ltr.data.columns import listed
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.inspection import thresholds
+from owpc_ltr.inspection.result import WARNING, Finding
 
 Data = RankingDataset | PartitionedDataset
 _SEED = 0
@@ -143,3 +151,191 @@ def _cut(name: str, part: RankingDataset, room: int) -> list[tuple[Block, int]]:
         (Block(name, ids[first].as_py(), ids[last - 1].as_py()), last - first)
         for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     ]
+
+
+_BINS = 24
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The blocks from `first` to before `last`, and how far a column's values there are off."""
+
+    first: int
+    last: int
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """All stretches of blocks that leave enough queries inside and outside."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    outside: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64]) -> Stretches:
+        """The stretches of blocks of so many queries."""
+        first, last = np.triu_indices(len(sizes) + 1, 1)
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        inside = ends[last] - ends[first]
+        outside = ends[-1] - inside
+        fewest = thresholds.FEWEST_IN_BLOCK
+        kept = (inside >= fewest) & (outside >= fewest)
+        return cls(first[kept], last[kept], inside[kept], outside[kept])
+
+    def bound(self, columns: int) -> NDArray[np.float64]:
+        """The distance that chance passes in one of a thousand sets of clean data, in any place.
+
+        Massart's constant for one sample holds for the pair but for a factor below 2, which the
+        number of stretches, most of which overlap, makes up for.
+        """
+        looks = max(1, len(self.first) * columns)
+        variance = 1 / self.inside + 1 / self.outside
+        bound: NDArray[np.float64] = np.sqrt(np.log(2 * looks / thresholds.CHANCE) / 2 * variance)
+        return bound
+
+
+def moved_columns(sample: Sample) -> dict[int, Stretch]:
+    """By column the stretch that differs most from the rest, where chance does not explain it."""
+    sizes = np.bincount(sample.block, minlength=len(sample.blocks))
+    every = Stretches.of(sizes)
+    if not len(every.first):
+        return {}
+    features = sample.data.features
+    bound = np.maximum(every.bound(features.shape[1]), thresholds.MOVED)
+    found = {}
+    for column in range(features.shape[1]):
+        counts = _counts(sample, _bins(features[:, column]))
+        distance = _distances(counts, every)
+        best = int(np.argmax(distance / bound))
+        if distance[best] > bound[best]:
+            stretch = Stretch(int(every.first[best]), int(every.last[best]), float(distance[best]))
+            found[column] = stretch
+    return found
+
+
+def ks_distance(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """The largest difference of the distribution functions of two samples; 1 if one is empty."""
+    if not len(one) or not len(other):
+        return 1.0
+    one, other = np.sort(one), np.sort(other)
+    # Where values tie, both functions step there together.
+    at = np.concatenate((one, other))
+    return float(
+        np.abs(
+            np.searchsorted(one, at, side="right") / len(one)
+            - np.searchsorted(other, at, side="right") / len(other)
+        ).max()
+    )
+
+
+def rows_in(sample: Sample, stretch: Stretch) -> NDArray[np.bool_]:
+    """Which documents are in a stretch."""
+    inside = (sample.block >= stretch.first) & (sample.block < stretch.last)
+    return inside[sample.query]
+
+
+def absent_stretches(sample: Sample, columns: Sequence[int]) -> dict[int, Stretch]:
+    """By column the longest stretch in which it is absent (missing, 0) though it is not elsewhere.
+
+    The distance is the difference of the mean share a query, held against Hoeffding's bound.
+    """
+    sizes = np.bincount(sample.block, minlength=len(sample.blocks))
+    every = Stretches.of(sizes)
+    if not len(every.first):
+        return {}
+    bound = every.bound(sample.data.n_features)
+    found = {}
+    for column in columns:
+        absent = ~(np.abs(sample.data.features[:, column]) > 0)
+        counts = _counts(sample, absent.astype(np.int64))[:, 1]
+        sums = np.concatenate(([0.0], np.cumsum(counts)))
+        own = sums[every.last] - sums[every.first]
+        inside, outside = own / every.inside, (sums[-1] - own) / every.outside
+        gone = (inside >= thresholds.ALWAYS_ABSENT) & (outside <= thresholds.MUCH_PRESENT)
+        gone &= inside - outside > bound
+        if gone.any():
+            best = int(np.argmax(np.where(gone, every.inside, 0)))
+            difference = float(inside[best] - outside[best])
+            found[column] = Stretch(int(every.first[best]), int(every.last[best]), difference)
+    return found
+
+
+def _bins(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The bin of each value; 0 where it is missing."""
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return np.zeros(len(values), np.int64)
+    inner = np.quantile(there, np.linspace(0, 1, _BINS - 1)[1:-1], method="inverted_cdf")
+    bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
+    bins[np.isnan(values)] = 0
+    return bins
+
+
+def _counts(sample: Sample, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+    """By block and bin, the sum over queries of the share of their documents."""
+    width = int(bins.max(initial=1)) + 1
+    weights = np.repeat(1.0 / np.diff(sample.data.offsets), np.diff(sample.data.offsets))
+    cells = sample.block[sample.query] * width + bins
+    counts = np.bincount(cells, weights, len(sample.blocks) * width).astype(np.float64)
+    return counts.reshape(len(sample.blocks), width)
+
+
+def _distances(counts: NDArray[np.float64], every: Stretches) -> NDArray[np.float64]:
+    """The distance of each stretch from all other queries."""
+    below = np.cumsum(counts, axis=1)
+    sums = np.concatenate((np.zeros((1, below.shape[1])), np.cumsum(below, axis=0)))
+    own = sums[every.last] - sums[every.first]
+    rest = sums[-1] - own
+    inside, outside = every.inside[:, None], every.outside[:, None]
+    distance: NDArray[np.float64] = np.abs(own / inside - rest / outside).max(axis=1)
+    return distance
+
+
+_MOST = 32
+"""Columns that are compared in pairs: those farthest off."""
+_ROWS = 4_000
+"""Documents of each side that are compared, at even steps."""
+
+
+def swapped_columns(sample: Sample, moved: Mapping[int, Stretch]) -> Iterator[Finding]:
+    """A finding for each pair, with its place."""
+    farthest = sorted(moved, key=lambda column: -moved[column].distance)[:_MOST]
+    for one, other in combinations(sorted(farthest), 2):
+        for stretch in dict.fromkeys((moved[one], moved[other])):
+            if _exchanged(sample, one, other, stretch):
+                yield _swap_finding(sample, one, other, stretch)
+                break
+
+
+def _exchanged(sample: Sample, one: int, other: int, stretch: Stretch) -> bool:
+    """Whether each is far from itself, and like the other, inside as against outside."""
+    rows = rows_in(sample, stretch)
+    inside, outside = _some(np.flatnonzero(rows)), _some(np.flatnonzero(~rows))
+    pair = sample.data.features[:, [one, other]]
+    (a, b), (c, d) = pair[inside].T, pair[outside].T
+    own = min(ks_distance(a, c), ks_distance(b, d))
+    if own < thresholds.MOVED:
+        return False
+    return max(ks_distance(a, d), ks_distance(b, c)) < thresholds.SAME_SHAPE * own
+
+
+def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows[:: max(1, len(rows) // _ROWS)]
+
+
+def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Finding:
+    names = sample.data.feature_names[one], sample.data.feature_names[other]
+    first, last = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
+    return Finding(
+        "swapped-columns",
+        WARNING,
+        f"{names[0]}, {names[1]}",
+        f"'{names[0]}' and '{names[1]}' have each other's values "
+        f"{sample.place(stretch.first, stretch.last)}",
+        "look at how these rows were made: columns in another order, or names exchanged",
+        names,
+        (first.first, last.last),
+    )

@@ -20,7 +20,7 @@ BLOCKS = 32
 """Stretches of queries that are told apart; a fault in less than 3 % of them is an outlier's."""
 
 FEWEST_IN_BLOCK = 5
-"""Queries of a stretch: fewer could not pass the bound of `stretches.py` anyway."""
+"""Queries of a stretch: fewer could not pass the bound of `sample.py` anyway."""
 
 MOVED = 0.25
 """The least distance (Kolmogorov–Smirnov) of a stretch's values from all others that matters."""

@@ -23,7 +23,7 @@ from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, numbers_in
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.duplicate_queries import Identities, identities_of, row_digests
-from owpc_ltr.inspection.finding import WARNING, Finding
+from owpc_ltr.inspection.result import WARNING, Finding
 from owpc_ltr.inspection.sample import Data
 
 _NAMED = 5

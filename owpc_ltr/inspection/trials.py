@@ -17,8 +17,15 @@ from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding
-from owpc_ltr.inspection.result import Canary, CurvePoint, Gain, LearningCurve
+from owpc_ltr.inspection.result import (
+    NOTE,
+    WARNING,
+    Canary,
+    CurvePoint,
+    Finding,
+    Gain,
+    LearningCurve,
+)
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run

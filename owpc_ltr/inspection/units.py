@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.columns import listed
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.finding import WARNING, Finding
-from owpc_ltr.inspection.sample import Sample
-from owpc_ltr.inspection.stretches import Stretch, ks_distance, rows_in
+from owpc_ltr.inspection.result import WARNING, Finding
+from owpc_ltr.inspection.sample import Sample, Stretch, ks_distance, rows_in
 from owpc_ltr.metrics.ranking import best_first
 
 _SAME = 0.1
@@ -233,8 +233,6 @@ def _sizes(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _finding(names: list[str], change: Change) -> Finding:
-    from owpc_ltr.data.columns import listed
-
     factor, one = change.factor, len(names) == 1
     times = f"{factor:,.3g} times " if factor > 1 else f"1/{1 / factor:,.3g} of "
     plus = f" {'plus' if change.added > 0 else 'minus'} {abs(change.added):,.3g},"

@@ -200,8 +200,8 @@ def train(
     """
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.host.registry import load
+    from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import silent_in_training
-    from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts

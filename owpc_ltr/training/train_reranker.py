@@ -134,7 +134,7 @@ def train_reranker(
     from owpc_ltr.data.partitioned.dataset import in_memory
     from owpc_ltr.evaluation.judgment_checks import unused_weights
     from owpc_ltr.host.registry import load
-    from owpc_ltr.inspection.quick import warnings_before_training
+    from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run

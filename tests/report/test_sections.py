@@ -31,8 +31,7 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
-from owpc_ltr.inspection.finding import Finding
-from owpc_ltr.inspection.result import CurvePoint, Gain, LearningCurve
+from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection

@@ -41,8 +41,8 @@ from owpc_ltr.engine.feature_log.snapshot import (
 )
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
-from owpc_ltr.inspection.quick import warnings_after_log
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
