@@ -342,7 +342,7 @@ def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_ord
         UsageError, match=r"and 'age'|'views'.*give the table with --extra-features FILE"
     ):
         columns_for(sources, [], "the model 'shop'")
-    with pytest.raises(UsageError, match="reads nothing that is joined: leave frame 1 out"):
+    with pytest.raises(UsageError, match="reads no external features: leave frame 1 out"):
         refuse_unused([], [one], "the model 'shop'")
     with pytest.raises(UsageError, match="has no id"):
         columns_for(
@@ -370,7 +370,7 @@ def test_where_columns_are_from_survives_a_file_a_split_and_joining(tmp_path: Pa
     whole = join_datasets([one, part("b", later), part("c", SOURCE)], ["a", "b", "c"])
     assert sources_in(whole.manifest) == (SOURCE, later)
     plain = make_dataset([[1.0, 2.0]], [0], ["d"], ["title", "ctr"])
-    with pytest.raises(BadInput, match="'ctr' is joined from a table in one of a and d"):
+    with pytest.raises(BadInput, match="'ctr' is an external feature in one of a and d"):
         join_datasets([one, plain], ["a", "d"])
     assert join_datasets([plain, make_dataset([[1.0, 2.0]], [0], ["e"], ["title", "ctr"])],
                          ["d", "e"]).manifest is None  # fmt: skip

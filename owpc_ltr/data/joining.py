@@ -70,8 +70,8 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
     if joined[0] != joined[1]:
         differing = next(iter(set(joined[0]) ^ set(joined[1])), joined[0][0])
         raise BadInput(
-            f"'{differing}' is joined from a table in one of {name} and {other_name}, and not in "
-            "the other: log both with the same tables"
+            f"'{differing}' is an external feature in one of {name} and {other_name}, and not "
+            "in the other: log both with the same tables"
         )
     for what in ("document_ids", "query_params"):
         if (getattr(one, what) is None) != (getattr(other, what) is None):

@@ -301,7 +301,7 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     )
     tables = ["--extra-features", "ctr.parquet"]
     code, _, err = run("search", text, "--model", small.name, *tables, *place)
-    assert (code, "reads nothing that is joined: leave ctr.parquet out" in err) == (2, True)
+    assert (code, "reads no external features: leave ctr.parquet out" in err) == (2, True)
     certificate = Certificates(small.engine, small.store).get(told["model"])
     assert certificate.record["joined_left_out"] == ["ctr"]
     assert run("verify", small.name, *place)[0] == 0

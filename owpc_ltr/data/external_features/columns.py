@@ -33,7 +33,7 @@ ValuesOf = Callable[[Sequence[str]], Matrix]
 
 @dataclass(frozen=True, eq=False)
 class ExternalColumns:
-    """Joined features in a model's order, and the table that each is found in."""
+    """External features in a model's order, and the table that each is found in."""
 
     feature_names: tuple[str, ...]
     tables: tuple[ExternalTable, ...]
@@ -90,17 +90,17 @@ def columns_for(
 def refuse_unused(
     sources: Sequence[ExternalSource], tables: Sequence[ExternalTable], whose: str
 ) -> None:
-    """Refuse tables for what reads nothing that is joined. Raises UsageError."""
+    """Refuse tables for what reads no external features. Raises UsageError."""
     if tables and not sources:
         raise UsageError(
-            f"{whose} reads nothing that is joined: leave {tables[0].source.file} out "
+            f"{whose} reads no external features: leave {tables[0].source.file} out "
             f"(--extra-features)"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalValues:
-    """One row a judged pair and one column a joined feature, NaN where no table has a row.
+    """One row a judged pair and one column an external feature, NaN where no table has a row.
 
     `accounts` say of each table, beside what its source is: its `rows`; judged pairs that are
     `matched`, and `unmatched`; rows that are `unused`, for they met no pair.
@@ -114,7 +114,7 @@ class ExternalValues:
 def external_values(
     tables: Sequence[ExternalTable], queries: Sequence[JudgedQuery], taken: Sequence[str]
 ) -> ExternalValues:
-    """The joined columns of judged pairs, the tables in order; `taken` are other features' names.
+    """The external features of judged pairs, tables in order; `taken` are names of other features.
 
     Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
     ids are of another kind.

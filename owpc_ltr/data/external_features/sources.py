@@ -63,17 +63,17 @@ def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[Ex
 
 
 def external_names(sources: Sequence[ExternalSource]) -> tuple[str, ...]:
-    """The names of all joined columns, in order, each once."""
+    """The names of all external features, in order, each once."""
     return tuple(dict.fromkeys(name for source in sources for name in source.features))
 
 
 def external_entry(sources: Sequence[ExternalSource]) -> dict[str, Any]:
-    """The entry of a record; nothing where no column is joined."""
+    """The entry of a record; nothing where no feature is external."""
     return {KEY: [source.as_dict() for source in sources]} if sources else {}
 
 
 def in_words(names: Sequence[str], sources: Sequence[ExternalSource]) -> str:
-    """Some joined features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
+    """Some external features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
     files = {name: source.file for source in sources for name in source.features}
     told = [f"'{name}' (joined from {files[name]})" for name in names[:3]]
     return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
