@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -22,14 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from owpc_ltr_papers.folders import rotation
 
-from owpc_ltr import PartitionedDataset, RankingDataset, make_dataset, read_external_features
+from owpc_ltr import PartitionedDataset, read_external_features
+from owpc_ltr.data.columns import with_scales
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
-from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.models.linear import LinearModel
 
 finite_or_missing = st.floats(width=32, allow_infinity=False)

@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.models.linear import LinearModel
 
 QUERIES, DOCUMENTS = 40, 8

@@ -24,9 +24,6 @@ from owpc_ltr_papers.risk_bounds import (
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel

@@ -13,9 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import RankingDataset, make_dataset, save_model
-from owpc_ltr.files.strict_json import finite_json
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel

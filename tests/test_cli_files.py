@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.documents import read_json_lines
-from owpc_ltr.data.external_features.table import read_external_features
-from owpc_ltr.files.input import read_text
-
 import inspect
 import json
 import os
@@ -30,7 +26,6 @@ from owpc_ltr import (
     load_model,
     make_dataset,
     read_dataset,
-    read_external_features,
     read_judgments,
     save_dataset,
     save_model,
@@ -38,18 +33,17 @@ from owpc_ltr import (
 from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.generator import callback_of
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.documents import read_json_lines
+from owpc_ltr.data.external_features.table import read_external_features
 from owpc_ltr.data.judgments import Judgments, write_judgments, write_qrels
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
-from owpc_ltr.files.json_lines import read_json_lines
+from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import open_output, output_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.files.text import read_text
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.formats.upgrade_report import read_deployed

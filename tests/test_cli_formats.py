@@ -15,9 +15,6 @@ import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate

@@ -28,8 +28,8 @@ from owpc_ltr.compiling import (
     keep_privately,
     stamp_of,
 )
-from owpc_ltr.data.parquet.digest import column_sums
 from owpc_ltr.data.parquet.reading import transpose_into
+from owpc_ltr.data.parquet.writing import column_sums
 from owpc_ltr.host.registry import load
 from tests.commands import commands_in
 from tests.fresh_process import printed_by

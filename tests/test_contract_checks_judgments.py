@@ -20,9 +20,7 @@ from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.errors import BadInput, PluginError, UsageError
-from owpc_ltr.files.text import read_text
 from owpc_ltr.files.input import read_text
-from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.plugin_checks import Judged, check_judgment_reader
 from owpc_ltr.protocols import JudgmentReader

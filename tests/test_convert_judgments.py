@@ -17,10 +17,8 @@ from owpc_ltr_judgments.tsv import Tsv
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.judgments.weights import importance_of, weights_of
-from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, UsageError
+from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.protocols import JudgmentWriter
 from tests.commands import commands_in

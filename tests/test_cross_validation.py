@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.protocols import Run

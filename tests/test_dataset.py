@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import gzip
 import lzma
 import warnings
@@ -19,7 +16,9 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, read_dataset, save_dataset
+from owpc_ltr import OwpcLtrWarning, read_dataset, save_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError

@@ -17,10 +17,6 @@ from hypothesis import HealthCheck, given, settings
 
 from owpc_ltr import RankingDataset, make_dataset, read_dataset, save_dataset
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.parquet import load_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput, DiskFault
 from owpc_ltr.files.input import open_bytes, read_text, shown

@@ -30,8 +30,6 @@ from owpc_ltr_demo.preparation import featureset_file
 from owpc_ltr_demo.queries import DemoQuery
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset

@@ -10,8 +10,6 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_model
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.explanations.explanation import bar

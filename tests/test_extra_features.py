@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import ExternalSource, external_entry, sources_in
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -19,20 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr import (
-    RankingDataset,
-    export_model,
-    make_dataset,
-    read_external_features,
-    save_dataset,
-    train_reranker,
-)
-from owpc_ltr.data.external_features import table as table_module
-from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
-from owpc_ltr.data.external_features.pairs import DocumentPairs, pairs_of
-from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
-from owpc_ltr.data.external_features.table import Texts, hashed
+from owpc_ltr import export_model, read_external_features, save_dataset, train_reranker
 from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features import table as table_module
 from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
 from owpc_ltr.data.external_features.sources import (
@@ -42,7 +27,7 @@ from owpc_ltr.data.external_features.sources import (
     pairs_of,
     sources_in,
 )
-from owpc_ltr.data.external_features.table import Texts, hashed, read_external_features
+from owpc_ltr.data.external_features.table import Texts, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset

@@ -17,10 +17,6 @@ from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset, cli, make_dataset, save_dataset
-from owpc_ltr import cli
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +13,8 @@ from owpc_ltr_optimizers.larank import LaRank
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from owpc_ltr import RankingDataset, make_dataset
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query

@@ -15,12 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError, RankingDataset, from_frame, make_dataset
-from owpc_ltr.data.frames import table_of
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.data.construction import from_frame, make_dataset
 from owpc_ltr.data.conversion import table_of
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
 
 COLUMNS: dict[str, list[Any]] = {

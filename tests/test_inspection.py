@@ -16,16 +16,11 @@ from hypothesis import given
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import line_of_row, write_letor
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.inspection import checks
 from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_training
-from owpc_ltr.inspection.finding import CHECKS, Finding
-from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.labels import label_agreement
-from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
 from owpc_ltr.inspection.result import CHECKS, DataFigures, Finding, Inspection
 from owpc_ltr.inspection.sample import take_sample
 from tests.commands import Run, commands_in

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import owpc_ltr as ltr
-from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, train
+from owpc_ltr import OwpcLtrWarning, train
 from owpc_ltr.data.columns import column_facts, listed, silent_features
-from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_training, warnings_of_log
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.inspection.columns import affine_pairs, outlying
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_training, warnings_of_log
 from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
 from owpc_ltr.inspection.totals import Tails, limits_of
 from owpc_ltr.inspection.units import factor_between

@@ -12,8 +12,6 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_training

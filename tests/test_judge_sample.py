@@ -20,11 +20,10 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.pools import read_queries, read_run_lists, write_sheet
-from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.engine.search.judgment_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
-from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered

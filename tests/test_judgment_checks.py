@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.evaluation.judgment_checks import judgment_findings, list_doubts, recall_doubts
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,8 +16,9 @@ from numpy.typing import NDArray
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 
-from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel
 from owpc_ltr.kernels.linear import (

@@ -16,8 +16,6 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.letor.kernel import BAD, READ, UNSURE, nearest_float32, read_decimal
 from owpc_ltr.data.letor.reader import powers_of_ten

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from owpc_ltr.data.datasets import read_dataset
-
 import re
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr import RankingDataset, read_dataset, read_folds
-from owpc_ltr.data.datasets import read_splits
-from owpc_ltr.data.letor import read_letor, reading, write_letor
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr import RankingDataset, read_folds
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.letor import text as letor_text
 from owpc_ltr.data.letor.reader import Reader

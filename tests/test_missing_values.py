@@ -17,9 +17,6 @@ from sklearn import ensemble, tree
 
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_model, train
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile

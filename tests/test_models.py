@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import json
 import math
 from dataclasses import replace
@@ -18,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr import OwpcLtrWarning, RankingDataset, average, load_model, make_dataset, save_model
+from owpc_ltr import OwpcLtrWarning, average, load_model, save_model
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet

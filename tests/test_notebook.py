@@ -11,8 +11,6 @@ import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data import html
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.models import LINEAR, MODELS

@@ -23,8 +23,6 @@ from owpc_ltr.data.judgments import (
     TypedColumn,
     write_judgments,
 )
-from owpc_ltr.data.judgments.duplicates import group_judgments
-from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, TypedColumn, write_judgments
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.engine.live_queries import LiveQueries, with_params

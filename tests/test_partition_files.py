@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.parts import Float16Part
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +13,15 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 
 import owpc_ltr as ltr
-from owpc_ltr import (
-    RankingDataset,
-    make_dataset,
-    open_dataset,
-    partition,
-    read_dataset,
-    save_dataset,
-)
-from owpc_ltr import open_dataset, partition, read_dataset
+from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.options import DEFAULT_MEMORY, Room, room_from
 from owpc_ltr.data.parquet import writing as saving_module
-from owpc_ltr.data.partitioned.cache import Float16Part
 from owpc_ltr.data.partitioned.dataset import open_partitioned
+from owpc_ltr.data.partitioned.parts import Float16Part
 from owpc_ltr.data.partitioned.writing import stream_parquet, write_partitioned
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.kernels.risk import InMemory, OverParts

@@ -20,8 +20,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError, PartitionedDataset, RankingDataset, make_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned import parts as spool_module
 from owpc_ltr.data.partitioned import writing as writing_module

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import itertools
 import json
 from dataclasses import replace
@@ -29,8 +23,10 @@ from owpc_ltr_optimizers.larank import LaRank
 from scipy import stats
 
 import owpc_ltr as ltr
-from owpc_ltr import RankingDataset, make_dataset, save_model
+from owpc_ltr import save_model
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.judgment_checks import UNUSED, unused_weights
 from owpc_ltr.evaluation.resampling import acceleration, bca_interval, standard_error

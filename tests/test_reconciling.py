@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.library_conventions import FIELDS, LIBRARIES, Convention
 from owpc_ltr.evaluation.reconciliation import ranked, reconcile, values_by

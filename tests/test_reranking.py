@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import gzip
 import json
 from collections.abc import Callable
@@ -18,13 +15,12 @@ import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
-from owpc_ltr import RankingDataset, load_model, make_dataset, save_model
+from owpc_ltr import load_model, save_model
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.document_fields import fields_of, with_document_fields
-from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import fields_of, with_document_fields
+from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,17 +18,13 @@ from ir_measures import AP, RR, P, R, Success, nDCG
 from owpc_ltr_report.queries import example_documents
 
 import owpc_ltr as ltr
-from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, read_run, save_dataset, write_run
+from owpc_ltr import OwpcLtrWarning, read_run, save_dataset, write_run
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun, write_scores
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.measurement import measure_on_data, model_data
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.runs import TrecRun, read_run, write_scores
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.evaluation.measurement import model_data
-from owpc_ltr.evaluation.run_files import write_run
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores

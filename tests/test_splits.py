@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments, normalised_text
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,15 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr import RankingDataset, make_dataset, save_dataset
-from owpc_ltr.data.judgments.topics import normalised_text
-from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.data.scaling import with_scales
-from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
+from owpc_ltr import save_dataset
 from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments, normalised_text
+from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
 from owpc_ltr.data.splits import HashSplit, Origin, split_queries, with_validation
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out

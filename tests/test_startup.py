@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr import make_dataset, save_dataset, save_model
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.models.linear import LinearModel
 from tests.engine.deployed import put
 from tests.engine.small_cluster import Small, linear, small_cluster

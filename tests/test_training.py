@@ -22,12 +22,7 @@ from owpc_ltr import (
     save_model,
 )
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.columns import deviation_within_queries, with_scales
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.evaluation.measurement import Measured, compare, measure, model_data

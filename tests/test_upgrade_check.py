@@ -12,9 +12,6 @@ import pytest
 import xgboost
 
 from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile

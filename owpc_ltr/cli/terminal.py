@@ -199,7 +199,7 @@ def print_json(content: dict[str, Any]) -> None:
     """One object on standard output; what is not a number becomes null."""
     import typer
 
-    from owpc_ltr.files.strict_json import finite_json
+    from owpc_ltr.files.output import finite_json
 
     typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
 

@@ -14,7 +14,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data import html
 from owpc_ltr.explanations.trees import TreePath
 from owpc_ltr.explanations.what_if import ToPass
-from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.plain_text import message_line, text_table, wrapped_text
 

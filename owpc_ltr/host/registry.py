@@ -34,11 +34,8 @@ from owpc_ltr.compiling import keep_privately, why_unsafe
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import reason_of, third_party_import
-from owpc_ltr.compiling import keep_privately, why_unsafe
-from owpc_ltr.errors import PluginError, UsageError
-from owpc_ltr.host import hookspecs
-from owpc_ltr.host.contracts import checked_name
-from owpc_ltr.host.third_party import reason_of, third_party_import
+
+# SELF from owpc_ltr.host.registry import (checked_name)
 
 T = TypeVar("T")
 

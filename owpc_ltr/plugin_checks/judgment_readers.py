@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from owpc_ltr.data.judgments.duplicates import group_judgments
-from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.input import read_head, shown

@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.columns import check_normalisation
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.scaling import check_normalisation
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, class_of
-from owpc_ltr.data.columns import check_normalisation
-from owpc_ltr.errors import UsageError
-from owpc_ltr.host.contracts import checked_name
-from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric, uneven
 from owpc_ltr.protocols import (

@@ -6,8 +6,6 @@ on the folds of data sets, or finds them in the journal.
 
 from __future__ import annotations
 
-from owpc_ltr.files.input import read_regular
-
 import hashlib
 import json
 import math

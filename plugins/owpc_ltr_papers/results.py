@@ -14,8 +14,7 @@ from typing import Any
 
 from owpc_ltr.data.html import block, line
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.output import disk_faults, write_atomically
-from owpc_ltr.files.output import finite_json
+from owpc_ltr.files.output import disk_faults, finite_json, write_atomically
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.rows import Row

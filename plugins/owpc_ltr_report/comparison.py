@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.topics import query_text
+from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.evaluation.comparison import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import RESAMPLES, split_in_words

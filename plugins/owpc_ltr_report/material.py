@@ -11,7 +11,6 @@ from owpc_ltr_papers.risk_bounds import Bound
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.profile import Profile

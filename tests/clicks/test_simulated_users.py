@@ -8,7 +8,6 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.simulation import Users, clicks, example_world
 
 from owpc_ltr import make_dataset
-from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.errors import UsageError
 
 WORLD = example_world(50, 20)

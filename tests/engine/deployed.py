@@ -10,9 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings

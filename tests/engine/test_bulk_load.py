@@ -26,9 +26,6 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.files.json_lines import DocumentFile
-from owpc_ltr.engine.index import IndexReport, load_index
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.names import base_index, is_staging_mark
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
 from tests.engine.small_cluster import Unreliable

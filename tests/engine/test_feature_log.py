@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
-
 import json
 import threading
 import time
@@ -18,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import RankingDataset
-from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Fate, LogCounts, Values

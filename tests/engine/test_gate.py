@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.external_features.table import read_external_features
-
-from owpc_ltr.data.external_features.table import read_external_features
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +10,8 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr import RankingDataset, read_external_features
+from owpc_ltr import RankingDataset
+from owpc_ltr.data.external_features.table import read_external_features
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.letor import read_letor, write_letor

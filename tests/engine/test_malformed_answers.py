@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.documents import DocumentFile
-
 import copy
 import json
 import os
@@ -18,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
+from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.client.settings import ConnectionSettings
@@ -35,7 +34,6 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import load_featureset
-from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear

@@ -26,8 +26,6 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.runs import read_run
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.files.json_lines import DocumentFile
-    from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.strict_json import read_json_object
     from owpc_ltr.host.judgment_lists import read_judgments
     from owpc_ltr.models.reordering import load_model

@@ -12,8 +12,6 @@ from owpc_ltr_optimizers.adarank import AdaRank
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Fit, Run

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -23,7 +20,7 @@ from owpc_ltr_optimizers import _xgboost_growth as xgboost_growth
 from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
-from owpc_ltr import RankingDataset, make_dataset, save_model
+from owpc_ltr import save_model
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset

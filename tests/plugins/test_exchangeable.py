@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -25,8 +22,9 @@ from owpc_ltr_rerankers.exchangeable.reordering import (
     slopes_of,
 )
 
-from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import make_dataset
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host import registry
 from owpc_ltr.host.settings import configure

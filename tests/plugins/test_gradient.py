@@ -20,8 +20,6 @@ from scipy.optimize import check_grad
 
 from owpc_ltr import RankingDataset, make_dataset, save_model
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.metrics import parse_metric

@@ -16,8 +16,6 @@ from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.protocols import Fit, Run
 

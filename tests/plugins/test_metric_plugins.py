@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import installed
 from owpc_ltr.metrics import parse_metric

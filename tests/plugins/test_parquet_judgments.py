@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr import make_dataset, read_judgments, save_dataset
-from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput
 

@@ -20,11 +20,6 @@ from owpc_ltr_report.charts import VEGA_LITE
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
-from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.linear import LinearModel
 
 NAMES = ("good", "noise", "bm25")
 HOSTILE = (

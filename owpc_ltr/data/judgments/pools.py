@@ -21,7 +21,6 @@ from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.plain_text import printable
 
 _TEXTS = ("query", "keywords", "query_text")

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.files.text import shown
-from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
 
 _LARGEST = 2**63

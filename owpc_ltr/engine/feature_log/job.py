@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from owpc_ltr.data.external_features.source import KEY
-from owpc_ltr.data.judgments.types import judges_of
-from owpc_ltr.data.judgments.weights import Weighed
+from owpc_ltr.data.external_features.sources import KEY
+from owpc_ltr.data.judgments.grouping import Weighed
+from owpc_ltr.data.judgments.queries import judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about_of_nodes
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
@@ -28,19 +28,8 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
-from owpc_ltr.data.external_features.sources import KEY
-from owpc_ltr.data.judgments.grouping import Weighed
-from owpc_ltr.data.judgments.queries import judges_of
-from owpc_ltr.engine.client.engine import EngineLike
-from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log.chunks import Chunk, cut
-from owpc_ltr.engine.feature_log.environment import Environment, observe, refuse_drift
-from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.requests import FeatureReader, QueryDocuments
-from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.lint import refuse_unfit
+
+# SELF from owpc_ltr.engine.feature_log.job import (Environment, observe, refuse_drift)
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.names import check_index
