@@ -226,5 +226,5 @@ class Cluster:
 
         if given is not None:
             return check_index(given)
-        certificate = self.models.certificate(model)
-        return certificate.index if certificate is not None else the_index(self.engine, None)
+        deployment = self.models.deployment(model)
+        return deployment.index if deployment is not None else the_index(self.engine, None)

@@ -15,7 +15,7 @@ import numpy as np
 from owpc_ltr.arrays import Fields
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import (
     fields_of_hits,
@@ -132,15 +132,13 @@ def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:
 
 def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:
     """The model as it was proved, else as the store tells it."""
-    certificates = Certificates(engine, store)
-    certificate = certificates.find(stored.name)
-    if certificate is not None:
-        return certificate.ranker()
+    deployments = DeploymentRecords(engine, store)
+    deployment = deployments.find(stored.name)
+    if deployment is not None:
+        return deployment.ranker()
     if is_client_scored(stored):
         return client_model(stored)
-    return (
-        import_linear(stored) if stored.type == LINEAR else certificates.get(stored.name).ranker()
-    )
+    return import_linear(stored) if stored.type == LINEAR else deployments.get(stored.name).ranker()
 
 
 def _by_engine(

@@ -335,18 +335,18 @@ def uploaded_name(
     from owpc_ltr.engine.deployment.serving_mode import Budget
 
     uploaded = upload_model(
-        node.engine, node.store, ranker, node.featureset, INDEX, name,
+        node.engine, node.store, ranker, node.featureset, index=INDEX, name=name,
         budget=Budget(_BUDGET),
     )  # fmt: skip
-    parity, form = uploaded.parity, uploaded.form
+    parity, mode = uploaded.parity, uploaded.serving_mode
     session.narrator.line(
         f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "
         f"{parity.queries} queries: {parity.difference}"
     )
     session.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
-    if form is not None and form.words:
-        session.narrator.line(form.words)
-        session.figures[key]["form"] = form.as_dict()
+    if mode is not None and mode.words:
+        session.narrator.line(mode.words)
+        session.figures[key]["form"] = mode.as_dict()
     return uploaded.model
 
 

@@ -14,7 +14,7 @@ from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.stores.store import Store
@@ -33,7 +33,7 @@ KINDS = ["plugin-free", "ltr-plugin"]
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
     return upload_model(
-        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
     )
 
 
@@ -41,17 +41,19 @@ def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploa
     """An upload through an engine of the test's own."""
     engine = cast(Engine, engine)
     store = small.store_through(engine)
-    return upload_model(engine, store, model, FEATURESET, small.index, small.name, **options)
+    return upload_model(
+        engine, store, model, FEATURESET, index=small.index, name=small.name, **options
+    )
 
 
 def state(small: Small) -> tuple[Alias | None, list[str], list[bool]]:
-    """The alias, the models in the store, and which of them have a certificate."""
+    """The alias, the models in the store, and which of them have a deployment record."""
     models = small.store.list_models()
-    certificates = Certificates(small.engine, small.store)
+    deployments = DeploymentRecords(small.engine, small.store)
     return (
         Aliases(small.engine, small.store).find(small.name),
         models,
-        [certificates.find(model, whole=False) is not None for model in models],
+        [deployments.find(model, whole=False) is not None for model in models],
     )
 
 

@@ -109,7 +109,9 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     small: Small, cluster: Cluster, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     name = f"{small.name}-one"
-    upload_model(small.engine, small.store, linear(BY_TITLE), FEATURESET, small.index, name)
+    upload_model(
+        small.engine, small.store, linear(BY_TITLE), FEATURESET, index=small.index, name=name
+    )
     save_model(linear(BY_TITLE), tmp_path / "model.json")
     (tmp_path / "body.json").write_text(json.dumps({"query": BODY}))
     models = small.store.list_models()

@@ -87,7 +87,7 @@ def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(
 ) -> None:
     put(small, linear())
     known = state(small)
-    with pytest.raises(Refused, match=r"scores differently.*stays, for it was there before"):
+    with pytest.raises(Refused, match=r"scores differently.*was there before, and stays"):
         put(liar(small), linear())
     assert state(small) == known
 
@@ -105,7 +105,9 @@ def test_the_parity_check_catches_each_liar(
             lambda *a: np.full(len(a[-1]), np.nan),
         )
     model = linear((3.0, 0.5, -0.2))
-    parity, _ = check_parity(small.engine, lying.store, stored, model, small.index, probes())
+    parity, _ = check_parity(
+        small.engine, lying.store, stored, model, index=small.index, samples=probes()
+    )
     assert parity.refusal(PARITY_TOLERANCE) is not None
     if by == -1.0:
         assert parity.swapped > 0
@@ -118,14 +120,14 @@ def test_parity_says_what_the_labels_lose(small: Small) -> None:
     done = put(small, linear((1.0, 0.0, 0.0)))
     stored = small.store.get_model(done.model)
     parity, answered = check_parity(
-        small.engine, small.store, stored, linear((1.0, 0.0, 0.0)), small.index, asked
+        small.engine, small.store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
     )
     assert parity.ndcg_difference is None
     for probe, one in zip(asked, answered, strict=True):
         probe["labels"] = (np.argsort(np.argsort(one.local)) // 4).tolist()
     for store, low, high in ((small.store, -1e-6, 1e-6), (liar(small, -1.0).store, -1.0, -0.05)):
         parity, _ = check_parity(
-            small.engine, store, stored, linear((1.0, 0.0, 0.0)), small.index, asked
+            small.engine, store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
         )
         assert parity.ndcg_difference is not None
         assert low <= parity.ndcg_difference <= high
@@ -142,7 +144,7 @@ def test_a_model_without_probes_or_of_another_feature_set_is_refused(small: Smal
 
 
 def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
-    with pytest.raises(Refused, match="to challenge yet"):
+    with pytest.raises(Refused, match="has no model to challenge"):
         put(small, linear(), role=CHALLENGER)
     assert state(small) == (None, [], [])
     champion = put(small, linear())
@@ -154,14 +156,16 @@ def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
 
 def test_an_index_that_is_not_there_leaves_nothing_behind(small: Small) -> None:
     with pytest.raises(OwpcLtrError):
-        upload_model(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
+        upload_model(
+            small.engine, small.store, linear(), FEATURESET, index="no-such-index", name=small.name
+        )
     assert state(small) == (None, [], [])
 
 
 def test_a_feature_set_that_lacks_a_feature_is_named(small: Small) -> None:
     fewer = replace(FEATURESET, features=FEATURESET.features[:2])
     with pytest.raises(BadInput, match="lacks 'size'"):
-        upload_model(small.engine, small.store, linear(), fewer, small.index, small.name)
+        upload_model(small.engine, small.store, linear(), fewer, index=small.index, name=small.name)
 
 
 @dataclass

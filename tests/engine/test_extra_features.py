@@ -16,7 +16,7 @@ import pytest
 
 from owpc_ltr import Cluster, connect, open_dataset, train
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
@@ -166,7 +166,7 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     assert small.store.list_models() == []
     code, out, err = upload(run, small, place, "--client-scored", "--extra-features", "ctr.parquet")
     assert (code, err) == (0, "")
-    assert "the client scores it: it was asked for" in out
+    assert "the client scores it: as requested" in out
     (stored,) = small.store.list_models()
     assert is_client_scored(small.store.get_model(stored))
     text = texts()[9]
@@ -206,7 +206,7 @@ def test_verify_looks_values_up_or_says_that_it_did_not(
 ) -> None:
     code, _, err = upload(run, small, place, "--client-scored")
     assert code == 0
-    assert "'ctr' (joined from ctr.parquet): values of no index" in err
+    assert "'ctr' (joined from ctr.parquet): values from outside the index" in err
     code, out, err = run("verify", small.name, *place)
     assert code == 0
     assert "taken as at the upload" in err
@@ -284,7 +284,7 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert "ctr" not in Path("engine.json").read_text()
     code, out, err = upload(run, small, place, "--json", model="small.json")
     assert code == 0
-    assert "makes nothing of 'ctr' (joined from ctr.parquet): it was left out" in err
+    assert "does not use 'ctr' (joined from ctr.parquet): it was left out" in err
     told = json.loads(out)
     stored = small.store.get_model(told["model"])
     assert not is_client_scored(stored)
@@ -302,8 +302,8 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     tables = ["--extra-features", "ctr.parquet"]
     code, _, err = run("search", text, "--model", small.name, *tables, *place)
     assert (code, "reads no external features: leave ctr.parquet out" in err) == (2, True)
-    certificate = Certificates(small.engine, small.store).get(told["model"])
-    assert certificate.record["joined_left_out"] == ["ctr"]
+    deployment = DeploymentRecords(small.engine, small.store).get(told["model"])
+    assert deployment.record["joined_left_out"] == ["ctr"]
     assert run("verify", small.name, *place)[0] == 0
 
 

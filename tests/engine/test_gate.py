@@ -12,7 +12,7 @@ import pytest
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, provenance
 from owpc_ltr.engine.deployment.gate import Gate
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -40,7 +40,9 @@ def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> Line
 
 def first(small: Small, model: LinearModel) -> Uploaded:
     """A model that nothing is required of."""
-    return upload_model(small.engine, small.store, model, FEATURESET, small.index, small.name)
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
+    )
 
 
 def never(_data: RankingDataset) -> Any:
@@ -51,7 +53,7 @@ def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
     """A model that must be better on data that knows no documents, which is accepted."""
     options = {"metric": parse_metric("ndcg@10"), "data": DATA, "ask": never, "accepted": "a test"}
     return upload_model(
-        small.engine, small.store, model, FEATURESET, small.index, small.name,
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name,
         gate=Gate(**{**options, **gate}),
     )  # fmt: skip
 
@@ -72,12 +74,12 @@ def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small:
     assert not no.value.result.passed
     assert small.store.list_models() == [old.model]
     done = put(small, trained(GOOD), accepted="the documents are those of the index")
-    kept = Certificates(small.engine, small.store).get(done.model).gate
+    kept = DeploymentRecords(small.engine, small.store).get(done.model).gate
     assert kept is not None
     assert kept["accepted_unproven"] == "the documents are those of the index"
     assert kept["verdict"]["outcome"] == "cannot tell"
     assert kept["verdict"]["reasons"][0]["check"] == "not-searched"
-    told = provenance(Certificates(small.engine, small.store).get(done.model))
+    told = provenance(DeploymentRecords(small.engine, small.store).get(done.model))
     assert told["gate.accepted_unproven"] == "the documents are those of the index"
     assert told["gate.verdict"] == "cannot tell"
 
@@ -205,7 +207,7 @@ def test_features_that_mean_something_else_are_not_compared(small: Small) -> Non
     model = linear(GOOD, featureset_hash=changed.hash)
     with pytest.raises(Refused, match="reads the feature 'title'"):
         upload_model(
-            small.engine, small.store, model, changed, small.index, small.name,
+            small.engine, small.store, model, changed, index=small.index, name=small.name,
             gate=Gate(parse_metric("ndcg@10"), DATA, never),
         )  # fmt: skip
     fewer = replace(DATA, features=DATA.features[:, :2].copy(), feature_names=("title", "body"))

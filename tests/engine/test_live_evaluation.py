@@ -163,7 +163,9 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     model = trained(BY_TITLE)
-    upload_model(small.engine, small.store, model, FEATURESET, small.index, f"{small.name}-same")
+    upload_model(
+        small.engine, small.store, model, FEATURESET, index=small.index, name=f"{small.name}-same"
+    )
     # The index is the one that the name was proved on.
     named = measured(cluster, f"{small.name}-same", judgments, "ndcg@10")
     tried = measured(cluster, model, judgments, "ndcg@10", index=small.index)
@@ -186,7 +188,7 @@ def gated(
 ) -> Uploaded:
     question = LiveQuestion(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
     return upload_model(
-        small.engine, small.store, model, FEATURESET, small.index, name,
+        small.engine, small.store, model, FEATURESET, index=small.index, name=name,
         gate=LiveGate(question, over),
     )  # fmt: skip
 
@@ -213,7 +215,7 @@ def test_the_next_one_must_be_better_live_than_the_champion(
 ) -> None:
     name = f"{small.name}-next"
     poor = trained((1.0, 0.0, -1.0))
-    worse = upload_model(small.engine, small.store, poor, FEATURESET, small.index, name)
+    worse = upload_model(small.engine, small.store, poor, FEATURESET, index=small.index, name=name)
     better = gated(small, trained(BY_TITLE), judgments, name)
     assert better.gate is not None
     assert better.gate.over == worse.model
@@ -261,8 +263,8 @@ def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: J
     )
     with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
         upload_model(
-            small.engine, small.store, trained((-1.0, 0.0, 0.0)), FEATURESET, small.index,
-            f"{small.name}-turned", gate=LiveGate(question),
+            small.engine, small.store, trained((-1.0, 0.0, 0.0)), FEATURESET, index=small.index,
+            name=f"{small.name}-turned", gate=LiveGate(question),
         )  # fmt: skip
 
 
@@ -318,7 +320,7 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
 ) -> None:
     name = f"{small.name}-data-next"
     poor = linear((0.0, 0.0, -1.0))
-    old = upload_model(small.engine, small.store, poor, FEATURESET, small.index, name)
+    old = upload_model(small.engine, small.store, poor, FEATURESET, index=small.index, name=name)
     # Every tenth document, drawn: their grades are true, and hardly one is in a top ten.
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
@@ -362,7 +364,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
     ]
     question = LiveQuestion(small.index, BODY, asked, [ndcg], 100)
     done = upload_model(
-        small.engine, small.store, trained(BY_TITLE), FEATURESET, small.index, name,
+        small.engine, small.store, trained(BY_TITLE), FEATURESET, index=small.index, name=name,
         gate=LiveGate(question),
     )  # fmt: skip
     assert done.gate is not None

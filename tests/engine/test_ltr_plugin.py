@@ -14,7 +14,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.serving_mode import searchable
@@ -237,8 +237,8 @@ def test_a_model_of_fewer_features_computes_no_others(
         cluster = cluster_of(small)
         done = put(small, model)
         assert done.parity.largest_difference <= 1e-5
-        assert done.form is not None
-        assert f"{len(used)} of 3 features" in done.form.words
+        assert done.serving_mode is not None
+        assert f"{len(used)} of 3 features" in done.serving_mode.words
         plugin.computed.clear()
         found = cluster.search("alpha beta", model=small.name)
         assert plugin.computed == [len(used)]
@@ -321,22 +321,24 @@ def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
 ) -> None:
     plugin = Plugin(version)
     engine = connected(fake, plugin)
-    done = upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    done = upload_model(
+        engine, LtrPluginStore(engine), trees(), FEATURESET, index="small", name="m"
+    )
     assert done.type == format_
     assert done.parity.scored_by == "engine"
     assert done.parity.largest_difference <= 1e-6
     assert done.parity.documents == 48
-    certificate = Certificates(engine, LtrPluginStore(engine)).get(done.model)
-    assert certificate.interval.proven
-    assert certificate.interval.low == pytest.approx(-0.5, abs=1e-5)
-    assert certificate.interval.high == pytest.approx(3.5, abs=1e-5)
+    deployment = DeploymentRecords(engine, LtrPluginStore(engine)).get(done.model)
+    assert deployment.interval.proven
+    assert deployment.interval.low == pytest.approx(-0.5, abs=1e-5)
+    assert deployment.interval.high == pytest.approx(3.5, abs=1e-5)
 
 
 def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) -> None:
     plugin = Plugin("3.8.0", off=0.01)
     engine = connected(fake, plugin)
     with pytest.raises(Refused, match="scores differently"):
-        upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+        upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, index="small", name="m")
     assert plugin.models == {}
     assert Aliases(engine, LtrPluginStore(engine)).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
@@ -348,7 +350,7 @@ def test_what_the_engine_would_refuse_is_not_sent(fake: FakeEngine) -> None:
     engine = connected(fake, plugin)
     tiny = replace(linear(), normalisers={"size": Normaliser("standard", 0.0, 1e-46)})
     with pytest.raises(Refused, match=r"3\.8\.0 would not take 'm'.*not positive"):
-        upload_model(engine, LtrPluginStore(engine), tiny, FEATURESET, "small", "m")
+        upload_model(engine, LtrPluginStore(engine), tiny, FEATURESET, index="small", name="m")
     assert {asked.method for asked in fake.requests} == {"GET"}
 
 
@@ -358,7 +360,12 @@ def test_splits_of_a_feature_that_is_never_missing_go_into_every_version(fake: F
     only_size = replace(whole.forest, default_left=whole.forest.feature == 2)
     engine = connected(fake, Plugin("3.3.0"))
     done = upload_model(
-        engine, LtrPluginStore(engine), replace(whole, forest=only_size), FEATURESET, "small", "m"
+        engine,
+        LtrPluginStore(engine),
+        replace(whole, forest=only_size),
+        FEATURESET,
+        index="small",
+        name="m",
     )
     assert done.type == XGBOOST
 
@@ -372,7 +379,7 @@ def test_what_a_killed_upload_left_in_the_plugin_is_known_by_the_hash_of_its_con
     engine = connected(fake, plugin)
     store = LtrPluginStore(engine)
     names = [
-        upload_model(engine, store, model, FEATURESET, "small", "m").model
+        upload_model(engine, store, model, FEATURESET, index="small", name="m").model
         for model in (trees(), linear())
     ]
     assert prunable(engine, store) == []

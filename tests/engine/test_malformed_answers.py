@@ -21,7 +21,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
@@ -91,13 +91,15 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "delete a model": lambda _, store: store.delete_model("m"),
     "find a name": lambda engine, store: Aliases(engine, store).find("m"),
     "all names": lambda engine, store: Aliases(engine, store).all(),
-    "move a name": lambda engine, store: Aliases(engine, store).move("m", "m-1"),
+    "move a name": lambda engine, store: Aliases(engine, store).switch("m", "m-1"),
     "go back": lambda engine, store: Aliases(engine, store).roll_back("m"),
-    "certificate": lambda engine, store: Certificates(engine, store).get("m"),
+    "deployment record": lambda engine, store: DeploymentRecords(engine, store).get("m"),
     "prune": prunable,
     "delete": lambda engine, store: delete(engine, store, "m-3d3573b3"),
     "promote": lambda engine, store: promote(engine, store, "m-3d3573b3"),
-    "upload": lambda engine, store: upload_model(engine, store, linear(), FEATURESET, "small", "m"),
+    "upload": lambda engine, store: upload_model(
+        engine, store, linear(), FEATURESET, index="small", name="m"
+    ),
     "verify": lambda engine, store: verify_model(engine, store, "m", "small", tolerance=1e-5),
     "search": lambda engine, store: search_stored(
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL

@@ -26,8 +26,8 @@ from owpc_ltr.engine.deployment.alias import (
     is_named_by_content,
     prepare,
 )
-from owpc_ltr.engine.deployment.deployment_record import Certificates
-from owpc_ltr.engine.deployment.model_lifecycle import delete, doomed, promote, prunable, prune
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable, prune, to_delete
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -66,7 +66,7 @@ def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small
         assert aliases.resolve(small.name) == done.model
         assert each.store.list_models() == [done.model]
         assert [alias.store for alias in aliases.all()] == [each.store.name]
-        assert aliases.pointed_to() >= {done.model}
+        assert aliases.models_in_use() >= {done.model}
     # The same model is in both, proven in each, and taken out of one alone.
     put(other, linear((1.0, 0.0, 0.0)))
     Aliases(other.engine, other.store).roll_back(small.name)
@@ -89,7 +89,7 @@ def test_a_name_of_before_stores_had_names_of_their_own_is_still_read(small: Sma
         assert aliases.resolve(name) == many[8]
         assert Aliases(small.engine, small.store).find(name) is None
         assert aliases.roll_back(name).current == many[7]
-        assert aliases.move(name, f"{name}-00000009").previous == tuple(many[3:8])
+        assert aliases.switch(name, f"{name}-00000009").previous == tuple(many[3:8])
         written = small.engine.request("GET", path)["_source"]
         assert (written["store"], written["store_kind"]) == (None, "plugin-free")
         # A document of the plugin's default store must not be written over by the plugin-free one.
@@ -97,7 +97,7 @@ def test_a_name_of_before_stores_had_names_of_their_own_is_still_read(small: Sma
         small.engine.request("PUT", path, params={"refresh": "true"}, body=body)
         assert aliases.find(name) is None
         with pytest.raises(Refused, match="is a name of the ltr-plugin store"):
-            aliases.move(name, "x")
+            aliases.switch(name, "x")
     finally:
         small.engine.request("DELETE", path, params={"refresh": "true"})
 
@@ -112,7 +112,7 @@ def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(
     # What was asked for once holds until something else is.
     assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (models[3], models[4])
     challenger = put(small, linear((0.0, 3.0, 0.0)), history=7, role=CHALLENGER).alias
-    assert (challenger.keep, len(challenger.previous)) == (7, 2)
+    assert (challenger.history, len(challenger.previous)) == (7, 2)
     assert put(small, linear((0.0, 2.0, 0.0)), history=0).alias.previous == ()
     with pytest.raises(Refused, match="no earlier model"):
         Aliases(small.engine, small.store).roll_back(small.name)
@@ -145,17 +145,17 @@ def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(
     first, second, third = (each.model for each in three(small))
     challenger = put(small, linear((0.0, 0.0, 1.0)), role=CHALLENGER).model
     for used in (third, challenger):
-        for act in (doomed, delete):
-            with pytest.raises(Refused, match="nothing that a name points to is removed"):
+        for act in (to_delete, delete):
+            with pytest.raises(Refused, match="a model in use is not removed"):
                 act(small.engine, small.store, used)
-    assert doomed(small.engine, small.store, first) == [first]
+    assert to_delete(small.engine, small.store, first) == [first]
     assert set(small.store.list_models()) == {first, second, third, challenger}
     assert delete(small.engine, small.store, first) == [first]
     alias, models, certified = state(small)
     assert alias == Alias(small.name, third, (second,), challenger)
     assert set(models) == alias.models
     assert all(certified)
-    assert Certificates(small.engine, small.store).find(first) is None
+    assert DeploymentRecords(small.engine, small.store).find(first) is None
     with pytest.raises(BadInput, match="there is no model"):
         delete(small.engine, small.store, first)
     # The name with all that it has.
@@ -175,7 +175,7 @@ def test_what_owpc_ltr_did_not_make_is_neither_listed_nor_taken_out(small: Small
         for act in (lambda each: prune(small.engine, small.store, [each]), _deleting(small)):
             with pytest.raises(Refused, match="was not made by owpc-ltr"):
                 act(name)
-    # What a killed upload leaves: no certificate, a name that is the hash of the content.
+    # What a killed upload leaves: no deployment record, a name that is the hash of the content.
     left = immutable_name(small.name, stored)
     old = f"{small.name}@{left[-8:]}"
     for name in (left, old):
@@ -194,7 +194,7 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
     dotted = replace(small, name=f"{small.name}.v1")
     done = put(dotted, linear())
     assert re.fullmatch(r"[A-Za-z0-9_-]+", done.model)
-    assert Certificates(small.engine, small.store).get(done.model).alias_name == dotted.name
+    assert DeploymentRecords(small.engine, small.store).get(done.model).alias_name == dotted.name
     for name, words in (
         (f"{small.name}@363e5ec3", "no name has an '@'"),
         (f"m{'x' * 125}", "too long"),
@@ -214,7 +214,9 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
 
 def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> None:
     with pytest.raises(Refused, match="check the name of the index") as raised:
-        upload_model(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
+        upload_model(
+            small.engine, small.store, linear(), FEATURESET, index="no-such-index", name=small.name
+        )
     assert raised.value.exit_code == BadInput.exit_code == 3
     assert state(small) == (None, [], [])
 
@@ -272,13 +274,13 @@ def test_a_step_back_whose_answer_was_lost_is_read_back_and_reported(small: Smal
     assert before is not None
     lossy = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True, again=False)
     after = Aliases(cast(Engine, lossy), small.store).roll_back(small.name)
-    assert after == Aliases(small.engine, small.store).find(small.name) == before.moved_back()
+    assert after == Aliases(small.engine, small.store).find(small.name) == before.rolled_back()
     silent = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), again=False)
-    with pytest.raises(EngineUnavailable, match=f"gone; '{small.name}' still points to"):
+    with pytest.raises(EngineUnavailable, match=f"gone; alias '{small.name}' is still set to"):
         Aliases(cast(Engine, silent), small.store).roll_back(small.name)
     assert Aliases(small.engine, small.store).find(small.name) == after
     dead = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True)
-    with pytest.raises(EngineUnavailable, match=r"see what it points to .*before you try again"):
+    with pytest.raises(EngineUnavailable, match=r"check its model .*before you try again"):
         Aliases(cast(Engine, dead), small.store).roll_back(small.name)
 
 
@@ -305,7 +307,7 @@ def test_a_write_that_comes_late_does_not_move_a_name_that_was_said_to_be_unmove
 ) -> None:
     *_, last = (each.model for each in three(small))
     late = Late(small.engine, small.name)
-    with pytest.raises(EngineUnavailable, match=f"still points to '{last}'"):
+    with pytest.raises(EngineUnavailable, match=f"still set to '{last}'"):
         Aliases(cast(Engine, late), small.store).roll_back(small.name)
     ((method, path, given),) = late.waiting
     with pytest.raises(Refused, match="version_conflict"):
@@ -337,9 +339,9 @@ def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
     engine: Engine, name: str
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.move(name, "a")
-    aliases.move(name, "b")
-    assert aliases.move(name, "c") == Alias(name, "c", ("a", "b"))
+    aliases.switch(name, "a")
+    aliases.switch(name, "b")
+    assert aliases.switch(name, "c") == Alias(name, "c", ("a", "b"))
     assert aliases.find(name) == Alias(name, "c", ("a", "b"))
     assert aliases.resolve(name) == "c"
     assert Alias(name, "c", ("a", "b")) in aliases.all()
@@ -347,9 +349,9 @@ def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
 
 def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, name: str) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.move(name, "a")
-    aliases.move(name, "b")
-    assert aliases.move(name, "b") == Alias(name, "b", ("a",))
+    aliases.switch(name, "a")
+    aliases.switch(name, "b")
+    assert aliases.switch(name, "b") == Alias(name, "b", ("a",))
 
 
 def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
@@ -357,7 +359,7 @@ def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
     for model in ("a", "b", "c"):
-        aliases.move(name, model)
+        aliases.switch(name, model)
     assert aliases.roll_back(name) == Alias(name, "b", ("a",))
     assert aliases.roll_back(name) == Alias(name, "a")
     with pytest.raises(Refused, match="no earlier model"):
@@ -374,11 +376,11 @@ def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
     engine: Engine, name: str
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.move(name, "a")
-    assert aliases.move(name, "b", CHALLENGER) == Alias(name, "a", (), "b")
+    aliases.switch(name, "a")
+    assert aliases.switch(name, "b", CHALLENGER) == Alias(name, "a", (), "b")
     assert aliases.resolve(name) == aliases.resolve(f"{name}:champion") == "a"
     assert aliases.resolve(f"{name}:challenger") == "b"
-    assert aliases.pointed_to() >= {"a", "b"}
+    assert aliases.models_in_use() >= {"a", "b"}
     assert aliases.promote(name) == Alias(name, "b", ("a",))
     assert aliases.roll_back(name) == Alias(name, "a")
 
@@ -387,21 +389,21 @@ def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
     engine: Engine, name: str
 ) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.move(name, "a")
-    aliases.move(name, "b", CHALLENGER)
-    assert aliases.move(name, "c") == Alias(name, "c", ("a",), "b")
-    assert aliases.move(name, "b") == Alias(name, "b", ("a", "c"))
+    aliases.switch(name, "a")
+    aliases.switch(name, "b", CHALLENGER)
+    assert aliases.switch(name, "c") == Alias(name, "c", ("a",), "b")
+    assert aliases.switch(name, "b") == Alias(name, "b", ("a", "c"))
 
 
 def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
     aliases = Aliases(engine, PluginFreeStore(engine))
     with pytest.raises(BadInput, match="upload it first"):
-        aliases.move(name, "b", CHALLENGER)
+        aliases.switch(name, "b", CHALLENGER)
     with pytest.raises(BadInput, match="upload it first"):
         aliases.resolve(f"{name}:challenger")
-    aliases.move(name, "a")
+    aliases.switch(name, "a")
     with pytest.raises(Refused, match="challenge itself"):
-        aliases.move(name, "a", CHALLENGER)
+        aliases.switch(name, "a", CHALLENGER)
     with pytest.raises(Refused, match="no challenger"):
         aliases.promote(name)
     with pytest.raises(Refused, match="no challenger"):
@@ -412,7 +414,7 @@ def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> N
 
 def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name: str) -> None:
     """Whoever is refused changed nothing; whoever was not is in the history."""
-    Aliases(engine, PluginFreeStore(engine)).move(name, "first")
+    Aliases(engine, PluginFreeStore(engine)).switch(name, "first")
     moved: list[str] = []
     refused: list[str] = []
     gate = threading.Barrier(6)
@@ -420,7 +422,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
     def move(model: str) -> None:
         gate.wait()
         try:
-            Aliases(engine, PluginFreeStore(engine)).move(name, model)
+            Aliases(engine, PluginFreeStore(engine)).switch(name, model)
             moved.append(model)
         except Refused as refusal:
             refused.append(str(refusal))
@@ -433,7 +435,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
     found = Aliases(engine, PluginFreeStore(engine)).find(name)
     assert found is not None
     assert len(moved) + len(refused) == 6
-    assert all("somebody else moved" in words for words in refused)
+    assert all("another process changed" in words for words in refused)
     assert sorted([*found.previous, found.current]) == sorted(["first", *moved])
 
 
@@ -442,12 +444,12 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
 def test_a_fault_at_any_request_leaves_the_name_as_it_was_or_as_it_should_be(
     fail_at: int, lost: bool, engine: Engine, name: str
 ) -> None:
-    Aliases(engine, PluginFreeStore(engine)).move(name, "a")
+    Aliases(engine, PluginFreeStore(engine)).switch(name, "a")
     unreliable = Unreliable(
         engine, fail_at, lambda: EngineUnavailable("gone"), lost_answer=lost, again=False
     )
     try:
-        Aliases(cast(Engine, unreliable), PluginFreeStore(engine)).move(name, "b")
+        Aliases(cast(Engine, unreliable), PluginFreeStore(engine)).switch(name, "b")
         expected = {Alias(name, "b", ("a",))}
     except EngineUnavailable:
         expected = {Alias(name, "a")}
@@ -471,10 +473,10 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
             engine = Engine(ConnectionSettings(fake.url))
             aliases = Aliases(engine, PluginFreeStore(engine))
             if succeeds:
-                assert aliases.move("m", "b") == Alias("m", "b", ("a",))
+                assert aliases.switch("m", "b") == Alias("m", "b", ("a",))
             else:
-                with pytest.raises(Refused, match="somebody else moved 'm'"):
-                    aliases.move("m", "b")
+                with pytest.raises(Refused, match="another process changed alias 'm'"):
+                    aliases.switch("m", "b")
             (write,) = fake.asked("PUT", f"/{INDEX}/_doc/m")
             assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")
 

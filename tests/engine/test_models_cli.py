@@ -13,7 +13,7 @@ import pytest
 
 from owpc_ltr import save_dataset, save_model
 from owpc_ltr.engine.deployment.deployment_record import (
-    Certificate,
+    DeploymentRecord,
     differences,
     flattened,
     provenance,
@@ -96,7 +96,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"would be deleted: {alias['challenger']}" in out
     code, _, err = run("models", "prune", alias["current"])
     assert code == 5
-    assert "nothing that a name points to is removed" in err
+    assert "a model in use is not removed" in err
     _, out, _ = run("models", "prune", "--yes")
     assert out == f"deleted {alias['challenger']}\n"
     assert small.store.list_models() == [alias["current"]]
@@ -272,7 +272,7 @@ FEATURESET = FeatureSet("movies", (Feature("a", ("keywords",), {"match_all": {}}
 LOSERS = [{"keywords": word, "old": 1.0, "new": 0.5} for word in ("one", "two", "three", "four")]
 
 
-def certificate(**changes: Any) -> Certificate:
+def deployment(**changes: Any) -> DeploymentRecord:
     record = {
         "loss": {"name": "owpc", "settings": {"generator": "top"}},
         "queries": 12,
@@ -280,7 +280,7 @@ def certificate(**changes: Any) -> Certificate:
         "certificate": FIT.as_dict(),
         "table": [{"optimizer.C": 1.0}],
     }
-    made = Certificate(
+    made = DeploymentRecord(
         model="m@12345678",
         content={"feature_names": ["a", "b"], "weights": [1.0, 2.0]},
         featureset=FEATURESET,
@@ -296,7 +296,7 @@ def certificate(**changes: Any) -> Certificate:
 
 
 def test_the_fit_is_told_with_why_it_stopped() -> None:
-    facts = provenance(certificate())
+    facts = provenance(deployment())
     assert {name: facts[name] for name in facts if name.startswith("fit.")} == {
         "fit.objective": 2.5,
         "fit.risk": 2.0,
@@ -308,7 +308,7 @@ def test_the_fit_is_told_with_why_it_stopped() -> None:
 
 
 def test_facts_are_those_of_the_record_and_of_the_proof() -> None:
-    facts = provenance(certificate())
+    facts = provenance(deployment())
     assert facts["model"] == "m@12345678"
     assert (facts["loss.name"], facts["loss.settings.generator"]) == ("owpc", "top")
     assert (facts["queries"], facts["engine.version"]) == (12, "3.8.0")
@@ -321,32 +321,32 @@ def test_facts_are_those_of_the_record_and_of_the_proof() -> None:
 
 
 def test_a_model_without_a_training_record_has_no_fit() -> None:
-    facts = provenance(certificate(record={}))
+    facts = provenance(deployment(record={}))
     assert not [name for name in facts if name.startswith(("fit", "loss"))]
 
 
 def test_a_gate_is_told_with_its_cautions_and_the_three_that_lose_most() -> None:
     gate = {"metric": "map", "cautions": ["few queries", "another side"], "losers": LOSERS}
-    facts = provenance(certificate(gate=gate))
+    facts = provenance(deployment(gate=gate))
     assert facts["gate.metric"] == "map"
     assert facts["gate.cautions"] == "few queries; another side"
     assert facts["gate.loses_most"] == "'one', 'two', 'three'"
     assert "gate.losers" not in facts
-    bare = provenance(certificate(gate={"metric": "map"}))
+    bare = provenance(deployment(gate={"metric": "map"}))
     assert (bare["gate.cautions"], bare["gate.loses_most"]) == ("", "")
 
 
 def test_a_model_differs_from_itself_in_nothing() -> None:
-    assert differences(certificate(), certificate()) == []
+    assert differences(deployment(), deployment()) == []
 
 
 def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models() -> None:
-    other = certificate(
+    other = deployment(
         model="m@87654321",
         content={"feature_names": ["a", "c"], "weights": [1.0, 3.0]},
         gate={"metric": "map"},
     )
-    assert differences(certificate(), other) == [
+    assert differences(deployment(), other) == [
         ("model", "m@12345678", "m@87654321"),
         ("weight.b", 2.0, None),
         ("gate.metric", None, "map"),
@@ -354,8 +354,8 @@ def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models()
         ("gate.loses_most", None, ""),
         ("weight.c", None, 3.0),
     ]
-    trees = certificate(content={"trees": []})
-    assert [name for name, *_ in differences(certificate(), trees)] == ["weight.a", "weight.b"]
+    trees = deployment(content={"trees": []})
+    assert [name for name, *_ in differences(deployment(), trees)] == ["weight.a", "weight.b"]
 
 
 @pytest.mark.parametrize(

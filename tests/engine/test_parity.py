@@ -24,7 +24,6 @@ from owpc_ltr.engine.defaults import MAX_DRIFT
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.feature_drift import drift_refusal, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import Answered, parity_of
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -138,7 +137,7 @@ columns = st.lists(st.tuples(*[st.integers(-8, 8)] * 2), min_size=3, max_size=9)
 @given(before=columns)
 def test_features_that_stayed_move_no_ranking_and_are_never_refused(before: list[Any]) -> None:
     answered_ = [remembered(before, before, (1, -2))]
-    features, rankings = moved_features(("a", "b"), answered_), moved_rankings(answered_)
+    features, rankings = feature_drifts(("a", "b"), answered_), ranking_drift(answered_)
     assert [one.by for one in features] == [0, 0]
     assert rankings is not None
     assert rankings.swapped == rankings.ndcg_difference == 0
@@ -152,7 +151,7 @@ def test_one_scale_for_all_features_moves_them_and_no_ranking(
 ) -> None:
     """As another BM25 does to a model of text scores alone: the drift is told, the order stays."""
     scaled = (np.array(before) * np.float64(factor)).tolist()
-    rankings = moved_rankings([remembered(before, scaled, (1, 0))])
+    rankings = ranking_drift([remembered(before, scaled, (1, 0))])
     assert rankings is not None
     assert rankings.swapped == 0
     assert rankings.tau == pytest.approx(1)
@@ -163,7 +162,7 @@ def test_two_features_that_have_nothing_in_common_are_as_far_apart_as_the_limit_
     one, two = generator.normal(size=(2, 200_000))
     for correlation in (0.0, 0.95):
         other = correlation * one + np.sqrt(1 - correlation**2) * two
-        (moved,) = moved_features(("x",), [remembered(one[:, None], other[:, None], (1,))])
+        (moved,) = feature_drifts(("x",), [remembered(one[:, None], other[:, None], (1,))])
         expected = 2 / np.sqrt(np.pi) * np.sqrt(1 - correlation)
         assert moved.by == pytest.approx(expected, rel=0.02)
     assert moved.by == pytest.approx(MAX_DRIFT, rel=0.03)
@@ -171,7 +170,7 @@ def test_two_features_that_have_nothing_in_common_are_as_far_apart_as_the_limit_
 
 def test_the_refusal_names_feature_limit_and_what_rankings_lose() -> None:
     answered_ = [remembered([[0], [1], [2], [3]], [[3], [2], [1], [0]], (1,))]
-    features, rankings = moved_features(("title",), answered_), moved_rankings(answered_)
+    features, rankings = feature_drifts(("title",), answered_), ranking_drift(answered_)
     refusal = drift_refusal(features, rankings, 0.25)
     assert refusal is not None
     for words in ("'title'", "by 1.79 standard", "(0.25 is allowed)", "tau -1.0000", "ndcg@10 -0."):
@@ -181,8 +180,8 @@ def test_the_refusal_names_feature_limit_and_what_rankings_lose() -> None:
 
 def test_without_remembered_features_nothing_is_said_of_rankings() -> None:
     plain = [answered([1.0, 2.0], [1.0, 2.0])]
-    assert moved_rankings(plain) is None
-    assert drift_refusal(moved_features(("x",), plain), None, 0.0) is None
+    assert ranking_drift(plain) is None
+    assert drift_refusal(feature_drifts(("x",), plain), None, 0.0) is None
 
 
 def logged(queries: int = 60, documents: int = 3) -> RankingDataset:

@@ -70,13 +70,13 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
 def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
     options = {"budget": PATIENT, **options}
     return upload_model(
-        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
     )
 
 
 def told(done: Uploaded) -> str:
-    assert done.form is not None
-    return done.form.words
+    assert done.serving_mode is not None
+    return done.serving_mode.words
 
 
 def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small) -> None:
@@ -87,8 +87,8 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert done.parity.swapped == 0
     assert "it runs inside the engine" in told(done)
     assert "the budget is 10000 ms" in told(done)
-    assert done.form is not None
-    assert done.form.added_ms is not None
+    assert done.serving_mode is not None
+    assert done.serving_mode.added_ms is not None
     found = verify_model(small.engine, small.store, done.model, tolerance=1e-5)
     assert found.drift == ()
     assert found.parity is not None
@@ -110,8 +110,8 @@ def test_beyond_the_budget_the_client_scores_them(
         done = put(small, trees(small, base=added), budget=Budget(10.0))
         assert done.parity.scored_by == scored_by
         assert f"{added:+.1f} ms" in told(done)
-        assert done.form is not None
-        assert done.form.as_dict() == {
+        assert done.serving_mode is not None
+        assert done.serving_mode.as_dict() == {
             "runs_in": scored_by,
             "why": told(done),
             "added_ms": added,
@@ -154,7 +154,9 @@ class Scriptless:
 def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
     model, engine = trees(small), cast(Engine, Scriptless(small.engine))
     store = small.store_through(engine)
-    done = upload_model(engine, store, model, FEATURESET, small.index, small.name, budget=budget)
+    done = upload_model(
+        engine, store, model, FEATURESET, index=small.index, name=small.name, budget=budget
+    )
     assert done.parity.scored_by == "client"
     assert "cannot execute [inline] scripts" in told(done)
 
@@ -164,8 +166,8 @@ def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small:
     first = put(small, model)
     again = put(small, model, budget=Budget(1e-9))
     assert again.model == first.model
-    assert again.form is not None
-    assert again.form.added_ms is None
+    assert again.serving_mode is not None
+    assert again.serving_mode.added_ms is None
 
 
 def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
@@ -185,7 +187,13 @@ def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
     lying = cast(Store, Shifting(small.store))
     with pytest.raises(Refused, match="the engine scores differently"):
         upload_model(
-            small.engine, lying, trees(small), FEATURESET, small.index, small.name, budget=PATIENT
+            small.engine,
+            lying,
+            trees(small),
+            FEATURESET,
+            index=small.index,
+            name=small.name,
+            budget=PATIENT,
         )
     assert small.store.list_models() == []
 
@@ -203,7 +211,7 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
     )
     done = put(small, replace(model, forest=forest))
     assert done.parity.scored_by == "client"
-    assert "32 bits lose" in told(done)
+    assert "in float32" in told(done)
 
 
 def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
@@ -250,8 +258,8 @@ def test_the_command_line_tells_where_a_model_runs(
     assert code == 0, err
     assert "it runs inside the engine" in out
     code, out, err = run("models", "show", small.name, *place)
-    assert "form.why" in out
-    assert "form.runs_in" in out
+    assert "serving_mode.why" in out
+    assert "serving_mode.runs_in" in out
     code, out, err = run("search", "alpha gamma", "--model", small.name, *asked)
     assert "the engine scored the window" in out
     code, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
@@ -292,7 +300,7 @@ OPENSEARCH = serving_profile("opensearch", "3.8.0")
 def put_client(small: Small, model: TreeModel, **options: Any) -> Uploaded:
     options = {"budget": Budget(0), **options}
     return upload_model(
-        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
     )
 
 

@@ -254,7 +254,9 @@ def full_trees(trees: int, depth: int) -> TreeModel:
 
 def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Uploaded:
     engine = connected(fake, Cached("3.8.0", limit=limit))
-    return upload_model(engine, LtrPluginStore(engine), model, FEATURESET, "small", "m", **options)
+    return upload_model(
+        engine, LtrPluginStore(engine), model, FEATURESET, index="small", name="m", **options
+    )
 
 
 @given(trees=st.integers(1, 5), depth=st.integers(1, 6))

@@ -12,6 +12,8 @@ import pytest
 
 from owpc_ltr import Cluster
 from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.search_explanation import ExplainRequest, explain_stored
@@ -158,10 +160,10 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     linear_one = put(small, with_record(linear((0.5, 0.25, 1.0)), linear().record)).model
     scripted = put(small, trees(small), budget=Budget(1e6)).model
     for name in (linear_one, scripted):
-        Certificates(small.engine, small.store).delete(name)
+        DeploymentRecords(small.engine, small.store).delete(name)
     asked: dict[str, Any] = {"index": small.index, "query_template": QUERY}
     assert cluster(small).explain(WORDS, model=linear_one, **asked).hits
-    with pytest.raises(BadInput, match="has no certificate"):
+    with pytest.raises(BadInput, match="has no deployment record"):
         cluster(small).explain(WORDS, model=scripted, **asked)
 
 

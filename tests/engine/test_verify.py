@@ -11,11 +11,10 @@ import pytest
 
 from owpc_ltr.engine.defaults import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificates, differences, provenance
-from owpc_ltr.engine.deployment.feature_drift import moved_features
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, differences, provenance
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import Answered
+from owpc_ltr.engine.deployment.parity import Answered, feature_drifts
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
@@ -30,7 +29,9 @@ def small(node_url: str) -> Iterator[Small]:
 
 def put(small: Small, *weights: float, **record: Any) -> Uploaded:
     model = linear(weights or (1.0, 0.5, -0.2), **record)
-    return upload_model(small.engine, small.store, model, FEATURESET, small.index, small.name)
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
+    )
 
 
 def look(small: Small, model: str, **options: Any) -> Verification:
@@ -53,25 +54,25 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
 
 def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     done = put(small, 1 / 3, -2e-7, 5.5, loss={"name": "owpc", "settings": {}})
-    certificate = Certificates(small.engine, small.store).get(done.model)
-    ranker = certificate.ranker()
+    deployment = DeploymentRecords(small.engine, small.store).get(done.model)
+    ranker = deployment.ranker()
     features = np.random.default_rng(1).normal(size=(9, 3)).astype(np.float32)
     np.testing.assert_array_equal(
         ranker.score(features), linear((1 / 3, -2e-7, 5.5)).score(features)
     )
     assert ranker.record["loss"]["name"] == "owpc"
-    assert certificate.featureset == FEATURESET
-    assert certificate.parity == done.parity.as_dict()
-    assert len(certificate.samples) == 4
-    assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in certificate.samples)
-    brief = Certificates(small.engine, small.store).find(done.model, whole=False)
+    assert deployment.featureset == FEATURESET
+    assert deployment.parity == done.parity.as_dict()
+    assert len(deployment.samples) == 4
+    assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in deployment.samples)
+    brief = DeploymentRecords(small.engine, small.store).find(done.model, whole=False)
     assert brief is not None
     assert (brief.content, brief.samples) == ({}, ())
-    assert brief.interval == certificate.interval
+    assert brief.interval == deployment.interval
 
 
 def test_a_model_without_a_certificate_is_named(small: Small) -> None:
-    with pytest.raises(BadInput, match="no certificate"):
+    with pytest.raises(BadInput, match="no deployment record"):
         look(small, "never@00000000")
 
 
@@ -128,7 +129,9 @@ def alias(small: Small) -> Iterator[str]:
 def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     small: Small, alias: str
 ) -> None:
-    done = upload_model(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    done = upload_model(
+        small.engine, small.store, linear(), FEATURESET, index=alias, name=small.name
+    )
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
     found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
@@ -141,7 +144,9 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
 def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     small: Small, alias: str
 ) -> None:
-    done = upload_model(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    done = upload_model(
+        small.engine, small.store, linear(), FEATURESET, index=alias, name=small.name
+    )
     texts = {"title": {"type": "text"}, "body": {"type": "text"}, "size": {"type": "keyword"}}
     mapped = {"mappings": {"properties": texts}}
     small.engine.request("PUT", f"/{small.index}-v2", body=mapped)
@@ -182,9 +187,9 @@ def test_an_edited_feature_set_and_one_that_is_gone_are_drift(small: Small) -> N
 
 def test_another_engine_version_is_drift(small: Small) -> None:
     done = put(small)
-    certificates = Certificates(small.engine, small.store)
-    old = certificates.get(done.model)
-    certificates.keep(replace(old, engine={**old.engine, "version": "2.19.0"}))
+    deployments = DeploymentRecords(small.engine, small.store)
+    old = deployments.get(done.model)
+    deployments.put(replace(old, engine={**old.engine, "version": "2.19.0"}))
     (words,) = look(small, done.model).drift
     assert words.startswith("the engine's version changed from 2.19.0 to ")
 
@@ -205,7 +210,7 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
     now = np.array([[0.5, 1.0], [2.5, np.nan]], np.float32)
     scores = np.zeros(2)
     one = Answered({}, ("a", "b"), None, now, before, scores, scores)
-    by = {each.feature: each for each in moved_features(("x", "y"), [one])}
+    by = {each.feature: each for each in feature_drifts(("x", "y"), [one])}
     assert by["x"].by == pytest.approx(0.5)
     assert by["y"].by == pytest.approx(0.5)
     assert by["y"].newly_missing == 0.5
@@ -217,16 +222,16 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
 def test_two_models_differ_in_what_they_were_made_of_and_in_their_weights(small: Small) -> None:
     one = put(small, 1.0, 0.5, 0.0, seed=1)
     two = put(small, 1.0, 0.25, 0.0, seed=2)
-    certificates = Certificates(small.engine, small.store)
+    deployments = DeploymentRecords(small.engine, small.store)
     found = {
         name: (a, b)
-        for name, a, b in differences(certificates.get(one.model), certificates.get(two.model))
+        for name, a, b in differences(deployments.get(one.model), deployments.get(two.model))
     }
     assert found["seed"] == (1, 2)
     assert found["weight.body"] == (0.5, 0.25)
     assert "weight.title" not in found
     assert "index" not in found
-    facts = provenance(certificates.get(one.model))
+    facts = provenance(deployments.get(one.model))
     assert facts["parity.documents"] == 48
     assert facts["featureset_hash"] == FEATURESET.hash
 
@@ -235,7 +240,7 @@ def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
     first, second, third = (put(small, 1.0, weight, 0.0) for weight in (0.1, 0.2, 0.3))
     assert prunable(small.engine, small.store) == []
     for name in (first.model, third.model):
-        with pytest.raises(Refused, match="nothing that a name points to"):
+        with pytest.raises(Refused, match="a model in use is not removed"):
             prune(small.engine, small.store, [name])
     Aliases(small.engine, small.store).roll_back(small.name)
     assert prunable(small.engine, small.store) == [third.model]
@@ -243,4 +248,4 @@ def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
         prune(small.engine, small.store, [third.model, "m@00000000"])
     prune(small.engine, small.store, [third.model])
     assert sorted(small.store.list_models()) == sorted([first.model, second.model])
-    assert Certificates(small.engine, small.store).find(third.model) is None
+    assert DeploymentRecords(small.engine, small.store).find(third.model) is None

@@ -55,7 +55,7 @@ class World:
 
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
         return upload_model(
-            engine, PluginFreeStore(engine), model, FEATURESET, "small", name, role=role
+            engine, PluginFreeStore(engine), model, FEATURESET, index="small", name=name, role=role
         )
 
     def state(self) -> Any:

@@ -25,8 +25,7 @@ from owpc_ltr_report.training import facts, origin, rank_weights
 import owpc_ltr
 from owpc_ltr import RankerComparison
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.deployment.feature_drift import Moved as MovedFeature
-from owpc_ltr.engine.deployment.parity import Orders
+from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
@@ -204,8 +203,8 @@ def test_of_an_error_the_smallest_validation_is_the_best() -> None:
 
 
 def verified(*drift: str) -> Verification:
-    moved = MovedFeature("good", 0.2, 1.0, 1.1, 0.0), MovedFeature("bm25", 0.0, 2.0, 2.0, 0.0)
-    return Verification("m-1", "movies", drift, None, moved, Orders(3, 0, 0.99, -0.01))
+    moved = FeatureDrift("good", 0.2, 1.0, 1.1, 0.0), FeatureDrift("bm25", 0.0, 2.0, 2.0, 0.0)
+    return Verification("m-1", "movies", drift, None, moved, RankAgreement(3, 0, 0.99, -0.01))
 
 
 def test_drift_is_worse_and_said_and_none_is_no_praise() -> None:

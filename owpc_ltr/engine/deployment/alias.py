@@ -1,16 +1,12 @@
-"""Alias: a name of a store, the models that it points to, and how it moves among them.
+"""Aliases: the names that applications use, and the immutable model that each one is set to.
 
-Aliases: a name that applications use, and the immutable model that it points to today.
+Models in an engine cannot be changed, and must not be deleted and created again under one name (a
+search in between would fail). So each upload is stored as `name-hash`, named by its content, and an
+alias document says which model `name` is set to, which ones it was set to before, and which one is
+its challenger. The same index holds the models' deployment records.
 
-Models in an engine cannot be changed, and must not be deleted and made again under one name (a
-search in between would fail). So each upload is kept as `name-hash`, and an alias document
-says which one `name` points to, which ones it pointed to before, and which one is tried against it.
-Beside the aliases lie the models' certificates.
-
-An alias belongs to a store. Of the default store its document is called as the name is, so that
-applications find it by that; of another, KIND/STORE/NAME.
-
-Immutable names: a model's own name, made of the one that applications use and of its content.
+An alias belongs to a store. The id of its document is the name in the default store, so that
+applications find it, and KIND/STORE/NAME in another one.
 """
 
 from __future__ import annotations
@@ -41,13 +37,13 @@ from owpc_ltr.names import check_name, immutable, split_immutable
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
-KEPT = 5
-"""How many earlier models a name can go back to, unless an upload says otherwise."""
+DEFAULT_HISTORY = 5
+"""How many earlier models an alias can be rolled back to, unless an upload says otherwise."""
 INDEX = "owpc-ltr-pointers"
 _MOST = 10_000
 _PROPERTIES = {
     "name": {"type": "keyword"},
-    # Stored and never looked into: whole models are in there.
+    # A deployment record: stored, not indexed, since it holds a whole model.
     "certificate": {"type": "object", "enabled": False},
 }
 _BODY = {
@@ -59,65 +55,66 @@ _Version = dict[str, str]
 
 @dataclass(frozen=True)
 class Alias:
-    """What a name points to now (`current`, the champion), and pointed to before (latest last).
+    """The model that an alias is set to (`current`, the champion), and earlier ones (latest last).
 
-    `challenger` is the model that is tried against it, if there is one; `keep` is how many earlier
-    models are remembered. `store` and `store_kind` say where its models lie: None for the default
-    store, and for a name that was made before names belonged to stores.
+    `challenger` is the model that is tried against it, if there is one; `history` is how many
+    earlier models are kept for rollback. `store` and `store_kind` say where its models are: None
+    for the default store, and for an alias from before aliases belonged to stores.
     """
 
     name: str
     current: str
     previous: tuple[str, ...] = ()
     challenger: str | None = None
-    keep: int = KEPT
-    # Where it lies is no part of what it says: an old document tells nothing of it.
+    history: int = DEFAULT_HISTORY
+    # Not compared: documents of older versions lack it.
     store: str | None = field(default=None, compare=False)
     store_kind: str | None = field(default=None, compare=False)
 
     @property
     def models(self) -> set[str]:
-        """Every model that the alias points to, can go back to, or may come to point to."""
+        """Every model that the alias uses: current, earlier ones, and the challenger."""
         return {self.current, *self.previous, *filter(None, [self.challenger])}
 
-    def moved_to(self, model: str, keep: int | None = None) -> Alias:
-        """The alias to another model, with today's as the latest of the previous ones."""
-        kept = self.keep if keep is None else keep
+    def switched_to(self, model: str, history: int | None = None) -> Alias:
+        """The alias set to another model, with the current one as the latest earlier one."""
+        kept = self.history if history is None else history
         challenger = None if model == self.challenger else self.challenger
         previous = self.previous if model == self.current else (*self.previous, self.current)
         recent = previous[len(previous) - kept :] if kept < len(previous) else previous
-        return replace(self, current=model, previous=recent, challenger=challenger, keep=kept)
+        return replace(self, current=model, previous=recent, challenger=challenger, history=kept)
 
-    def moved_back(self) -> Alias:
-        """The alias one step back."""
+    def rolled_back(self) -> Alias:
+        """The alias set to the model before."""
         if not self.previous:
-            raise Refused(f"'{self.name}' has no earlier model to go back to")
+            raise Refused(f"'{self.name}' has no earlier model to roll back to")
         return replace(self, current=self.previous[-1], previous=self.previous[:-1])
 
-    def challenged_by(self, model: str, keep: int | None = None) -> Alias:
-        """The alias with this model tried against today's."""
+    def challenged_by(self, model: str, history: int | None = None) -> Alias:
+        """The alias with this model as the challenger of the current one."""
         if model == self.current:
             raise Refused(
-                f"'{self.name}' points to '{model}' already: a model cannot challenge itself"
+                f"alias '{self.name}' is already set to '{model}': a model cannot challenge itself"
             )
-        return replace(self, challenger=model, keep=self.keep if keep is None else keep)
+        kept = self.history if history is None else history
+        return replace(self, challenger=model, history=kept)
 
     def promoted(self) -> Alias:
-        """The alias to its challenger."""
+        """The alias set to its challenger."""
         if self.challenger is None:
             raise Refused(
                 f"'{self.name}' has no challenger to promote: upload one with --as challenger, or "
                 "name one of its models: owpc-ltr models promote NAME-HASH"
             )
-        return self.moved_to(self.challenger)
+        return self.switched_to(self.challenger)
 
     def without(self, model: str) -> Alias:
-        """The alias that cannot go back to this model. Raises Refused where it points to it."""
+        """The alias without this model in its history. Raises Refused where it is in use."""
         for role, used in ((CHAMPION, self.current), (CHALLENGER, self.challenger)):
             if used == model:
                 raise Refused(
-                    f"'{self.name}' points to '{model}', its {role}: nothing that a name points to "
-                    "is removed; promote another model first"
+                    f"'{model}' is the {role} of alias '{self.name}', and a model in use is not "
+                    "removed: promote another model first"
                 )
         return replace(self, previous=tuple(each for each in self.previous if each != model))
 
@@ -132,14 +129,14 @@ class Alias:
 
 
 class Unsettled(EngineUnavailable):
-    """It is not known whether a name has moved, or may still do so: nothing may be taken away."""
+    """It is not known whether an alias was or may still be switched: no model may be removed."""
 
 
 class Aliases:
-    """The aliases of a store; a change is refused if somebody else was faster."""
+    """The aliases of a store; a change is refused if another one came first."""
 
     def __init__(self, engine: Engine, store: Store) -> None:
-        """Use the cluster behind `engine`, and what points into `store`."""
+        """Use the cluster behind `engine`, and the aliases of `store`."""
         self._engine = engine
         self._store, self._kind = store.name, store.kind
 
@@ -149,7 +146,7 @@ class Aliases:
         return found[0] if found and self._is_here(found[0]) else None
 
     def resolve(self, name: str) -> str:
-        """The model that a name points to; a name without an alias is a model's own.
+        """The model that an alias is set to; a name without an alias is a model's own.
 
         `NAME:challenger` is the name's challenger.
         """
@@ -169,39 +166,40 @@ class Aliases:
         self._check_here(found[0])
         return found[0]
 
-    def move(
-        self, name: str, model: str, role: str = CHAMPION, *, keep: int | None = None
+    def switch(
+        self, name: str, model: str, role: str = CHAMPION, *, history: int | None = None
     ) -> Alias:
-        """Let `name`, or its challenger, point to `model` from now on, in one step.
+        """Set `name`, or its challenger, to `model`, in one step.
 
-        `keep` is how many earlier models the name can go back to from now on.
+        `history` is how many earlier models are kept for rollback from now on.
         """
         if role == CHALLENGER:
-            return self._change(name, lambda alias: alias.challenged_by(model, keep))
+            return self._change(name, lambda alias: alias.challenged_by(model, history))
         found = self._read(name)
         if found:
-            return self._write(found[0].moved_to(model, keep), found)
-        return self._write(Alias(name, model, keep=KEPT if keep is None else keep), None)
+            return self._write(found[0].switched_to(model, history), found)
+        kept = DEFAULT_HISTORY if history is None else history
+        return self._write(Alias(name, model, history=kept), None)
 
     def promote(self, name: str, model: str | None = None) -> Alias:
-        """Let `name` point to this model of its own, else to its challenger.
+        """Switch `name` to this model of its own, else to its challenger.
 
         Raises Refused if there is none.
         """
         if model is None:
             return self._change(name, Alias.promoted)
-        return self._change(name, lambda alias: alias.moved_to(model))
+        return self._change(name, lambda alias: alias.switched_to(model))
 
     def roll_back(self, name: str) -> Alias:
-        """Let `name` point again to the model before. Raises Refused if there is none."""
-        return self._change(name, Alias.moved_back)
+        """Switch `name` back to the model before. Raises Refused if there is none."""
+        return self._change(name, Alias.rolled_back)
 
     def forget(self, name: str, model: str) -> Alias:
-        """Let `name` not go back to this model. Raises Refused where it points to it."""
+        """Remove this model from the history of `name`. Raises Refused where it is in use."""
         return self._change(name, lambda alias: alias.without(model))
 
     def delete(self, name: str) -> Alias:
-        """Take out the name, which then points to nothing; what it pointed to stays."""
+        """Delete the alias; its models stay."""
         alias, version = self._known(name)
         try:
             params = {"refresh": "true", **version}
@@ -211,29 +209,29 @@ class Aliases:
             check_written(answer, f"the name '{name}'", self._id(name), "deleted")
         except (EngineRefusal, EngineUnavailable) as fault:
             if self._read_after(name, fault) is not None:
-                raise self._moved_meanwhile(name, fault) from fault
+                raise self._switched_meanwhile(name, fault) from fault
         return alias
 
     def all(self) -> list[Alias]:
         """Every alias of the store, by name."""
         return [alias for alias in all_aliases(self._engine) if self._is_here(alias)]
 
-    def pointed_to(self) -> set[str]:
-        """Every model that an alias points to, can go back to, or may come to point to.
+    def models_in_use(self) -> set[str]:
+        """Every model that an alias uses: current, earlier ones, and challengers.
 
-        An alias from before names belonged to stores may mean a model of any of them.
+        An alias from before aliases belonged to stores may mean a model of any of them.
         """
-        return {model for alias in self._near() for model in alias.models}
+        return {model for alias in self._possible() for model in alias.models}
 
     def users(self, model: str) -> list[Alias]:
         """The aliases that use a model."""
-        return [alias for alias in self._near() if model in alias.models]
+        return [alias for alias in self._possible() if model in alias.models]
 
     def prepare(self) -> None:
-        """Make the index if it is not there yet, and bring an older one up to date."""
+        """Create the index if it does not exist yet, and update an older one."""
         prepare(self._engine)
 
-    def _near(self) -> list[Alias]:
+    def _possible(self) -> list[Alias]:
         found = all_aliases(self._engine)
         return [alias for alias in found if self._is_here(alias) or alias.store_kind is None]
 
@@ -267,7 +265,7 @@ class Aliases:
         )
 
     def _other_place(self, name: str) -> str:
-        """The options by which an alias of this name is found in another store."""
+        """The options that find an alias of this name in another store."""
         named = [alias for alias in all_aliases(self._engine) if alias.name == name]
         options = (
             f"--store-kind {alias.store_kind}" + (f" --store {alias.store}" if alias.store else "")
@@ -296,7 +294,7 @@ class Aliases:
         return alias, version
 
     def _write(self, alias: Alias, before: tuple[Alias, _Version] | None) -> Alias:
-        """The alias as it lies there now: in place of what was read before, of nothing else."""
+        """The stored alias; it replaces what was read `before`, and nothing else."""
         if before:
             self._check_here(before[0])
         prepare(self._engine)
@@ -326,15 +324,15 @@ class Aliases:
     def _settle(
         self, alias: Alias, before: tuple[Alias, _Version] | None, fault: OwpcLtrError
     ) -> None:
-        """After a lost answer, the write may have happened: what counts is what is there.
+        """After a lost answer the write may have happened: read the alias back.
 
-        Raises, saying what holds, where it did not.
+        Raises, naming the model that the alias is set to, where it did not happen.
         """
         found = self._read_after(alias.name, fault)
         unmoved = found[1] == before[1] if found and before else found is before
         if unmoved and not isinstance(fault, EngineRefusal):
-            # A write may still be on its way: what was there, written once more, overtakes it;
-            # where nothing was there, the same write does.
+            # A write may still be on its way: writing what was there once more supersedes it;
+            # where nothing was there, repeating the same write does.
             try:
                 self._put(*(before or (alias, {"op_type": "create"})))
                 found = found or self._read_after(alias.name, fault)
@@ -344,16 +342,16 @@ class Aliases:
                 found = self._read_after(alias.name, second)
                 if not found or found[0] != alias:
                     raise Unsettled(
-                        f"{fault}; the move of '{alias.name}' may still arrive: see what it points "
-                        "to (owpc-ltr models list) before you try again"
+                        f"{fault}; alias '{alias.name}' may still be switched: check its model "
+                        "(owpc-ltr models list) before you try again"
                     ) from second
         if found and found[0] == alias:
             return
         if isinstance(fault, EngineRefusal) and fault.status == 409:
-            raise self._moved_meanwhile(alias.name, fault) from fault
+            raise self._switched_meanwhile(alias.name, fault) from fault
         if isinstance(fault, EngineUnavailable) and found:
             raise EngineUnavailable(
-                f"{fault}; '{alias.name}' still points to '{found[0].current}'"
+                f"{fault}; alias '{alias.name}' is still set to '{found[0].current}'"
             ) from fault
         raise fault
 
@@ -362,16 +360,16 @@ class Aliases:
             return self._read(name)
         except EngineUnavailable as second:
             raise Unsettled(
-                f"{fault}; whether '{name}' has moved could not be looked at either: see what it "
-                "points to (owpc-ltr models list) before you try again"
+                f"{fault}; whether alias '{name}' was switched could not be read either: check its "
+                "model (owpc-ltr models list) before you try again"
             ) from second
 
-    def _moved_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
+    def _switched_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
         if not isinstance(fault, EngineRefusal) or fault.status != 409:
             return fault
         return Refused(
-            f"somebody else moved '{name}' at the same time: look at it with "
-            "owpc-ltr models list, and try again"
+            f"another process changed alias '{name}' at the same time: check its model (owpc-ltr "
+            "models list), and try again"
         )
 
     def _content(self, alias: Alias) -> dict[str, Any]:
@@ -382,7 +380,8 @@ class Aliases:
             "current": alias.current,
             "previous": list(alias.previous),
             **({"challenger": alias.challenger} if alias.challenger else {}),
-            "keep": alias.keep,
+            # The key of older versions, which read this document, too.
+            "keep": alias.history,
         }
 
 
@@ -409,14 +408,14 @@ def all_aliases(engine: Engine) -> list[Alias]:
     try:
         answer = engine.request("POST", f"/{INDEX}/_search", body=body)
     except NoSuchIndex:
-        # Any other 404 is somebody's in between, and does not say that no name is in use.
+        # Another 404 may come from a proxy, and does not say that no alias is in use.
         return []
     hits = hits_of(answer, "its list of names")
     return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
 
 
 def prepare(engine: Engine) -> None:
-    """Make the index of aliases and certificates, or bring an older one up to date."""
+    """Create the index of aliases and deployment records, or update an older one."""
     try:
         answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
         check_acknowledged(answer, f"the index {INDEX}")
@@ -433,29 +432,29 @@ def _alias(content: dict[str, Any]) -> Alias:
     models = [current, *previous] if isinstance(previous, list) else [None]
     place = (challenger, content.get("store"), content.get("store_kind"))
     models += [each for each in place if each is not None]
-    keep = content.get("keep", KEPT)
-    if not all(isinstance(each, str) for each in (name, *models)) or type(keep) is not int:
+    history = content.get("keep", DEFAULT_HISTORY)
+    if not all(isinstance(each, str) for each in (name, *models)) or type(history) is not int:
         raise BadInput(
-            f"what the index {INDEX} says of {name!r} is damaged: take that document out, and "
+            f"the document of alias {name!r} in the index {INDEX} is damaged: delete it, and "
             "upload again"
         )
-    return Alias(str(name), str(current), tuple(previous), challenger, max(keep, 0), *place[1:])
+    return Alias(str(name), str(current), tuple(previous), challenger, max(history, 0), *place[1:])
 
 
 def immutable_name(name: str, stored: StoredModel) -> str:
-    """`name-hash`: the same content always gets the same name, another content another."""
+    """`name-hash`: the same content always has the same name, other content another one."""
     return immutable(name, _digest(stored, stored.definition))
 
 
 def is_named_by_content(stored: StoredModel) -> bool:
     """Whether a model in a store has the hash of its own content in its name.
 
-    Nobody but an upload of owpc-ltr names models so: one in four billion would be so by chance.
+    Only an upload of owpc-ltr names models so; by chance one in four billion would match.
     """
     parts = split_immutable(stored.name)
     if parts is None:
         return False
-    # The LTR plugin may give as text what was sent to it as an object.
+    # The LTR plugin may return as text what was sent as an object.
     definitions = [stored.definition]
     if isinstance(stored.definition, str):
         with suppress(ValueError, RecursionError):
@@ -473,7 +472,7 @@ def the_name(
 ) -> str:
     """The name given, that of the model's file, or the only one that the stores have."""
     if given is not None:
-        # NAME:challenger is one of what a name points to.
+        # NAME:challenger is the challenger of an alias.
         check_name("model", given.partition(":")[0])
         return given
     if file is not None:

@@ -1,10 +1,8 @@
-"""Certificates: what each model in a cluster is, where it comes from, and the proof of its scores.
+"""Deployment records: what each model in a cluster is, where it comes from, and its proof.
 
-One document a model lies beside the aliases, so that any model can be verified from the cluster
-alone: it holds the model itself and the parity samples, with their features and scores. A
-certificate belongs to a store, as its model does.
-
-The facts of a model from its certificate, in few words, and how two models differ.
+Each model has one document beside the aliases, so that it can be verified from the cluster alone:
+the model itself, and the parity samples with their features and scores. A record belongs to a
+store, as its model does. In documents of the cluster its key is `certificate`.
 """
 
 from __future__ import annotations
@@ -36,19 +34,19 @@ _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validat
 _SHOWN = 3
 _LONG = ("losers", "live")
 _EVIDENCE = ("judged_at_10", "window_recall", "n_queries")
-"""What is told of the live results of a gate."""
+"""What `models show` has of the live results of a gate."""
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DeploymentRecord:
     """A model's provenance and proof.
 
     `content` is the model file's, with its training record but for the samples; `engine` and
     `indices` are the environment of the upload (see `feature_log/job.py`); `samples`
     have features and local scores of that moment; `parity` and `gate` are what was found then;
-    `name` is the one that it was uploaded as, `form` where it runs and why, if that was a choice.
-    Empty `content` and `samples` were left out when it was read.
+    `name` is the alias that it was uploaded under, `serving_mode` where it runs and why, if that
+    was a choice. `content` and `samples` are empty where they were not read.
     """
 
     model: str
@@ -64,24 +62,25 @@ class Certificate:
     record: dict[str, Any] = field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = ()
     name: str | None = None
-    form: dict[str, Any] | None = None
+    serving_mode: dict[str, Any] | None = None
 
     @property
     def alias_name(self) -> str | None:
-        """The name that it was uploaded as; older certificates tell it by the model's own."""
+        """The alias that it was uploaded under; older records have it in the model's name only."""
         if self.name is not None:
             return self.name
         parts = split_immutable(self.model)
         return parts[0] if parts else None
 
     def ranker(self) -> Model:
-        """The local model. Raises BadInput where the certificate is damaged."""
+        """The local model. Raises BadInput where the record is damaged."""
         return model_of(
-            {**self.content, "record": self.record}, Path(f"the certificate of '{self.model}'")
+            {**self.content, "record": self.record},
+            Path(f"the deployment record of '{self.model}'"),
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The certificate as JSON."""
+        """The record as JSON."""
         return {
             "format": _FORMAT,
             "model": self.model,
@@ -95,38 +94,38 @@ class Certificate:
             "parity": self.parity,
             "interval": self.interval.as_dict(),
             "gate": self.gate,
-            **({"form": self.form} if self.form else {}),
+            **({"form": self.serving_mode} if self.serving_mode else {}),
             "record": self.record,
             "content": self.content,
             "probes": list(self.samples),
         }
 
 
-class Certificates:
-    """The certificates of a store's models."""
+class DeploymentRecords:
+    """The deployment records of a store's models."""
 
     def __init__(self, engine: Engine, store: Store) -> None:
-        """Use the cluster behind `engine`, and what was proven of the models in `store`."""
+        """Use the cluster behind `engine`, and the records of the models in `store`."""
         self._engine = engine
         self._place = "%2F".join(["certificate", store.kind, *([store.name] if store.name else [])])
 
-    def keep(self, certificate: Certificate) -> None:
-        """Write a certificate; a later proof of the same model takes the place of an earlier."""
+    def put(self, deployment: DeploymentRecord) -> None:
+        """Write a record; it replaces an earlier one of the same model."""
         prepare(self._engine)
         answer = self._engine.request(
             "PUT",
-            self._path(certificate.model),
+            self._path(deployment.model),
             params={"refresh": "true"},
-            body={"certificate": certificate.as_dict()},
+            body={"certificate": deployment.as_dict()},
         )
-        own = self._id(certificate.model).replace("%2F", "/")
-        what = f"the certificate of '{certificate.model}'"
+        own = self._id(deployment.model).replace("%2F", "/")
+        what = f"the deployment record of '{deployment.model}'"
         check_written(answer, what, own, "created", "updated")
 
-    def find(self, model: str, *, whole: bool = True) -> Certificate | None:
-        """The certificate of an immutable name, if there is one.
+    def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
+        """The record of an immutable name, if there is one.
 
-        Where it is not wanted `whole`, the model itself and the samples are left out.
+        Unless `whole`, it lacks the model itself and the samples.
         """
         left_out = "" if whole else ",".join(f"certificate.{part}" for part in _LARGE)
         params = {"_source_excludes": left_out} if left_out else {}
@@ -136,29 +135,29 @@ class Certificates:
             if refusal.status == 404:
                 return None
             raise
-        return _read(model, part_of(answer, "_source", f"the certificate of '{model}'"))
+        return _read(model, part_of(answer, "_source", f"the deployment record of '{model}'"))
 
-    def get(self, model: str) -> Certificate:
-        """The whole certificate; BadInput if there is none."""
-        certificate = self.find(model)
-        if certificate is None:
+    def get(self, model: str) -> DeploymentRecord:
+        """The whole record; BadInput if there is none."""
+        deployment = self.find(model)
+        if deployment is None:
             raise BadInput(
-                f"the model '{model}' has no certificate in {self._engine.settings.url}: check the "
-                "name and the --store, or upload it again"
+                f"the model '{model}' has no deployment record in "
+                f"{self._engine.settings.url}: check the name and the --store, or upload it again"
             )
-        return certificate
+        return deployment
 
-    def called(self, name: str) -> str:
-        """The model that is meant by its own name: NAME@HASH also means NAME-HASH, once new."""
+    def model_called(self, name: str) -> str:
+        """The model of this name; NAME@HASH, the spelling of older versions, may be NAME-HASH."""
         parts = split_immutable(name)
         if "@" not in name or parts is None:
             return name
         dashed = immutable(*parts)
-        found = self.of([name, dashed])
+        found = self.recorded([name, dashed])
         return dashed if dashed in found and name not in found else name
 
-    def of(self, models: Collection[str]) -> set[str]:
-        """Those of these models that have a certificate."""
+    def recorded(self, models: Collection[str]) -> set[str]:
+        """Those of these models that have a record."""
         by_id = {self._id(model).replace("%2F", "/"): model for model in models}
         body = {"size": len(by_id), "_source": False, "query": {"ids": {"values": [*by_id]}}}
         if not by_id:
@@ -169,11 +168,11 @@ class Certificates:
             if refusal.status == 404:
                 return set()
             raise
-        found = {hit["_id"] for hit in hits_of(answer, "its certificates", "_id")}
+        found = {hit["_id"] for hit in hits_of(answer, "its deployment records", "_id")}
         return {model for key, model in by_id.items() if key in found}
 
     def delete(self, model: str) -> None:
-        """Take out a certificate; harmless where there is none."""
+        """Delete a record; nothing happens where there is none."""
         try:
             answer = self._engine.request("DELETE", self._path(model), params={"refresh": "true"})
         except EngineRefusal as refusal:
@@ -181,14 +180,14 @@ class Certificates:
                 raise
             return
         own = self._id(model).replace("%2F", "/")
-        check_written(answer, f"the certificate of '{model}'", own, "deleted")
+        check_written(answer, f"the deployment record of '{model}'", own, "deleted")
 
     def _path(self, model: str) -> str:
         return f"/{INDEX}/_doc/{self._id(model)}"
 
     def _id(self, model: str) -> str:
-        # No name has a slash in it, so that no alias can be taken for a certificate. Models had an
-        # '@' in their names, and have none any more, since certificates belong to stores.
+        # Names have no slash, so that no alias has the id of a record. Models of older versions had
+        # an '@' in their names, and records that did not belong to stores.
         place = "certificate" if "@" in model else self._place
         return f"{place}%2F{check_name('model', model)}"
 
@@ -201,8 +200,8 @@ def _sample(content: Any) -> dict[str, Any]:
     return dict(content)
 
 
-def _read(model: str, source: Any) -> Certificate:
-    place = f"the certificate of '{model}'"
+def _read(model: str, source: Any) -> DeploymentRecord:
+    place = f"the deployment record of '{model}'"
     try:
         content = source["certificate"]
         if content["format"] != _FORMAT:
@@ -211,7 +210,7 @@ def _read(model: str, source: Any) -> Certificate:
                 "wrote: use that one"
             )
         featureset = parse_featureset(content["featureset"], place)
-        return Certificate(
+        return DeploymentRecord(
             str(content["model"]),
             dict(content.get("content") or {}),
             featureset,
@@ -231,45 +230,46 @@ def _read(model: str, source: Any) -> Certificate:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
 
 
-def provenance(certificate: Certificate) -> dict[str, Any]:
-    """What was trained, on what, with what, and what was proven where; one flat fact a line."""
-    facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
-    facts |= recorded(certificate.record)
-    if certificate.form:
-        facts["form"] = {key: part for key, part in certificate.form.items() if part is not None}
-    facts["featureset"] = certificate.featureset.name
-    facts["featureset_hash"] = certificate.featureset.hash
-    facts["engine"] = certificate.engine
-    facts["index"] = certificate.index
-    facts["indices"] = certificate.indices
-    facts["parity"] = certificate.parity
-    facts["interval"] = {**certificate.interval.as_dict(), "holds": certificate.interval.holds}
-    if certificate.gate:
-        gate = {key: part for key, part in certificate.gate.items() if key not in _LONG}
+def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
+    """The facts of a model by dotted names: data, settings, index, engine, proofs."""
+    facts: dict[str, Any] = {"model": deployment.model, "type": deployment.type}
+    facts |= recorded(deployment.record)
+    if deployment.serving_mode:
+        mode = deployment.serving_mode
+        facts["serving_mode"] = {key: part for key, part in mode.items() if part is not None}
+    facts["featureset"] = deployment.featureset.name
+    facts["featureset_hash"] = deployment.featureset.hash
+    facts["engine"] = deployment.engine
+    facts["index"] = deployment.index
+    facts["indices"] = deployment.indices
+    facts["parity"] = deployment.parity
+    facts["interval"] = {**deployment.interval.as_dict(), "holds": deployment.interval.holds}
+    if deployment.gate:
+        gate = {key: part for key, part in deployment.gate.items() if key not in _LONG}
         facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
         if isinstance(gate.get("verdict"), dict):
             reasons = "; ".join(one["message"] for one in gate["verdict"].get("reasons") or ())
             facts["gate"]["verdict"] = gate["verdict"]["outcome"]
             facts["gate"] |= {"cannot_tell_because": reasons} if reasons else {}
-        live = certificate.gate.get("live") or {}
+        live = deployment.gate.get("live") or {}
         facts["gate"] |= {key: live[key] for key in _EVIDENCE if key in live}
-        worst = (certificate.gate.get("losers") or ())[:_SHOWN]
+        worst = (deployment.gate.get("losers") or ())[:_SHOWN]
         facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
     return dict(flattened(facts))
 
 
 def recorded(record: dict[str, Any]) -> dict[str, Any]:
-    """What the training record of a model tells, in few words."""
+    """The main facts of a model's training record."""
     facts = {key: record[key] for key in _RECORD if record.get(key) is not None}
     if isinstance(record.get("source"), dict):
-        # Which queries they were, is for comparing with others: nobody reads it.
+        # The list of queries is for comparison with other models.
         facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
     for source in sources_in(record, "the record"):
         by = f"{source.file}, by {' and '.join(source.keys)} ({source.sha256[:12]})"
         facts["joined"] = {**facts.get("joined", {}), **dict.fromkeys(source.features, by)}
     fit = record.get("certificate") or {}
-    told = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
-    return facts | ({"fit": told} if told else {})
+    known = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
+    return facts | ({"fit": known} if known else {})
 
 
 def describe_model_file(
@@ -287,8 +287,8 @@ def describe_model_file(
     return {**content_of(model), "record": record}, told, importances(model)
 
 
-def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:
-    """Every fact in which two models differ, and for linear ones every weight."""
+def differences(one: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
+    """Every fact in which two models differ, and every weight of linear ones."""
     facts, others = (
         {**provenance(each), **dict(flattened(_weights(each)))} for each in (one, other)
     )
@@ -310,9 +310,9 @@ def flattened(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield name, value
 
 
-def _weights(certificate: Certificate) -> dict[str, Any]:
-    weights = certificate.content.get("weights")
+def _weights(deployment: DeploymentRecord) -> dict[str, Any]:
+    weights = deployment.content.get("weights")
     if weights is None:
         return {}
-    names = certificate.content["feature_names"]
+    names = deployment.content["feature_names"]
     return {"weight": dict(zip(names, weights, strict=True))}

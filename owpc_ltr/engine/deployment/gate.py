@@ -13,7 +13,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import Judgments, query_text
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.deployment_record import Certificate
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.deployment.live_gate import (
     QUERY,
     GateResult,
@@ -81,7 +81,7 @@ class Gate:
 
 
 def pass_gate(
-    engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, name: str
+    engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, *, name: str
 ) -> GateResult:
     """Compare on held-out queries with the model that is there; else live with the query alone.
 
@@ -91,7 +91,7 @@ def pass_gate(
     other = other_model(engine, store, name, gate.over)
     if other is None:
         first = _over_the_query(gate, name)
-        return pass_live_gate(engine, store, first, model, featureset, name)
+        return pass_live_gate(engine, store, first, model, featureset, name=name)
     data, cautions = held_out(gate.data, model, other)
     both = _Both(model, other, featureset, gate.metric)
     judged = data
@@ -109,7 +109,7 @@ def pass_gate(
             (*cautions, *unused_weights(data)),
             weighted=weights is not None,
         )
-    live, doubts = _evidence(engine, store, gate, model, featureset, other, judged)
+    live, doubts = _evidence(engine, store, gate, model, featureset, other=other, judged=judged)
     if live is not None:
         doubts += _contradicted(result, live)
     own = (result.powered or result.comparison).doubts
@@ -150,7 +150,8 @@ def _evidence(
     gate: Gate,
     model: Model,
     featureset: FeatureSet,
-    other: Certificate,
+    *,
+    other: DeploymentRecord,
     judged: RankingDataset,
 ) -> tuple[LiveEvaluation | None, list[Doubt]]:
     """What users get of the held-out judged queries, and why the judgments cannot tell."""
@@ -163,8 +164,8 @@ def _evidence(
         order = np.random.default_rng(question.seed).permutation(len(question.queries))[:_ASKED]
         asked = [question.queries[number] for number in np.sort(order).tolist()]
         live = live_evidence(
-            engine, store, replace(question, queries=asked), model, featureset, other,
-            gate.tables, gate.progress,
+            engine, store, replace(question, queries=asked), model, featureset, other=other,
+            tables=gate.tables, progress=gate.progress,
         )  # fmt: skip
     except UsageError as error:
         return None, [*doubts, _not_seen(str(error))]
@@ -203,7 +204,7 @@ class _Both:
     """The new model and the other one, measured on the same data."""
 
     model: Model
-    other: Certificate
+    other: DeploymentRecord
     featureset: FeatureSet
     metric: Metric
 
@@ -258,7 +259,7 @@ def _by_both_judges(
 
 
 def held_out(
-    data: RankingDataset, model: Model, other: Certificate
+    data: RankingDataset, model: Model, other: DeploymentRecord
 ) -> tuple[RankingDataset, tuple[str, ...]]:
     """The queries that neither model learned from or was chosen on, and what is not known of it."""
     if data.feature_names != model.feature_names:
@@ -276,7 +277,7 @@ def held_out(
     return data.select(chosen.queries), chosen.warnings
 
 
-def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) -> Vector:
+def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDataset) -> Vector:
     """The other model's scores, from the columns of the data that are its features."""
     ours = {feature.name: feature for feature in featureset.features}
     for feature in other.featureset.features:

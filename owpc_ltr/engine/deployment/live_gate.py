@@ -19,7 +19,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import ROLES, Aliases
-from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.search.live_evaluation import (
@@ -233,7 +233,7 @@ class LiveGate:
 
 
 def pass_live_gate(
-    engine: Engine, store: Store, gate: LiveGate, model: Model, featureset: FeatureSet, name: str
+    engine: Engine, store: Store, gate: LiveGate, model: Model, featureset: FeatureSet, *, name: str
 ) -> GateResult:
     """Rank the whole index without and with the model, which is in no name's place yet.
 
@@ -247,7 +247,14 @@ def pass_live_gate(
     kept = [gate.question.queries[number] for number in chosen.queries.tolist()]
     question = replace(gate.question, queries=kept)
     found = live_evidence(
-        engine, store, question, model, featureset, other, gate.tables, gate.progress
+        engine,
+        store,
+        question,
+        model,
+        featureset,
+        other=other,
+        tables=gate.tables,
+        progress=gate.progress,
     )
     measured = found.measured[0]
     result = GateResult(
@@ -268,7 +275,8 @@ def live_evidence(
     question: LiveQuestion,
     model: Model,
     featureset: FeatureSet,
-    other: Certificate | None,
+    *,
+    other: DeploymentRecord | None,
     tables: Sequence[ExternalTable],
     progress: Callable[[str, float | None], None] | None,
 ) -> LiveEvaluation:
@@ -288,17 +296,17 @@ def live_evidence(
         )  # fmt: skip
 
 
-def other_model(engine: Engine, store: Store, name: str, over: str) -> Certificate | None:
+def other_model(engine: Engine, store: Store, name: str, over: str) -> DeploymentRecord | None:
     """The model to be better than; None for the query alone."""
     if over == QUERY:
         return None
-    certificates = Certificates(engine, store)
+    deployments = DeploymentRecords(engine, store)
     if over in ROLES:
         alias = Aliases(engine, store).find(name)
         if alias is None:
             return None
         over = alias.model_of(over)
-    return certificates.get(certificates.called(over))
+    return deployments.get(deployments.model_called(over))
 
 
 def _feature_doubts(

@@ -1,10 +1,7 @@
-"""`models prune`: models that no alias points to; only those that owpc-ltr made.
+"""Lifecycle of uploaded models: promoted, deleted, pruned; what an alias uses is never removed.
 
-A name moved to another of its models: to its challenger, or to one that was there before.
-
-Which uploaded models use a feature set, so that none loses it unnoticed.
-
-A model in a store has its own copy of the set; what is logged for it by the set's name has not.
+Also which models use a feature set: a model in a store has its own copy of the set, but explain,
+verify and logging look it up by name.
 """
 
 from __future__ import annotations
@@ -14,54 +11,55 @@ from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import is_model_of, split_immutable
+from owpc_ltr.signatures import spelled
 
 _SHOWN = 5
 
 
 def prunable(engine: Engine, store: Store) -> list[str]:
-    """Models of ours in the store that no alias points to, can go back to, or may come to."""
-    used = Aliases(engine, store).pointed_to()
+    """Models of owpc-ltr in the store that no alias uses."""
+    used = Aliases(engine, store).models_in_use()
     unused = [name for name in store.list_models() if name not in used]
     ours = made_here(engine, store, unused)
     return [name for name in unused if name in ours]
 
 
 def made_here(engine: Engine, store: Store, models: Collection[str]) -> set[str]:
-    """Those of these models that are provably owpc-ltr's, by two proofs.
+    """Those of these models that owpc-ltr made.
 
-    Most have a certificate. An upload that was killed before it wrote one has left a model all the
-    same, whose name holds the hash of its content.
+    Most have a deployment record. A model that a killed upload left has the hash of its content in
+    its name.
     """
     looks = {model for model in models if split_immutable(model)}
-    certified = Certificates(engine, store).of(looks)
-    return certified | {model for model in looks - certified if _is_our_own(store, model)}
+    proved = DeploymentRecords(engine, store).recorded(looks)
+    return proved | {model for model in looks - proved if _is_our_own(store, model)}
 
 
 def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
-    """Remove these models and their certificates, or none if one is in use, or not of ours."""
+    """Delete these models and their records, or none if one is in use or not of owpc-ltr."""
     _check_ours(engine, store, names)
     for name in names:
         _check_unused(engine, store, name)
-    certificates = Certificates(engine, store)
+    records = DeploymentRecords(engine, store)
     for name in names:
-        # Looked at again: another upload of the same model may have given it a name meanwhile.
+        # Once more: another upload of the same model may have switched an alias to it meanwhile.
         _check_unused(engine, store, name)
-        # The certificate first: a model without one can be told and pruned, the reverse cannot.
-        certificates.delete(name)
-        # It was there: what is gone now is what was asked for, the answer of which was lost.
+        # The record first: a model without one is recognised and pruned, a record alone is not.
+        records.delete(name)
+        # It was there: where it is gone now, the answer to its deletion was lost.
         with suppress(Absent):
             store.delete_model(name)
 
 
-def doomed(engine: Engine, store: Store, name: str) -> list[str]:
-    """What `delete` would remove: this one model, or every model of a name of this store.
+def to_delete(engine: Engine, store: Store, name: str) -> list[str]:
+    """The models that `delete` would remove: this one, or all of an alias of this store.
 
-    Raises Refused where a name points to one of them, or owpc-ltr did not make it.
+    Raises Refused where another alias uses one of them, or owpc-ltr did not make it.
     """
     aliases = Aliases(engine, store)
     alias = aliases.find(name)
@@ -79,20 +77,20 @@ def doomed(engine: Engine, store: Store, name: str) -> list[str]:
         others = [user for user in aliases.users(model) if user.name != name]
         if others:
             raise Refused(
-                f"'{others[0].name}' points to '{model}' of '{name}', or can go back to it: delete "
-                f"'{others[0].name}' first"
+                f"alias '{others[0].name}' uses '{model}' of '{name}', or can be rolled back to "
+                f"it: delete '{others[0].name}' first"
             )
     ours = made_here(engine, store, own)
     return [model for model in own if model in ours]
 
 
 def delete(engine: Engine, store: Store, name: str) -> list[str]:
-    """Remove one model, or a name and all of its models; what was removed.
+    """Delete one model, or an alias and all of its models; returns the deleted models.
 
-    A name goes first, and a model is forgotten by the history of its name first: at no moment does
-    a name mean what is not there.
+    The alias, or the model's entry in the history of its alias, is deleted first: no alias is ever
+    set to a model that is not there.
     """
-    models = doomed(engine, store, name)
+    models = to_delete(engine, store, name)
     aliases = Aliases(engine, store)
     if aliases.find(name) is not None:
         aliases.delete(name)
@@ -105,11 +103,11 @@ def delete(engine: Engine, store: Store, name: str) -> list[str]:
 
 
 def _left_by(engine: Engine, store: Store, name: str) -> list[str]:
-    """The models of a name that is gone: of a deletion that was stopped after its first step."""
+    """The models of an alias that is gone: a deletion was interrupted after its first step."""
     there = store.list_models()
     if name in there:
         return []
-    used = Aliases(engine, store).pointed_to()
+    used = Aliases(engine, store).models_in_use()
     left = [model for model in there if is_model_of(name, model) and model not in used]
     ours = made_here(engine, store, left)
     return [model for model in left if model in ours]
@@ -127,8 +125,8 @@ def _check_ours(engine: Engine, store: Store, names: Sequence[str]) -> None:
     for name in names:
         if name not in ours:
             raise Refused(
-                f"the model '{name}' was not made by owpc-ltr, and is left alone: take it out with "
-                "what made it"
+                f"the model '{name}' was not made by owpc-ltr, which does not delete it: delete it "
+                "with the tool that made it"
             )
 
 
@@ -136,7 +134,7 @@ def _is_our_own(store: Store, model: str) -> bool:
     try:
         return is_named_by_content(store.get_model(model))
     except BadInput:
-        # What is gone by now, or cannot be read as a model of ours, is none.
+        # It is gone by now, or is no model of owpc-ltr.
         return False
 
 
@@ -144,33 +142,33 @@ def _check_unused(engine: Engine, store: Store, name: str) -> None:
     users = Aliases(engine, store).users(name)
     if users:
         raise Refused(
-            f"'{users[0].name}' points to '{name}', or can go back to it: nothing that a name "
-            "points to is removed"
+            f"alias '{users[0].name}' uses '{name}', or can be rolled back to it: a model in use "
+            "is not removed"
         )
 
 
 def promote(engine: Engine, store: Store, name: str) -> Alias:
-    """Let a name point to its challenger, or to the model of it that is given by its own name.
+    """Switch an alias to its challenger, or to the one of its models that is named.
 
     Raises Refused where there is no challenger, BadInput where there is no such model.
     """
-    aliases, certificates = Aliases(engine, store), Certificates(engine, store)
+    aliases, records = Aliases(engine, store), DeploymentRecords(engine, store)
     if split_immutable(name) is None or aliases.find(name) is not None:
         return aliases.promote(name)
-    model = certificates.called(name)
-    certificate = certificates.find(model, whole=False)
-    if certificate is None or certificate.alias_name is None:
+    model = records.model_called(name)
+    record = records.find(model, whole=False)
+    if record is None or record.alias_name is None:
         raise BadInput(
             f"there is no proven model '{name}' in {engine.settings.url}: check the name and the "
             "--store, or upload it again"
         )
-    # The certificate may have outlived its model: what is gone raises here.
+    # The record may have outlived its model: this raises where the model is gone.
     store.get_model(model)
-    return aliases.promote(certificate.alias_name, model)
+    return aliases.promote(record.alias_name, model)
 
 
 def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:
-    """Refuse to take a feature set away from the models that an alias points to, or can go back to.
+    """Refuse to change or delete a feature set that models of an alias use.
 
     `verb` is what would be done to it, for the message.
     """
@@ -179,12 +177,12 @@ def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:
         more = f" and {len(used_by) - _SHOWN} more" if len(used_by) > _SHOWN else ""
         raise Refused(
             f"the feature set '{name}' is used by {', '.join(used_by[:_SHOWN])}{more}, and verify, "
-            f"explain and logging need it as it is: {verb} it all the same with --force"
+            f"explain and logging need it as it is: {verb} it anyway with {spelled('force')}"
         )
 
 
 def refuse_replacing(engine: Engine, store: Store, featureset: FeatureSet) -> None:
-    """The same for a set that is to be replaced by another one of its name."""
+    """Refuse to replace the feature set of this name by a different one while models use it."""
     with suppress(Absent):
         if store.get_featureset(featureset.name).hash != featureset.hash:
             refuse_in_use(engine, store, featureset.name, "replace")
@@ -195,7 +193,7 @@ def users_of(engine: Engine, store: Store, name: str) -> list[str]:
     found = []
     for alias in Aliases(engine, store).all():
         for model in (alias.current, alias.challenger, *reversed(alias.previous)):
-            # What a name could go back to may be gone.
+            # An earlier model may be gone.
             with suppress(BadInput):
                 if model is not None and store.get_model(model).featureset.name == name:
                     found.append(f"'{model}' (of '{alias.name}')")

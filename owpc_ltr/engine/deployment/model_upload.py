@@ -1,4 +1,4 @@
-"""Uploads: a model is stored, compared with its local scores, and only then gets its name."""
+"""Uploads: a model is stored, its scores are compared, and only then an alias is switched."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ from owpc_ltr.engine.deployment.alias import (
     Unsettled,
     immutable_name,
 )
-from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
-from owpc_ltr.engine.deployment.feature_drift import (
-    Moved,
-    drift_as_dict,
-    drift_line,
-    drift_refusal,
-    moved_features,
-    moved_rankings,
-)
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
 from owpc_ltr.engine.deployment.parity import (
     Answered,
-    Orders,
+    FeatureDrift,
     Parity,
+    RankAgreement,
     check_parity,
+    drift_as_dict,
+    drift_line,
+    drift_refusal,
+    feature_drifts,
+    ranking_drift,
 )
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
-    Form,
-    form_for,
+    ServingMode,
+    choose_serving_mode,
     served_model,
     with_fewer_features,
 )
@@ -60,23 +58,24 @@ from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.plain_text import wrapped_text
 from owpc_ltr.protocols import Model
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
 
 _ATTEMPTS = 3
-"""How often the same model is stored, where other uploads of it fail and take it out meanwhile."""
+"""How often the same model is stored where failing uploads of it remove it meanwhile."""
 
 
 @dataclass(frozen=True)
 class Uploaded:
-    """A model in an engine: its immutable name, the alias that points to it, and the proof.
+    """A model in an engine: its immutable name, its alias, and its proof.
 
-    `gate` is None where none was asked for.
-    `cautions` say what should be known of it, a line each. `features` tells how far each moved
-    since training, the furthest first, and `rankings` what that does to them: nothing where the
-    model remembers no features. `form` says where the model runs and why, if that was a choice.
+    `gate` is None where no gain was required. `cautions` are warnings, a line each. `features` is
+    the drift of each since training, the furthest first, and `rankings` its effect on rankings:
+    empty where the model remembers no features. `serving_mode` says where the model runs and why,
+    if that was a choice.
     """
 
     model: str
@@ -86,9 +85,9 @@ class Uploaded:
     gate: GateResult | None = None
     type: str = ""
     cautions: tuple[str, ...] = ()
-    features: tuple[Moved, ...] = ()
-    rankings: Orders | None = None
-    form: Form | None = None
+    features: tuple[FeatureDrift, ...] = ()
+    rankings: RankAgreement | None = None
+    serving_mode: ServingMode | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -99,7 +98,7 @@ class Uploaded:
             "challenger": self.alias.challenger,
             "store_kind": self.store_kind,
             "type": self.type,
-            "form": self.form.as_dict() if self.form else None,
+            "form": self.serving_mode.as_dict() if self.serving_mode else None,
             "parity": self.parity.as_dict(),
             "drift": drift_as_dict(self.features, self.rankings),
             "gate": self.gate.as_dict() if self.gate else None,
@@ -111,8 +110,8 @@ class Uploaded:
         if self.alias.current == self.model:
             role = f"alias '{name}' switched to it"
         lines = [f"stored {self.model} ({self.store_kind}); {role}"]
-        if self.form is not None and self.form.words:
-            lines.append(self.form.words)
+        if self.serving_mode is not None and self.serving_mode.words:
+            lines.append(self.serving_mode.words)
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
         if gate is not None:
             accepted = () if gate.accepted is None else (f"accepted unproven: {gate.accepted}",)
@@ -126,9 +125,9 @@ def upload_model(
     store: Store,
     model: Model,
     featureset: FeatureSet,
+    *,
     index: str,
     name: str,
-    *,
     tolerance: float = PARITY_TOLERANCE,
     role: str = CHAMPION,
     gate: Gate | LiveGate | None = None,
@@ -141,45 +140,49 @@ def upload_model(
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
 ) -> Uploaded:
-    """Store the model as `name-hash`, check its scores on real documents, then move the alias.
+    """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
 
-    `role` says whether the name, or its challenger, points to it then. `samples` are used where the
-    model remembers none. `history` is how many earlier models are kept for rollback. Raises
-    Refused, with the model taken out again and the alias where it was, if the gate does not let it
-    through, a score differs by more than the tolerance, or a feature moved by more than `max_drift`
-    standard deviations since training; and before anything is stored, if the engine's cache of
-    models has no room for it, unless `allow_slow`; and where less than `min_proof_coverage` of the
-    documents, or of the queries, that the proof is made on are in the index. Without the plugin,
-    trees run inside the engine where they fit and cost no more than the `budget`; else the client
-    scores them, and with `client_scored` any model. What such a model reads from outside the index
-    is looked up in the `tables` as its searches will do, or taken as its samples remember it.
+    `role` is which model of the alias it becomes: champion or challenger. `samples` are used where
+    the model remembers none. `history` is how many earlier models are kept for rollback.
+
+    Without the plugin, trees run inside the engine where they fit and cost no more than the
+    `budget`; else the client scores them, and with `client_scored` any model. Features from outside
+    the index are looked up in the `tables`, as searches do, or are what the samples remember.
+
+    Raises Refused before anything is stored, if the gate rejects the model or the engine's cache of
+    models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
+    again and with the alias unchanged, if a score differs by more than the tolerance, a feature
+    drifted by more than `max_drift` standard deviations since training, or less than
+    `min_proof_coverage` of the documents or queries of the proof are in the index.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
     if not asked:
         raise Refused(
-            "the model remembers no judged documents to compare scores on: give some by --data "
-            "FILE, or train on a dataset that log-features wrote"
+            "the model remembers no judged documents to compare scores on: give some with "
+            f"{spelled('data')} FILE, or train on a dataset that log-features wrote"
         )
     check_name("model", name)
-    # Asked before anything is stored: it raises where there is no such index.
+    # Before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
     served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
     served, own = with_fewer_features(store, served, featureset)
-    form = form_for(
-        engine, store, served.model, own, name, index, served.samples, budget, tolerance,
-        client_scored=client_scored,
+    mode = choose_serving_mode(
+        engine, store, served.model, own, name=name, index=index, samples=served.samples,
+        budget=budget, tolerance=tolerance, client_scored=client_scored,
     )  # fmt: skip
-    stored = replace(form.stored, name=immutable_name(name, form.stored))
+    stored = replace(mode.stored, name=immutable_name(name, mode.stored))
     if own is not featureset:
-        # The set is named as the model, stored and pruned with it.
+        # The set has the model's name, and is stored and pruned with it.
         stored = replace(stored, featureset=replace(own, name=stored.name))
-        form = replace(form, words=_fewer(own, featureset))
+        mode = replace(mode, words=_fewer(own, featureset))
     check_new_name(engine, store, name, stored.name)
     _check_role(Aliases(engine, store), name, stored.name, role)
-    caution = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = _gated(engine, store, gate, model, featureset, name)
-    deployment = _Deployment(
+    caution: tuple[str, ...] = ()
+    if store.kind == "ltr-plugin":
+        caution = check_room(engine, store, stored, allow_slow=allow_slow)
+    gated = _gated(engine, store, gate, model, featureset, name=name)
+    upload = _Upload(
         engine=engine,
         store=store,
         stored=stored,
@@ -193,22 +196,22 @@ def upload_model(
         history=history,
         max_drift=max_drift,
         min_proof_coverage=min_proof_coverage,
-        form=form,
+        serving_mode=mode,
         joined=served.joined,
     )
     cautions = (*caution, *served.cautions)
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
-            return replace(deployment.attempt(), cautions=cautions)
-    return replace(deployment.attempt(), cautions=cautions)
+            return replace(upload.attempt(), cautions=cautions)
+    return replace(upload.attempt(), cautions=cautions)
 
 
 def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
-    """The interval of the model's scores, by what its features can be.
+    """The interval of the model's scores, from the values that its features can have.
 
-    Where that is not bounded it is by twice what they ever were: in training, and now. Of a model
-    of which nothing is known by its features, it is by twice the scores that were seen.
+    An unbounded feature is assumed to stay within twice its values in training and now. Where that
+    gives no interval, it is twice the scores that were seen.
     """
     scores = {feature.name for feature in featureset.features if never_negative(feature)}
     highest = {feature.name: highest_value(feature) for feature in featureset.features}
@@ -228,18 +231,18 @@ def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) 
 def _fewer(own: FeatureSet, whole: FeatureSet) -> str:
     few, many = len(own.features), len(whole.features)
     return (
-        f"it runs inside the engine by a feature set of its own: the {few} of {many} features that "
-        "it uses"
+        f"it runs inside the engine with a feature set of its own: the {few} of {many} features "
+        "that it uses"
     )
 
 
 class _Overtaken(Refused):
-    """A failing upload of the same model has taken it out from under this one."""
+    """A failing upload of the same model has removed it during this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Deployment:
-    """A model that is being uploaded, which others may be uploading too."""
+class _Upload:
+    """A model that is being uploaded; others may be uploading the same one."""
 
     engine: Engine
     store: Store
@@ -254,28 +257,28 @@ class _Deployment:
     history: int | None
     max_drift: float
     min_proof_coverage: float
-    form: Form
+    serving_mode: ServingMode
     joined: ExternalColumns | None = None
 
     @property
-    def asked_features(self) -> tuple[str, ...]:
-        """The features that are asked for now: of the index, and of tables where they are given."""
+    def computed_features(self) -> tuple[str, ...]:
+        """The features that are computed now: of the index, and of tables where they are given."""
         joined = self.joined.feature_names if self.joined else ()
         return self.stored.featureset.feature_names + joined
 
     @property
-    def certificates(self) -> Certificates:
-        return Certificates(self.engine, self.store)
+    def records(self) -> DeploymentRecords:
+        return DeploymentRecords(self.engine, self.store)
 
     @property
     def aliases(self) -> Aliases:
         return Aliases(self.engine, self.store)
 
     def attempt(self) -> Uploaded:
-        """Store the model, prove it, move the alias; or leave nothing behind."""
+        """Store the model, prove it, switch the alias; or leave nothing behind."""
         was_there = self.stored.name in self.store.list_models()
-        certificate: Certificate | None = None
-        sent = moving = False
+        record: DeploymentRecord | None = None
+        sent = switching = False
         try:
             self.store.put_model(self.stored)
             sent = True
@@ -284,36 +287,38 @@ class _Deployment:
                 self.store,
                 self.served(),
                 self.model,
-                self.index,
-                self.samples,
+                index=self.index,
+                samples=self.samples,
                 share=self.min_proof_coverage,
                 joined=self.joined,
             )
-            features = moved_features(self.asked_features, answered)
-            rankings = moved_rankings(answered)
+            features = feature_drifts(self.computed_features, answered)
+            rankings = ranking_drift(answered)
             refusal = parity.refusal(self.tolerance) or drift_refusal(
                 features, rankings, self.max_drift
             )
             if refusal:
-                rest = "stays, for it was there before" if was_there else "was removed again"
+                rest = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
-            certificate = self.certify(parity, answered)
-            self.certificates.keep(certificate)
-            moving = True
-            alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.history)
+            record = self.record(parity, answered)
+            self.records.put(record)
+            switching = True
+            alias = self.aliases.switch(
+                self.name, self.stored.name, self.role, history=self.history
+            )
         except BaseException as error:
-            # The model may also be gone before it was read back, or while documents were scored.
+            # It may also be removed before it was read back, or while documents were scored.
             unread = isinstance(error, Absent) and error.what == "model"
             overtaken = unread or (sent and isinstance(error, OwpcLtrError) and self.is_gone())
-            if not was_there and not (moving and self.may_move_yet(error)):
-                self.take_out(error, certificate)
+            if not was_there and not (switching and self.may_switch_yet(error)):
+                self.remove(error, record)
             if overtaken:
                 raise _Overtaken(
-                    f"another upload of '{self.stored.name}' failed at the same time, and took it "
-                    f"out: try again ({error})"
+                    f"another upload of '{self.stored.name}' failed at the same time, and removed "
+                    f"it: try again ({error})"
                 ) from error
             raise
-        self.mend(certificate)
+        self.restore(record)
         return Uploaded(
             self.stored.name,
             alias,
@@ -323,17 +328,17 @@ class _Deployment:
             self.stored.type,
             features=features,
             rankings=rankings,
-            form=self.form,
+            serving_mode=self.serving_mode,
         )
 
     def served(self) -> StoredModel:
-        """The model as searches get it: where the client scores, what the store gives back."""
+        """The model as searches use it: where the client scores, as it is read from the store."""
         if is_client_scored(self.stored):
             return self.store.get_model(self.stored.name)
         return self.stored
 
-    def may_move_yet(self, error: BaseException) -> bool:
-        """Whether the name may still come to point to the model, which then must be there."""
+    def may_switch_yet(self, error: BaseException) -> bool:
+        """Whether the alias may still be switched to the model, which then must stay."""
         if isinstance(error, OwpcLtrError):
             return isinstance(error, Unsettled)
         try:
@@ -351,13 +356,13 @@ class _Deployment:
             return False
         return False
 
-    def certify(self, parity: Parity, answered: list[Answered]) -> Certificate:
-        """What is known of the model now."""
+    def record(self, parity: Parity, answered: list[Answered]) -> DeploymentRecord:
+        """The deployment record: the model, its proof, and the environment of the proof."""
         featureset = self.stored.featureset
         now = observe(self.engine, self.store, featureset.name, self.index)
         content = content_of(self.model)
         record = {key: part for key, part in content.pop("record").items() if key != "probes"}
-        return Certificate(
+        return DeploymentRecord(
             model=self.stored.name,
             content=content,
             featureset=featureset,
@@ -371,67 +376,70 @@ class _Deployment:
             record=record,
             samples=tuple(one.remembered() for one in answered),
             name=self.name,
-            form=self.form.as_dict(),
+            serving_mode=self.serving_mode.as_dict(),
         )
 
-    def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
-        """Leave nothing behind, unless somebody else's alias points to the same model by now.
+    def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
+        """Leave nothing behind, unless another alias uses the same model by now.
 
-        A certificate is taken out only by who wrote one: another's may be on its way.
+        A record is removed only where this upload wrote it: another's may be on its way.
         """
         name = self.stored.name
         try:
-            if name in self.aliases.pointed_to():
+            if name in self.aliases.models_in_use():
                 return
             with suppress(BadInput):
                 self.store.delete_model(name)
-            if certificate is not None:
-                self.certificates.delete(name)
-            if name in self.aliases.pointed_to():
-                self.mend(certificate)
+            if record is not None:
+                self.records.delete(name)
+            if name in self.aliases.models_in_use():
+                self.restore(record)
         except OwpcLtrError as fault:
             if isinstance(because, OwpcLtrError):
                 raise EngineUnavailable(
-                    f"{because}; nothing points to '{name}', but it could not be taken out "
-                    f"({fault}): take it out later: owpc-ltr models prune {name}"
+                    f"{because}; no alias uses '{name}', but it could not be removed ({fault}): "
+                    f"remove it later: owpc-ltr models prune {name}"
                 ) from because
 
-    def mend(self, certificate: Certificate | None) -> None:
-        """Put back what another upload of the same model, that failed, may have taken out."""
-        # The upload is done, or has failed: a fault in this last look must not say otherwise.
+    def restore(self, record: DeploymentRecord | None) -> None:
+        """Put back what a failing upload of the same model may have removed."""
+        # The upload is done, or has failed: a fault in this last check must not say otherwise.
         with suppress(OwpcLtrError):
             try:
                 self.store.get_model(self.stored.name)
             except BadInput:
                 self.store.put_model(self.stored)
-            if certificate and self.certificates.find(self.stored.name, whole=False) is None:
-                self.certificates.keep(certificate)
+            if record and self.records.find(self.stored.name, whole=False) is None:
+                self.records.put(record)
 
 
 def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
-    """Refuse a name that would hide a model, or that the model's own name would be hidden by."""
+    """Refuse a name that would hide a model, or be hidden by the new model's own name."""
     aliases = Aliases(engine, store)
     is_new = aliases.check_free(name) is None
     if is_new:
         check_alias(name)
     if aliases.find(model) is not None:
         raise Refused(
-            f"'{model}', as this model would be stored, is a name that applications use already: "
-            "take another --name"
+            f"the model would be stored as '{model}', which is an alias already: {_another_name()}"
         )
     if not is_new:
         return
     there = store.list_models()
     if name in there:
         raise Refused(
-            f"'{name}' is a model's own name, which would not mean it any more: take another --name"
+            f"'{name}' is the name of a stored model, which an alias would hide: {_another_name()}"
         )
     parts = split_immutable(name)
     if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], one) for one in there)):
         raise Refused(
-            f"'{name}' would read as a model of '{parts[0]}', and may be one's own name some day: "
-            "take another --name"
+            f"'{name}' reads as a model of '{parts[0]}', and may become one's name: "
+            f"{_another_name()}"
         )
+
+
+def _another_name() -> str:
+    return f"choose another name with {spelled('name')}"
 
 
 def _gated(
@@ -440,16 +448,17 @@ def _gated(
     gate: Gate | LiveGate | None,
     model: Model,
     featureset: FeatureSet,
+    *,
     name: str,
 ) -> GateResult | None:
-    """What the gate found. Raises NotBetter, before anything is stored."""
+    """The gate's result. Raises NotBetter, before anything is stored."""
     if isinstance(gate, LiveGate):
-        return pass_live_gate(engine, store, gate, model, featureset, name)
-    return None if gate is None else pass_gate(engine, store, gate, model, featureset, name)
+        return pass_live_gate(engine, store, gate, model, featureset, name=name)
+    return None if gate is None else pass_gate(engine, store, gate, model, featureset, name=name)
 
 
 def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
-    """Refuse, before anything is stored, a challenger of nothing or of itself."""
+    """Refuse, before anything is stored, a challenger without a champion, or of itself."""
     if role not in ROLES:
         raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
     if role != CHALLENGER:
@@ -457,6 +466,6 @@ def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
     alias = aliases.find(name)
     if alias is None:
         raise Refused(
-            f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
+            f"alias '{name}' has no model to challenge yet: upload the first one as champion"
         )
     alias.challenged_by(model)

@@ -1,6 +1,9 @@
-"""What another set of scores does to the rankings of the same documents, query by query.
+"""The proof of a model: parity of engine and local scores, and feature drift, on real documents.
 
-Parity: whether a model scores and ranks real documents in the engine as on the laptop.
+Both are measured on the judged documents that the model remembers, from features that are asked for
+now. Statistics of an index change with every document, and with them all text scores, though
+nothing is wrong: drift is in standard deviations of what a feature was, so that one limit serves
+all.
 """
 
 from __future__ import annotations
@@ -29,8 +32,10 @@ from owpc_ltr.formats.plugin_free.form import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import packed, unpacked
+from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
+from owpc_ltr.signatures import spelled
 
 METRIC = "ndcg@10"
 Scored = tuple[Vector | None, Vector, Vector]
@@ -41,8 +46,8 @@ _LEAST = {"documents": 10, "queries": 2}
 
 
 @dataclass(frozen=True)
-class Orders:
-    """How far two rankings of the same documents are apart.
+class RankAgreement:
+    """How far two rankings of the same documents agree.
 
     `swapped` counts pairs of one query that the two order differently, `ties_broken` those that
     only one of them ties; `tau` is Kendall's tau-b, a mean over queries; `ndcg_difference` the
@@ -62,19 +67,21 @@ class Orders:
         return text if known is None else f"{text}, {METRIC} {known:+.4f}"
 
 
-def orders_of(scored: Sequence[Scored]) -> Orders:
+def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
     """The comparison of all queries."""
-    found = [_orders(one, other) for _, one, other in scored]
+    found = [_pair_agreement(one, other) for _, one, other in scored]
+    swapped = sum(swapped for swapped, _, _ in found)
+    ties_broken = sum(broken for _, broken, _ in found)
     taus = [tau for _, _, tau in found if tau is not None]
-    return Orders(
-        swapped=sum(swapped for swapped, _, _ in found),
-        ties_broken=sum(broken for _, broken, _ in found),
+    return RankAgreement(
+        swapped=swapped,
+        ties_broken=ties_broken,
         tau=float(np.mean(taus)) if taus else 1.0,
-        ndcg_difference=_ndcg_difference(scored),
+        ndcg_difference=_ndcg_difference(scored, same_rankings=not swapped and not ties_broken),
     )
 
 
-def _orders(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
+def _pair_agreement(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
     """Pairs ordered the other way, pairs tied in one only, and tau-b where there is an order."""
     one, two = _signs(reference), _signs(other)
     ordered = np.abs(one).sum() * np.abs(two).sum()
@@ -89,12 +96,16 @@ def _signs(scores: Vector) -> Vector:
         return np.nan_to_num(np.sign(scores[first] - scores[second]))
 
 
-def _ndcg_difference(scored: Sequence[Scored]) -> float | None:
+def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float | None:
     """Over the queries whose labels are known; None where there are none, or a score is none."""
     known = [(labels, one, other) for labels, one, other in scored if labels is not None]
     numbers = all(np.isfinite([one, other]).all() for _, one, other in known)
     if not known or len(known) < len(scored) or not numbers:
         return None
+    if same_rankings:
+        return 0.0
+    from owpc_ltr.metrics import parse_metric
+
     metric = parse_metric(METRIC)
     labels = [one[0] for one in known]
     offsets = np.cumsum([0, *(len(each) for each in labels)])
@@ -109,18 +120,16 @@ def _ndcg_difference(scored: Sequence[Scored]) -> float | None:
 
 @dataclass(frozen=True)
 class Parity:
-    """How far the engine's scores of a model are from the laptop's, on judged documents.
+    """How far the engine's scores of a model are from the local ones, on judged documents.
 
-    `largest_difference` is |engine − local| / max(1, |local|): of scores above 1 relative to them,
-    of others absolute, for what is near 0 has no digits to compare. `swapped` counts pairs of
-    one query that the two would order differently, `ties_broken` those that only one of them ties;
-    `tau` is Kendall's tau-b, a mean over queries; `ndcg_difference` the engine's mean NDCG@10 less
-    the laptop's, None where labels are not known. `absent` documents are not in the index, and of
-    `absent_queries` none is.
+    `largest_difference` is |engine − local| / max(1, |local|): a relative error for scores above 1,
+    an absolute one below, where scores near 0 have no digits to compare. `swapped`, `ties_broken`,
+    `tau` and `ndcg_difference` are those of `RankAgreement`, the engine's ranking compared with the
+    local one. `absent` documents are not in the index; `absent_queries` have no document there.
 
-    Both score the features as they are asked for now. Of a model that the client scores
-    (`scored_by`), the scores are those of the model that was read back from the store. `cause` says
-    what is known to make an engine score these features otherwise, if anything is.
+    Both score the features as the engine computes them now. Where the client scores the model
+    (`scored_by`), the scores are those of the model that was read back from the store. `cause` is a
+    known reason why the engine scores these features differently, if there is one.
     """
 
     queries: int
@@ -153,7 +162,7 @@ class Parity:
 
     @property
     def difference(self) -> str:
-        """The largest difference as what it is, and what it does to rankings."""
+        """The largest difference of scores, and the pairs that it swaps."""
         return (
             f"largest difference {self.largest_difference:.2g} (relative error for scores above "
             f"1), {self.swapped} pairs swapped"
@@ -168,7 +177,7 @@ class Parity:
         return f"{compared}: {self.compared()}, {self.difference}"
 
     def refusal(self, tolerance: float) -> str | None:
-        """Why the model must not be used, in words; None if it may."""
+        """Why the model must not be used; None if it may be."""
         if self.largest_difference <= tolerance:
             return None
         where = f"document '{self.worst_document}' of query '{self.worst_query}'"
@@ -179,11 +188,11 @@ class Parity:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """One sample and what came of it: the documents that were found, features, scores.
+    """One sample with its documents in the index, their features and their scores.
 
-    `features` and their `local` scores are of now, `served` the scores by the engine, or by the
-    stored model where the client scores. `before` are the features that the sample remembers and
-    `earlier` their local scores, None where it remembers none.
+    `features` and their `local` scores are those of now, `served` the scores by the engine, or by
+    the stored model where the client scores. `before` are the features that the sample remembers
+    and `earlier` their local scores; None where it remembers none.
     """
 
     sample: dict[str, Any]
@@ -196,7 +205,7 @@ class Answered:
     earlier: Vector | None = None
 
     def remembered(self) -> dict[str, Any]:
-        """The sample with the features of now and their local scores, to be asked again."""
+        """The sample with the features of now and their local scores, for a later proof."""
         return {
             "query_id": self.sample["query_id"],
             "params": self.sample["params"],
@@ -212,26 +221,22 @@ def check_parity(
     store: Store,
     stored: StoredModel,
     model: Model,
+    *,
     index: str,
     samples: list[dict[str, Any]],
-    *,
     share: float = MIN_PROOF_COVERAGE,
     joined: ExternalColumns | None = None,
 ) -> tuple[Parity, list[Answered]]:
-    """Score the samples' documents as a search does and here, from features asked for just now.
+    """Score the samples' documents by a search and locally, from features computed just now.
 
-    `stored` is the model as it was read back from the store. Features that are in no index are
-    looked up in `joined`, as a search looks them up; without it they are what the samples remember,
-    and how far they moved is not known. Raises Refused where less than `share` of the documents or
-    of the queries are in the index, or very few: a proof on them says little. Any will do for a
-    share of 0.
+    `stored` is the model as it was read back from the store. Features from outside the index are
+    looked up in `joined`, as a search does; without it they are what the samples remember, and
+    their drift is not known. Raises Refused where less than `share` of the documents or of the
+    queries are in the index, or very few: a proof on them says little. A share of 0 accepts any
+    number.
     """
-    answered = []
-    for sample in samples:
-        ids, features = logged(engine, store, stored.featureset, index, sample)
-        if ids:
-            features = np.hstack([features, _from_outside(stored, sample, ids, joined)])
-            answered.append(_answered(engine, store, stored, model, index, sample, ids, features))
+    scorer = _Scorer(engine, store, stored, model, index, joined)
+    answered = [one for sample in samples if (one := scorer.answered(sample)) is not None]
     asked = {
         "documents": sum(len(sample["document_ids"]) for sample in samples),
         "queries": len(samples),
@@ -247,8 +252,77 @@ def check_parity(
     return replace(parity, absent=absent, absent_queries=absent_queries, cause=cause), answered
 
 
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores the documents of samples as a search does, and locally."""
+
+    engine: Engine
+    store: Store
+    stored: StoredModel
+    model: Model
+    index: str
+    joined: ExternalColumns | None
+
+    def answered(self, sample: dict[str, Any]) -> Answered | None:
+        """A sample's documents in the index, their features and scores; None without documents."""
+        featureset = self.stored.featureset
+        ids, features = logged(self.engine, self.store, featureset, self.index, sample)
+        if not ids:
+            return None
+        features = np.hstack([features, self._external(sample, ids)])
+        before = features_before(sample, ids, features.shape[1])
+        if is_client_scored(self.stored):
+            served = client_model(self.stored).score(features)
+        else:
+            served = self._engine_scores(sample["params"], ids)
+        labels = None
+        if "labels" in sample:
+            labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
+        return Answered(
+            sample,
+            tuple(ids),
+            labels,
+            features,
+            before,
+            self.model.score(features),
+            served,
+            earlier=None if before is None else self.model.score(before),
+        )
+
+    def _external(self, sample: dict[str, Any], ids: list[str]) -> Matrix:
+        """These documents' features from outside the index; no column where the model has none."""
+        sources = joined_in(self.stored)
+        if not sources:
+            return np.empty((len(ids), 0), np.float32)
+        if self.joined is not None:
+            return self.joined.of_query(sample["query_id"], sample["params"])(ids)
+        names, own = external_names(sources), len(self.stored.featureset.features)
+        before = features_before(sample, ids, own + len(names))
+        if before is None:
+            raise Refused(
+                f"the model remembers no values of {in_words(names, sources)}: give the table with "
+                f"{spelled('extra_features')} FILE"
+            )
+        return before[:, own:]
+
+    def _engine_scores(self, params: dict[str, Any], ids: list[str]) -> Vector:
+        """The engine's model scores of these documents, in this order, by a real rescore."""
+        body = {
+            "size": len(ids),
+            "query": {"bool": {"filter": [{"ids": {"values": ids}}]}},
+            "rescore": rescore_clauses(self.store, self.stored, params, len(ids)),
+            "_source": False,
+            "track_total_hits": True,
+        }
+        hits = _hits(self.engine, self.index, body, {})
+        scores = {hit["_id"]: hit.get("_score") for hit in hits}
+        # A missing or non-finite score must not pass for a number.
+        found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
+        return found - score_shift(self.stored)
+
+
 def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
-    """What derives from a missing feature: the log counts that as 0, trees in an engine do not."""
+    """A feature derived from a missing one: the log counts that as 0, trees in an engine do not."""
     if stored.type not in {XGBOOST, XGBOOST_RAW}:
         return ""
     names = stored.featureset.feature_names
@@ -260,11 +334,11 @@ def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
             unmatched = rows[np.isnan(rows[:, names.index(source)]), column]
             if len(unmatched):
                 # A gap is scored as a 0 by trees that were trained so: where it is logged as one.
-                mend = "use a linear model" if unmatched.any() else "train with --missing zero"
+                remedy = "use a linear model" if unmatched.any() else "train with --missing zero"
                 return (
                     f"'{feature.name}' is derived from '{source}', which some of the documents do "
                     "not match: it is logged as for 0, and trees in the engine take it for "
-                    f"missing; {mend}, or leave it out"
+                    f"missing; {remedy}, or leave it out"
                 )
     return ""
 
@@ -272,7 +346,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
 def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:
     """Refuse a proof on documents or queries that are few, or a small part."""
     if not 0 <= share <= 1:
-        raise UsageError(f"a share of documents is 0 to 1, not {share:g}")
+        raise UsageError(f"{spelled('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
     if not found["documents"]:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
@@ -284,38 +358,127 @@ def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, inde
             raise Refused(
                 f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
-                "features were logged from, and whole? a smaller --min-proof-coverage needs fewer, "
-                "and 0 takes any"
+                "features were logged from, and complete? a smaller "
+                f"{spelled('min_proof_coverage')} needs fewer, and 0 accepts any number"
             )
 
 
 def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
-    """The comparison of all samples: what serves against the laptop, on the features of now."""
+    """The served scores of all samples compared with the local ones, on the features of now."""
     worst, place = -1.0, (0, 0)
     for number, one in enumerate(answered):
         differences = _differences(one)
         row = int(differences.argmax())
         if differences[row] > worst:
             worst, place = float(differences[row]), (number, row)
-    orders = orders_of([(one.labels, one.local, one.served) for one in answered])
+    agreement = rank_agreement([(one.labels, one.local, one.served) for one in answered])
     return Parity(
         queries=len(answered),
         documents=sum(len(one.document_ids) for one in answered),
         largest_difference=worst,
-        swapped=orders.swapped,
+        swapped=agreement.swapped,
         worst_query=str(answered[place[0]].sample["query_id"]),
         worst_document=answered[place[0]].document_ids[place[1]],
-        ties_broken=orders.ties_broken,
-        tau=orders.tau,
-        ndcg_difference=orders.ndcg_difference,
+        ties_broken=agreement.ties_broken,
+        tau=agreement.tau,
+        ndcg_difference=agreement.ndcg_difference,
         scored_by=scored_by,
     )
+
+
+@dataclass(frozen=True)
+class FeatureDrift:
+    """How far a feature drifted over the samples: `by` is in standard deviations of what it was.
+
+    `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values
+    that are missing in only one of the two.
+    """
+
+    feature: str
+    by: float
+    mean_before: float
+    mean_now: float
+    newly_missing: float
+
+
+def drift_refusal(
+    features: Sequence[FeatureDrift], rankings: RankAgreement | None, max_drift: float
+) -> str | None:
+    """Why a model must not be used on features that drifted so far; None if it may be."""
+    if not features or rankings is None or features[0].by <= max_drift:
+        return None
+    furthest = features[0]
+    return (
+        f"feature '{furthest.feature}' has drifted since training by {furthest.by:.3g} standard "
+        f"deviations in the mean ({max_drift:g} is allowed); effect on rankings: {rankings.words}; "
+        f"log features again and train on them, or allow more with {spelled('max_drift')}"
+    )
+
+
+def feature_drifts(
+    names: tuple[str, ...], answered: Sequence[Answered]
+) -> tuple[FeatureDrift, ...]:
+    """The drift of each feature from what the samples remember to now, the furthest first.
+
+    `names` are those of the first columns; later columns were not computed now.
+    """
+    pairs = [(one.before, one.features) for one in answered if one.before is not None]
+    if not pairs:
+        return ()
+    before, now = (
+        np.concatenate([pair[side] for pair in pairs])[:, : len(names)].astype(np.float64)
+        for side in (0, 1)
+    )
+    missing = np.isnan(before) != np.isnan(now)
+    before, now = np.nan_to_num(before), np.nan_to_num(now)
+    spread = before.std(axis=0)
+    # A feature that was constant is measured by its own size.
+    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
+    by = np.abs(now - before).mean(axis=0) / scale
+    return tuple(
+        FeatureDrift(
+            names[column],
+            float(by[column]),
+            float(before[:, column].mean()),
+            float(now[:, column].mean()),
+            float(missing[:, column].mean()),
+        )
+        for column in np.argsort(-by, kind="stable")
+    )
+
+
+def ranking_drift(answered: Sequence[Answered]) -> RankAgreement | None:
+    """How far rankings by the features of now agree with those by the remembered ones, if any."""
+    known = [(one.labels, one.earlier, one.local) for one in answered if one.earlier is not None]
+    return rank_agreement(known) if known else None
+
+
+def drift_line(features: Sequence[FeatureDrift], rankings: RankAgreement | None, since: str) -> str:
+    """The largest feature drift and its effect on rankings, in one line."""
+    if not features or rankings is None:
+        return f"feature drift since {since}: not known, for the model remembers no features"
+    furthest = features[0]
+    if furthest.by == 0.0:
+        return f"feature drift since {since}: none"
+    return (
+        f"feature drift since {since}: up to {furthest.by:.2g} standard deviations "
+        f"('{furthest.feature}'); {rankings.words}"
+    )
+
+
+def drift_as_dict(
+    features: Sequence[FeatureDrift], rankings: RankAgreement | None
+) -> dict[str, Any] | None:
+    """Feature drift and its effect on rankings as JSON; None where nothing is known."""
+    if rankings is None:
+        return None
+    return {"features": [asdict(one) for one in features], "rankings": asdict(rankings)}
 
 
 def logged(
     engine: Engine, store: Store, featureset: FeatureSet, index: str, sample: dict[str, Any]
 ) -> tuple[list[str], Matrix]:
-    """The ids of a probe's documents that are in the index, and their features now."""
+    """The ids of a sample's documents that are in the index, and their features now."""
     request = store.log_search(featureset, sample["params"], sample["document_ids"])
     hits = _hits(engine, index, request.body, request.params)
     found = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
@@ -333,46 +496,6 @@ def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matri
     return unpacked(sample["features"], len(sample["document_ids"]), width)[rows]
 
 
-def _from_outside(
-    stored: StoredModel, sample: dict[str, Any], ids: list[str], joined: ExternalColumns | None
-) -> Matrix:
-    """The values of these documents that no index has; no column where the model reads none."""
-    sources = joined_in(stored)
-    names, own = external_names(sources), len(stored.featureset.features)
-    if names and joined is not None:
-        return joined.of_query(sample["query_id"], sample["params"])(ids)
-    before = features_before(sample, ids, own + len(names)) if names else None
-    if names and before is None:
-        raise Refused(
-            f"the model remembers no values of {in_words(names, sources)}: give the table with "
-            "--extra-features FILE"
-        )
-    return np.empty((len(ids), 0), np.float32) if before is None else before[:, own:]
-
-
-def _answered(
-    engine: Engine,
-    store: Store,
-    stored: StoredModel,
-    model: Model,
-    index: str,
-    sample: dict[str, Any],
-    ids: list[str],
-    features: Matrix,
-) -> Answered:
-    before = features_before(sample, ids, features.shape[1])
-    local = model.score(features)
-    if is_client_scored(stored):
-        served = client_model(stored).score(features)
-    else:
-        served = _engine_scores(engine, store, stored, index, sample["params"], ids)
-    labels = None
-    if "labels" in sample:
-        labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
-    earlier = None if before is None else model.score(before)
-    return Answered(sample, tuple(ids), labels, features, before, local, served, earlier)
-
-
 def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
     places = {document: row for row, document in enumerate(sample["document_ids"])}
     return [places[document] for document in ids]
@@ -384,28 +507,6 @@ def _differences(one: Answered) -> Vector:
     with np.errstate(invalid="ignore"):
         difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
     return np.where(np.isfinite(difference), difference, np.inf)
-
-
-def _engine_scores(
-    engine: Engine,
-    store: Store,
-    stored: StoredModel,
-    index: str,
-    params: dict[str, Any],
-    ids: list[str],
-) -> Vector:
-    """The engine's model scores of these documents, in this order, through a real rescore."""
-    body = {
-        "size": len(ids),
-        "query": {"bool": {"filter": [{"ids": {"values": ids}}]}},
-        "rescore": rescore_clauses(store, stored, params, len(ids)),
-        "_source": False,
-        "track_total_hits": True,
-    }
-    scores = {hit["_id"]: hit.get("_score") for hit in _hits(engine, index, body, {})}
-    # What is no number, as a score that the engine gives for none, must not pass for one.
-    found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
-    return found - score_shift(stored)
 
 
 def _score(value: Any) -> float:

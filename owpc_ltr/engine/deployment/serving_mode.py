@@ -1,13 +1,11 @@
-"""The form in which a store keeps a model, and a version of an engine runs it.
+"""Serving mode: whether the engine or the client scores a model, and how a store keeps it.
 
-Without the plugin an engine runs linear models, and others by scripts where they fit. Whether a
-model is small enough for that is decided by the number of its feature queries and tables, so that
-the same model is served alike whenever it is uploaded; or, where a budget is given, by the time
-that it adds on the user's index. What is left the client scores.
+Without the plugin an engine runs linear models, and others by scripts where they fit. By default
+the number of feature queries and tables decides, so that the same model is served alike whenever it
+is uploaded; with a budget the time decides that it adds to searches of the user's index. The client
+scores all other models.
 
-A model as a cluster gets it: joined features are left out, or the client scores it.
-
-A model on trial: in the cluster for as long as it is tried, and under no name that is used.
+Models on trial, for gates and live evaluation, are in the cluster only while they are tried.
 """
 
 from __future__ import annotations
@@ -52,23 +50,24 @@ from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import packed, unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
 _QUERIES = 20
 MOST_QUERIES, MOST_TABLES = 64, 64
-"""What an engine runs without a measurement: some 10 ms at a window of 100, 30 on a busy node."""
+"""What an engine runs unmeasured: some 10 ms at a window of 100, 30 on a busy node."""
 PREFIX = "owpc-ltr-trial-"
-"""How the names of models on trial begin: what is left of a killed process can be taken out."""
+"""How the names of models on trial begin, also of those that killed processes left."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many milliseconds scripts may add to a search of the window; 0 for no scripts at all.
+    """How many milliseconds scripts may add to a search of the window; 0 for no scripts.
 
-    None for no measurement: a limit on feature queries and tables decides. `query` is an
-    application's own, with {{keywords}}; left out, all text fields are searched.
+    None for no measurement: a limit on feature queries and tables decides. `query` is the
+    application's, with {{keywords}}; left out, all text fields are searched.
     """
 
     milliseconds: float | None = None
@@ -78,8 +77,8 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Form:
-    """A model as a store keeps it, where that was chosen: `words` say what and why."""
+class ServingMode:
+    """A model as a store keeps it; `words` say where it runs and why, if that was a choice."""
 
     stored: StoredModel
     words: str = ""
@@ -87,7 +86,7 @@ class Form:
     budget_ms: float | None = None
 
     def as_dict(self) -> dict[str, Any] | None:
-        """What was chosen as JSON; None where there was no choice."""
+        """The choice as JSON; None where there was none."""
         if not self.words:
             return None
         runs_in = "client" if is_client_scored(self.stored) else "engine"
@@ -97,7 +96,7 @@ class Form:
 
 @dataclass(frozen=True)
 class _Case:
-    """A model that a plain engine may run."""
+    """A model that an engine without the plugin may run."""
 
     engine: Engine
     store: Store
@@ -111,10 +110,9 @@ class _Case:
 def export_for(
     engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
 ) -> StoredModel:
-    """The model as this store keeps it, in the form that this version of the engine runs.
+    """The model as this store keeps it and this version of the engine runs it, whatever it costs.
 
-    What it costs there is not looked at. Raises Refused, before anything is sent, where the engine
-    would not take it.
+    Raises Refused, before anything is sent, where the engine would not accept it.
     """
     if store.kind == "ltr-plugin":
         if isinstance(model, AdditiveModel):
@@ -134,31 +132,29 @@ def export_for(
         return store_for_client(model, featureset, name)
 
 
-def form_for(
+def choose_serving_mode(
     engine: Engine,
     store: Store,
     model: Model,
     featureset: FeatureSet,
+    *,
     name: str,
     index: str,
     samples: Sequence[Mapping[str, Any]],
     budget: Budget,
     tolerance: float,
-    *,
     client_scored: bool = False,
-) -> Form:
-    """The same, but the client's where scripts do not fit, are not exact enough, or cost too much.
+) -> ServingMode:
+    """The model for the engine; for the client where scripts do not fit or cost too much.
 
-    With `client_scored` the client's, whatever the engine could run.
-
-    `samples` are queries to measure with, as a model remembers them. Raises Refused where nobody
-    can score the model.
+    With `client_scored` always for the client. `samples` are queries to measure with, as a model
+    remembers them. Raises Refused where neither can score the model.
     """
     if not client_scored and (store.kind == "ltr-plugin" or isinstance(model, LinearModel)):
-        return Form(export_for(engine, store, model, featureset, name))
+        return ServingMode(export_for(engine, store, model, featureset, name))
     case = _Case(engine, store, model, featureset, name, index, samples)
     if client_scored:
-        return _by_client(case, "it was asked for")
+        return _by_client(case, "as requested")
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
@@ -170,15 +166,15 @@ def form_for(
         return _by_client(case, str(refusal))
 
 
-def _by_client(case: _Case, why: str) -> Form:
+def _by_client(case: _Case, why: str) -> ServingMode:
     stored = store_for_client(case.model, case.featureset, case.name)
-    return Form(stored, f"the client scores it: {why}")
+    return ServingMode(stored, f"the client scores it: {why}")
 
 
-def _small(case: _Case, stored: StoredModel, budget: Budget) -> Form:
-    """The form, unless it is larger than what an engine runs without a measurement.
+def _small(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
+    """In the engine, unless the model is larger than what runs there unmeasured.
 
-    One search is asked with it: an engine that allows no scripts refuses it.
+    One search tries it: an engine that allows no scripts refuses it.
     """
     form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
@@ -192,17 +188,17 @@ def _small(case: _Case, stored: StoredModel, budget: Budget) -> Form:
     path = f"/{case.index}/_search"
     case.engine.request("POST", path, params=asked.params, body=asked.body)
     shifted = f"scores there are the model's plus {form.shift:.6g}"
-    return Form(stored, f"it runs inside the engine: {form.in_words()} ({most}); {shifted}")
+    return ServingMode(stored, f"it runs inside the engine: {form.in_words()} ({most}); {shifted}")
 
 
-def _measured(case: _Case, stored: StoredModel, budget: Budget) -> Form:
-    """The form, unless it costs more than the budget; of a model that is there, without timing."""
+def _measured(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
+    """In the engine, unless the model costs more than the budget; a stored model is not timed."""
     form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
     runs = f"it runs inside the engine: {form.in_words()}"
     shifted = f"scores there are the model's plus {form.shift:.6g}"
     if immutable_name(case.name, stored) in case.store.list_models():
-        return Form(stored, f"{runs}; {shifted}")
+        return ServingMode(stored, f"{runs}; {shifted}")
     typed = [_typed(sample["params"]) for sample in case.samples[:_QUERIES]]
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
     added = added_milliseconds(
@@ -214,11 +210,11 @@ def _measured(case: _Case, stored: StoredModel, budget: Budget) -> Form:
     if added > allowed:
         why = f"inside the engine it costs {cost}: raise --budget, or train a smaller one"
         return replace(_by_client(case, why), added_ms=added, budget_ms=budget.milliseconds)
-    return Form(stored, f"{runs}, {cost}; {shifted}", added, budget.milliseconds)
+    return ServingMode(stored, f"{runs}, {cost}; {shifted}", added, budget.milliseconds)
 
 
 def _check_precision(case: _Case, stored: StoredModel, tolerance: float) -> None:
-    """Refuse scores that spread so far that float32 sums lose more than is allowed."""
+    """Refuse scores of which float32 sums lose more than the tolerance."""
     form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
     names = case.featureset.feature_names
@@ -230,8 +226,8 @@ def _check_precision(case: _Case, stored: StoredModel, tolerance: float) -> None
         lost = np.abs(form.score(names, rows) - form.shift - local) / np.maximum(1, np.abs(local))
         if lost.max(initial=0.0) > tolerance:
             raise Refused(
-                f"its scores spread so far that an engine's 32 bits lose {lost.max():.1g} of them, "
-                f"and {tolerance:g} is allowed"
+                f"its scores in float32, as an engine sums them, are off by {lost.max():.1g}, and "
+                f"{tolerance:g} is allowed"
             )
 
 
@@ -241,21 +237,21 @@ def _query(case: _Case, budget: Budget) -> dict[str, Any]:
     try:
         return default_query(case.engine, case.index)
     except UsageError:
-        # Without a text field there is nothing that could be typed.
+        # Without a text field there are no keywords to search for.
         return {"match_all": {}}
 
 
 def _typed(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with what a query may call the words that are typed."""
+    """The parameters, with the user's words under both names that queries use."""
     text = next((value for value in params.values() if isinstance(value, str)), "")
     return {"keywords": text, "query": text, **params}
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """The model that is stored, samples with its columns, and where its joined ones are found.
+    """The model that is stored, samples with its columns, and the source of its external features.
 
-    `joined` is None where the model reads none, or no table was given: `cautions` say which.
+    `joined` is None where the model reads none, or no table was given; `cautions` are warnings.
     """
 
     model: Model
@@ -272,10 +268,10 @@ def served_model(
     client_scored: bool,
     tables: Sequence[ExternalTable],
 ) -> ServedModel:
-    """The model without joined features, unless it reads them and the client is to score it.
+    """The model without external features, unless it uses them and the client is to score it.
 
-    Raises Refused for a model that reads some and is to run in an engine, and for a store that
-    keeps no model for clients.
+    Raises Refused for a model that uses some and is to run in an engine, and for a store that keeps
+    no models for the client.
     """
     if client_scored and store.kind == "ltr-plugin":
         raise Refused(
@@ -283,19 +279,22 @@ def served_model(
             "(featureset push), and upload it, both with --store-kind plugin-free"
         )
     sources = joined_sources(model)
+    if not sources and not tables:
+        return ServedModel(model, list(samples))
     refuse_unused(sources, tables, "the model")
     names, used = external_names(sources), joined_used(model)
     if not (client_scored and used):
         small = for_engine(model)
         kept = without_joined(samples, len(model.feature_names), len(names))
-        nothing = f"the model makes nothing of {in_words(names, sources)}: it was left out"
-        return ServedModel(small, kept, cautions=(nothing,) if names else ())
+        unused = f"the model does not use {in_words(names, sources)}: it was left out"
+        return ServedModel(small, kept, cautions=(unused,))
     if tables:
         joined = columns_for(sources, tables, "the model")
         return ServedModel(model, list(samples), joined)
     unseen = (
-        f"{in_words(names, sources)}: values of no index, which the proof took as the model "
-        "remembers them; to prove that they are found, give the table with --extra-features FILE"
+        f"{in_words(names, sources)}: values from outside the index, which the proof took as the "
+        "model remembers them; to prove the lookup too, give the table with "
+        f"{spelled('extra_features')} FILE"
     )
     return ServedModel(model, list(samples), cautions=(unseen,))
 
@@ -303,16 +302,17 @@ def served_model(
 def with_fewer_features(
     store: Store, served: ServedModel, featureset: FeatureSet
 ) -> tuple[ServedModel, FeatureSet]:
-    """The model, and a set of the features that it uses alone, where the store computes whole sets.
+    """The model with only the features that it uses, where the store computes whole sets.
 
     The LTR plugin computes every feature of a model's set in each search, whatever its weight.
-    Names of features and of their parameters stay. Both are as they were where nothing can be left
-    out.
+    Names of features and parameters stay. Both are unchanged where nothing can be left out.
     """
+    if store.kind != "ltr-plugin":
+        return served, featureset
     names = featureset.feature_names
     languages = {feature.template_language for feature in featureset.features}
     used = features_used(served.model)
-    if store.kind != "ltr-plugin" or not used or not languages <= {MUSTACHE, DERIVED}:
+    if not used or not languages <= {MUSTACHE, DERIVED}:
         return served, featureset
     needed = set(used)
     for feature in reversed(featureset.features):
@@ -348,39 +348,39 @@ def on_trial(
     featureset: FeatureSet | None,
     tables: Sequence[ExternalTable] = (),
 ) -> Iterator[Serve]:
-    """How users would be served with a model that is not uploaded; nothing stays behind.
+    """How searches are answered with a model that is not uploaded; nothing stays behind.
 
-    Where the cluster cannot run it, the client scores the window, and looks up in the `tables` what
-    is in no index. A reordering is always the client's; without `featureset` its own is looked for
-    in the store.
+    Where the cluster cannot run it, the client scores the window, and looks up features from
+    outside the index in the `tables`. A reranker always runs on the client; without `featureset`
+    its own is looked up in the store.
     """
     if isinstance(model, ReorderingModel):
         yield with_reordering(engine, store, model, featureset, tables)
         return
     if featureset is None:
-        raise TypeError("a model that is no reordering is tried with its feature set")
+        raise TypeError("a model is tried with its feature set; only a reranker knows its own")
     with searchable(store, exported(engine, store, model, featureset)) as stored:
         yield with_stored(engine, store, stored, tables=tables)
 
 
 @contextmanager
 def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
-    """A model that is not uploaded, as searches can name it; nothing stays behind.
+    """A model that is not uploaded, as searches refer to it; nothing stays behind.
 
-    The LTR plugin runs only stored models, so that it is stored meanwhile. Without the plugin a
-    search carries the whole model, and there is nothing to store.
+    The LTR plugin runs only stored models, so the model is stored meanwhile. Without the plugin a
+    search carries the whole model.
     """
     if store.kind != "ltr-plugin" or is_client_scored(model):
         yield model
         return
-    # The hash of its content proves to `models prune` that what a killed process left is ours.
+    # By the hash of its content `models prune` knows what a killed process left as ours.
     name = immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model)
-    with _kept(store, replace(model, name=name)) as kept:
-        yield kept
+    with _stored_meanwhile(store, replace(model, name=name)) as stored:
+        yield stored
 
 
 def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
-    """The model as this store keeps it, for the client to score where the engine cannot run it."""
+    """The model as this store keeps it; the client scores it where the engine cannot run it."""
     if joined_used(model):
         return store_for_client(model, featureset, "trial")
     model = for_engine(model)
@@ -391,25 +391,25 @@ def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet)
 
 
 @contextmanager
-def _kept(store: Store, model: StoredModel) -> Iterator[StoredModel]:
+def _stored_meanwhile(store: Store, model: StoredModel) -> Iterator[StoredModel]:
     try:
         store.put_model(model)
         yield model
     except BaseException:
-        # What has gone wrong is told; that the model could not be taken out as well is not more.
+        # The first error is raised; that the model could not be deleted either adds nothing.
         with suppress(OwpcLtrError):
-            _take_out(store, model.name)
+            _delete(store, model.name)
         raise
-    _take_out(store, model.name)
+    _delete(store, model.name)
 
 
-def _take_out(store: Store, name: str) -> None:
+def _delete(store: Store, name: str) -> None:
     try:
         store.delete_model(name)
     except BadInput:
         return
     except OwpcLtrError as fault:
         raise EngineUnavailable(
-            f"the model that was tried could not be taken out again ({fault}): take it out later: "
-            f"owpc-ltr models prune {name}"
+            f"the model on trial could not be deleted ({fault}): delete it later: owpc-ltr models "
+            f"prune {name}"
         ) from fault

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import (
-    Certificate,
-    Certificates,
+    DeploymentRecord,
+    DeploymentRecords,
     describe_model_file,
     differences,
     provenance,
@@ -31,7 +31,7 @@ _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", metavar="NAM
 
 @dataclass(frozen=True)
 class ModelList:
-    """The aliases and models of a store; `unused` are those that no alias can come to."""
+    """The aliases and models of a store; `unused` are the models that no alias uses."""
 
     aliases: list[Alias]
     models: list[str]
@@ -65,9 +65,9 @@ class ModelList:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What is known of a model: all of it, the facts in few words, and what each feature does.
+    """A model: everything that is known of it, the main facts, and how it uses features.
 
-    `content` is the model's certificate, or of a file the model itself but for samples and digests.
+    `content` is the model's deployment record, or of a file the model without samples and digests.
     `importances` are weights, or how often trees split on a feature.
     """
 
@@ -183,7 +183,7 @@ class Removal:
 def overview(cluster: Cluster | UploadedModels) -> ModelList:
     """List the aliases and their models.
 
-    Those of all stores, with --store of that one. Unused models are those of the one store.
+    Aliases of all stores, or with --store of that one; unused models of one store only.
     """
     from owpc_ltr.engine.deployment.model_lifecycle import prunable
 
@@ -202,10 +202,9 @@ def show(
 ) -> ModelDescription:
     """Show where a model comes from, and how it uses features.
 
-    Of a model in the cluster also what was proven of it at its upload; of a FILE, its training
-    record.
+    For an uploaded model also the proof of its upload; for a FILE, its training record.
 
-    Raises BadInput for a model without a certificate.
+    Raises BadInput for a model without a deployment record.
     """
     from owpc_ltr.models.feature_use import importances
 
@@ -213,9 +212,9 @@ def show(
     if file.suffix == ".json" and file.is_file():
         found = ModelDescription(*describe_model_file(file))
     else:
-        certificate = _certificate(cluster, name)
-        used = importances(certificate.ranker())
-        found = ModelDescription(certificate.as_dict(), provenance(certificate), used)
+        deployment = _deployment(cluster, name)
+        used = importances(deployment.ranker())
+        found = ModelDescription(deployment.as_dict(), provenance(deployment), used)
     warned = found.content["record"].get("warnings") or ()
     give_warnings(f"in training: {told}" for told in warned)
     return found
@@ -227,11 +226,8 @@ def diff(
     name: _Model,
     other: Annotated[str, Help("The same, of another model.", metavar="OTHER")],
 ) -> ModelDifferences:
-    """Show in what two models differ.
-
-    Data, settings, proofs, and weights where both are linear.
-    """
-    one, two = _certificate(cluster, name), _certificate(cluster, other)
+    """Show how two models differ: data, settings, proofs, and weights of linear models."""
+    one, two = _deployment(cluster, name), _deployment(cluster, other)
     return ModelDifferences((one.model, two.model), differences(one, two))
 
 
@@ -259,12 +255,12 @@ def rollback(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("The name that applications use.", metavar="NAME")],
 ) -> AliasSwitch:
-    """Roll NAME back to the model before.
+    """Roll NAME back to the previous model.
 
     `models promote NAME-HASH` undoes it. Requests that applications already hold keep the
     model that was rolled back: fetch them again.
 
-    Raises Refused where there is no model before.
+    Raises Refused where there is no previous model.
     """
     left = resolve(cluster, name)
     alias = Aliases(cluster.engine, cluster.holding(name).store).roll_back(name)
@@ -287,13 +283,13 @@ def delete(
 
     A deleted model is also removed from the history of its name.
 
-    Raises Refused where a name uses the model, or owpc-ltr did not make it.
+    Raises Refused where an alias uses the model, or owpc-ltr did not make it.
     """
     from owpc_ltr.engine.deployment import model_lifecycle
 
     store = cluster.holding(name).store
-    called = Certificates(cluster.engine, store).called(name)
-    act = model_lifecycle.delete if yes else model_lifecycle.doomed
+    called = DeploymentRecords(cluster.engine, store).model_called(name)
+    act = model_lifecycle.delete if yes else model_lifecycle.to_delete
     models = act(cluster.engine, store, called)
     return Removal(models, yes, None if name in models or called in models else name)
 
@@ -309,8 +305,8 @@ def prune(
 ) -> Removal:
     """Delete unused models; without MODEL or --yes, list them.
 
-    Unused is a model that no name uses, or can be rolled back to. Models that owpc-ltr did not
-    make are left alone.
+    A model is unused if no alias uses it or can be rolled back to it. Models that owpc-ltr did not
+    make are kept.
 
     Raises Refused, and deletes none, where one of them is in use.
     """
@@ -321,7 +317,7 @@ def prune(
         chosen = model_lifecycle.prunable(cluster.engine, store)
     else:
         store = cluster.holding(model).store
-        chosen = [Certificates(cluster.engine, store).called(model)]
+        chosen = [DeploymentRecords(cluster.engine, store).model_called(model)]
     done = yes or model is not None
     if done:
         model_lifecycle.prune(cluster.engine, store, chosen)
@@ -332,7 +328,7 @@ def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
     """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
     store = cluster.holding(name).store
     model = Aliases(cluster.engine, store).resolve(name)
-    return Certificates(cluster.engine, store).called(model) if model == name else model
+    return DeploymentRecords(cluster.engine, store).model_called(model) if model == name else model
 
 
 class UploadedModels:
@@ -375,21 +371,21 @@ class UploadedModels:
     prune = prune
     resolve = resolve
 
-    def certificate(self, name: str) -> Certificate | None:
-        """What is known of a model but its content; None where it was never proved."""
-        found = Certificates(self.engine, self.holding(name).store)
+    def deployment(self, name: str) -> DeploymentRecord | None:
+        """A model's deployment record without its content; None where it was never proved."""
+        found = DeploymentRecords(self.engine, self.holding(name).store)
         return found.find(self.resolve(name), whole=False)
 
     def interval(self, name: str) -> ScoreInterval:
-        """Between which numbers a model's scores lie, as its certificate says."""
+        """The interval of a model's scores, from its deployment record."""
         from owpc_ltr.models.score_range import UNKNOWN
 
-        certificate = self.certificate(name)
-        return certificate.interval if certificate else UNKNOWN
+        deployment = self.deployment(name)
+        return deployment.interval if deployment else UNKNOWN
 
 
-def _certificate(cluster: Cluster | UploadedModels, name: str) -> Certificate:
-    found = Certificates(cluster.engine, cluster.holding(name).store)
+def _deployment(cluster: Cluster | UploadedModels, name: str) -> DeploymentRecord:
+    found = DeploymentRecords(cluster.engine, cluster.holding(name).store)
     return found.get(resolve(cluster, name))
 
 

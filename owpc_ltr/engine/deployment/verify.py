@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.feature_drift import Moved
     from owpc_ltr.engine.deployment.parity import Orders, Parity
     from owpc_ltr.engine.feature_log.job import Environment
+    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+    from owpc_ltr.engine.deployment.parity import FeatureDrift, Parity, RankAgreement
+    from owpc_ltr.engine.feature_log.environment import Environment
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
@@ -43,8 +46,8 @@ class Verification:
     index: str
     drift: tuple[str, ...]
     parity: Parity | None
-    features: tuple[Moved, ...]
-    rankings: Orders | None = None
+    features: tuple[FeatureDrift, ...]
+    rankings: RankAgreement | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -59,7 +62,7 @@ class Verification:
         return asdict(self)
 
     def __str__(self) -> str:
-        from owpc_ltr.engine.deployment.feature_drift import drift_line
+        from owpc_ltr.engine.deployment.parity import drift_line
         from owpc_ltr.plain_text import text_table
 
         lines = []
@@ -134,21 +137,24 @@ def verify_model(
 
     A feature has drifted where its values on the samples moved by more than `max_drift` standard
     deviations in the mean.
-    Raises BadInput where the model has no certificate.
+    Raises BadInput where the model has no deployment record.
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import Certificates
     from owpc_ltr.engine.deployment.feature_drift import moved_features, moved_rankings
     from owpc_ltr.engine.deployment.parity import check_parity
+    from owpc_ltr.engine.client.refusals import EngineRefusal
+    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+    from owpc_ltr.engine.deployment.parity import check_parity, feature_drifts, ranking_drift
 
-    certificate = Certificates(engine, store).get(model)
-    index = certificate.index if index is None else check_index(index)
-    drift = _changed_set(store, certificate.featureset)
+    deployment = DeploymentRecords(engine, store).get(model)
+    index = deployment.index if index is None else check_index(index)
+    drift = _changed_set(store, deployment.featureset)
     if drift:
         return Verification(model, index, tuple(drift), None, ())
-    now = _observed(engine, store, certificate.featureset.name, index)
-    drift += _changed_environment(certificate, now, index)
-    notes = () if drift else tuple(_replaced_indices(certificate, now, index))
+    now = _observed(engine, store, deployment.featureset.name, index)
+    drift += _changed_environment(deployment, now, index)
+    notes = () if drift else tuple(_replaced_indices(deployment, now, index))
     stored = store.get_model(model)
     joined = _joined(stored, tables)
     try:
@@ -156,19 +162,19 @@ def verify_model(
             engine,
             store,
             stored,
-            certificate.ranker(),
-            index,
-            list(certificate.samples),
+            deployment.ranker(),
+            index=index,
+            samples=list(deployment.samples),
             share=min_proof_coverage,
             joined=joined,
         )
     except EngineRefusal:
-        broken = _broken_features(engine, certificate, index)
+        broken = _broken_features(engine, deployment, index)
         if not broken:
             raise
         return Verification(model, index, (*drift, *broken), None, (), notes=notes)
-    asked = certificate.featureset.feature_names + (joined.feature_names if joined else ())
-    features = moved_features(asked, answered)
+    asked = deployment.featureset.feature_names + (joined.feature_names if joined else ())
+    features = feature_drifts(asked, answered)
     far = [one for one in features if one.by > max_drift]
     drift += [f"feature '{one.feature}' drifted by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
@@ -176,7 +182,7 @@ def verify_model(
     refusal = parity.refusal(tolerance)
     if refusal:
         drift.append(refusal)
-    rankings = moved_rankings(answered)
+    rankings = ranking_drift(answered)
     return Verification(model, index, tuple(drift), parity, features, rankings, notes)
 
 
@@ -222,15 +228,15 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Envi
         raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
 
 
-def _changed_environment(certificate: Certificate, now: Environment, index: str) -> list[str]:
+def _changed_environment(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
     """What scores may depend on: the engine, and the mapping and analysis of each index."""
     changes = [
         f"the engine's {name} changed from {value} to {now.engine.get(name)}"
-        for name, value in certificate.engine.items()
+        for name, value in deployment.engine.items()
         if now.engine.get(name) != value
     ]
     # What was made anew has another name behind its alias, and is the same index to people.
-    then = {base_index(index): known for index, known in certificate.indices.items()}
+    then = {base_index(index): known for index, known in deployment.indices.items()}
     there = {base_index(index): known for index, known in now.indices.items()}
     if then.keys() == there.keys():
         return changes + [
@@ -241,18 +247,18 @@ def _changed_environment(certificate: Certificate, now: Environment, index: str)
     if {known.get(_MAPPING) for known in then.values()} != {
         known.get(_MAPPING) for known in there.values()
     }:
-        changes.append(f"{_switched(certificate, now, index)}, with another mapping or analysis")
+        changes.append(f"{_switched(deployment, now, index)}, with another mapping or analysis")
     return changes
 
 
-def _replaced_indices(certificate: Certificate, now: Environment, index: str) -> list[str]:
+def _replaced_indices(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
     """Indices that are others than at the upload, with the same mapping and analysis."""
     then, there = (
         {base_index(name): known.get("uuid") for name, known in indices.items()}
-        for indices in (certificate.indices, now.indices)
+        for indices in (deployment.indices, now.indices)
     )
     if then.keys() != there.keys():
-        return [f"{_switched(certificate, now, index)}, with the same mapping and analysis"]
+        return [f"{_switched(deployment, now, index)}, with the same mapping and analysis"]
     return [
         f"the index '{name}' was made again, with the same mapping and analysis"
         for name, uuid in then.items()
@@ -260,21 +266,21 @@ def _replaced_indices(certificate: Certificate, now: Environment, index: str) ->
     ]
 
 
-def _switched(certificate: Certificate, now: Environment, index: str) -> str:
-    before, after = ", ".join(certificate.indices), ", ".join(now.indices)
+def _switched(deployment: DeploymentRecord, now: Environment, index: str) -> str:
+    before, after = ", ".join(deployment.indices), ", ".join(now.indices)
     return f"'{index}' is now {after} (at the upload {before})"
 
 
-def _broken_features(engine: Engine, certificate: Certificate, index: str) -> list[str]:
+def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -> list[str]:
     """The features whose queries the index refuses, each asked by itself."""
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
     from owpc_ltr.features.named_fields import named_fields
 
-    params = certificate.samples[0]["params"] if certificate.samples else {}
-    features = {feature.name: feature for feature in certificate.featureset.features}
+    params = deployment.samples[0]["params"] if deployment.samples else {}
+    features = {feature.name: feature for feature in deployment.featureset.features}
     broken = []
-    for part in compile_featureset(certificate.featureset).queries:
+    for part in compile_featureset(deployment.featureset).queries:
         body = {"query": part.query(params), "size": 1, "_source": False}
         try:
             engine.request("POST", f"/{index}/_search", body=body)

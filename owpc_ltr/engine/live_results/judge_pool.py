@@ -181,11 +181,11 @@ class PoolRankers:
                 found.runs.append(read_run_lists(Path(ranker)))
             else:
                 name = cluster.models.resolve(str(ranker))
-                certificate = cluster.models.certificate(name)
+                deployment = cluster.models.deployment(name)
                 own, interval = cluster.holding(str(ranker)).store, cluster.models.interval(name)
                 serve = with_stored(cluster.engine, own, own.get_model(name), interval, tables)
                 found.ways.append((serve, template))
-                found.records[name] = certificate.record if certificate else {}
+                found.records[name] = deployment.record if deployment else {}
         return found
 
     def sampled(self, queries: Sequence[JudgedQuery], number: int, seed: int) -> list[JudgedQuery]:

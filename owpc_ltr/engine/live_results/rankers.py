@@ -58,8 +58,8 @@ def serving_model(
     if isinstance(model, str) and not Path(model).is_file():
         cluster = cluster.holding(model)
         name = cluster.models.resolve(model)
-        stored, certificate = cluster.store.get_model(name), cluster.models.certificate(name)
-        known = (certificate.record, certificate.interval) if certificate else ({}, None)
+        stored, deployment = cluster.store.get_model(name), cluster.models.deployment(name)
+        known = (deployment.record, deployment.interval) if deployment else ({}, None)
         tables = tables_of(extra_features)
         refuse_unused(joined_in(stored), tables, f"the model '{name}'")
         serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)

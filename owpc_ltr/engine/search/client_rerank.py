@@ -90,13 +90,15 @@ def live_search(
         check_featureset(ranker, featureset, joined)
     try:
         own = featureset or find_featureset(store, ranker)
-        answer = _with_features(engine, store, own, request, _all_fields(body, ranker), deadline)
+        answer = _with_features(
+            engine, store, own, request, _all_fields(body, ranker), deadline=deadline
+        )
     except OwpcLtrError as fault:
         answer = _ask(engine, name, Search(body), deadline)
         return _result(answer, None, str(fault), size, started)
     left = deadline - (time.monotonic() - started)
     try:
-        scores = _scores(ranker, store, own, values, answer["hits"]["hits"], left)
+        scores = _scores(ranker, store, own, values, answer["hits"]["hits"], seconds=left)
     except (OwpcLtrError, TimeoutError) as fault:
         late = f"the deadline of {deadline:g} s passed before the hits were scored"
         return _result(answer, None, late if isinstance(fault, TimeoutError) else str(fault), size,
@@ -166,6 +168,7 @@ def _with_features(
     featureset: FeatureSet,
     request: SearchRequest,
     body: dict[str, Any],
+    *,
     deadline: float,
 ) -> dict[str, Any]:
     """The answer of a search, whose hits bring their features.
@@ -175,7 +178,7 @@ def _with_features(
     try:
         added = store.window_log(featureset, request.params, body["size"])
     except NoWindowScores:
-        return _in_two(engine, store, featureset, request, body, deadline)
+        return _in_two(engine, store, featureset, request, body, deadline=deadline)
     search = Search({**body, **added.body}, added.params)
     return _ask(engine, request.index, search, deadline)
 
@@ -186,6 +189,7 @@ def _in_two(
     featureset: FeatureSet,
     request: SearchRequest,
     body: dict[str, Any],
+    *,
     deadline: float,
 ) -> dict[str, Any]:
     """The answer of a search, and its hits' features by another. Refused where a hit is gone."""
@@ -239,6 +243,7 @@ def _scores(
     featureset: FeatureSet,
     values: ValuesOf | None,
     hits: Sequence[dict[str, Any]],
+    *,
     seconds: float,
 ) -> Vector:
     """The ranker's scores of the hits. Raises TimeoutError where they take longer than that."""

@@ -88,7 +88,7 @@ def window_latencies(
 ) -> dict[int, Samples]:
     """The latency of the live query for each size of the window."""
     ways = {str(window): ask_with(store, subject, window) for window in windows}
-    samples = timed(engine, subject.index, ways, queries, repeat, seed, progress)
+    samples = timed(engine, subject.index, ways, queries, repeat, seed=seed, progress=progress)
     return {window: samples[str(window)] for window in windows}
 
 
@@ -123,8 +123,8 @@ def model_latencies(
     ways = {"none": plain(store, first, window)}
     ways |= {name: ask_with(store, subject, window) for name, subject in subjects.items()}
     # A node compiles what is new to it while it runs: the first searches are slower than all later.
-    timed(engine, first.index, ways, queries, _WARM_UP_NEW, seed)
-    return timed(engine, first.index, ways, queries, repeat, seed)
+    timed(engine, first.index, ways, queries, _WARM_UP_NEW, seed=seed)
+    return timed(engine, first.index, ways, queries, repeat, seed=seed)
 
 
 def timed(
@@ -133,6 +133,7 @@ def timed(
     ways: Mapping[str, Ask],
     queries: Sequence[Params],
     repeat: int,
+    *,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Samples]:

@@ -238,7 +238,9 @@ def search_stored(
         joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
     plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
-        return _by_client(engine, store, request, model, joined, title_field, plain)
+        return _by_client(
+            engine, store, request, model, joined, title_field=title_field, plain=plain
+        )
     changed, shift, form = plain, 0.0, ""
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, request))
@@ -291,6 +293,7 @@ def _by_client(
     request: SearchRequest,
     model: StoredModel,
     joined: ExternalColumns | None,
+    *,
     title_field: str | None,
     plain: _Found,
 ) -> BeforeAndAfter:
