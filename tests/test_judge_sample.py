@@ -21,7 +21,7 @@ from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.pools import read_queries, read_run_lists, write_sheet
 from owpc_ltr.data.judgments.queries import Judgments
-from owpc_ltr.engine.search.judgment_pool import Pooled, PoolPlan, pool
+from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, UsageError
@@ -342,9 +342,7 @@ def always(*documents: str) -> Serve:
 def pooled(
     rankings: list[list[str]], judged: dict[str, frozenset[str]] | None = None, **plan: Any
 ) -> Pooled:
-    ways: list[tuple[Serve, dict[str, Any]]] = [
-        (always(*ranking), {"match_all": {}}) for ranking in rankings
-    ]
+    ways = [always(*ranking) for ranking in rankings]
     engine: Any = Index()
     return pool(engine, PoolPlan("i", ways, **plan), asked_pool("q1", "q2"), judged or {})
 

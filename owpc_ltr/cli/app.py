@@ -131,7 +131,7 @@ COMMANDS = (
     Command(
         "upload",
         "owpc_ltr.engine.deployment.upload:upload",
-        "Store a model, prove its scores there, then give it a name.",
+        "Store a model, prove its scores in the engine, then switch its alias.",
     ),
     Command(
         "verify",
@@ -152,7 +152,7 @@ COMMANDS = (
     Command(
         "models diff",
         "owpc_ltr.engine.deployment.uploaded_models:diff",
-        "Show in what two models differ.",
+        "Show how two models differ.",
     ),
     Command(
         "models promote",
@@ -162,7 +162,7 @@ COMMANDS = (
     Command(
         "models rollback",
         "owpc_ltr.engine.deployment.uploaded_models:rollback",
-        "Roll NAME back to the model before.",
+        "Roll NAME back to the previous model.",
     ),
     Command(
         "models delete",

@@ -98,11 +98,16 @@ ExtraFeatures = Annotated[
 ]
 Tolerance = Annotated[
     float,
-    Help("The largest difference of scores that is accepted (relative error for scores above 1)."),
+    Help(
+        "The largest difference of scores that is accepted (relative error for scores above 1).",
+        panel="Advanced",
+    ),
 ]
 MaxDrift = Annotated[
     float,
-    Help("How far a feature may drift in the mean, in standard deviations.", min=0),
+    Help(
+        "How far a feature may drift in the mean, in standard deviations.", min=0, panel="Advanced"
+    ),
 ]
 MinProofCoverage = Annotated[
     float,
@@ -110,6 +115,7 @@ MinProofCoverage = Annotated[
         "The least share of the model's judged documents, and queries, found in the index; 0: any.",
         min=0,
         max=1,
+        panel="Advanced",
     ),
 ]
 

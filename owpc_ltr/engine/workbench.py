@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import DEFAULT_FORMAT, DuplicatePolicy, JudgmentFormat, SkipUnjudged
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.queries import Judgments
+    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
+
+_LISTS = "/_plugins/_search_relevance/judgments"
 
 
 @job
@@ -32,7 +38,6 @@ def judgments(
 
     Raises Refused if the cluster has no workbench.
     """
-    from owpc_ltr.engine.search.workbench_list import fetch_list
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.judgment_lists import check_policy, judgments_of, write_judgments
 
@@ -42,3 +47,46 @@ def judgments(
     if out is not None:
         write_judgments(found, out, format=to)
     return found
+
+
+def fetch_list(engine: Engine, name: str) -> JudgmentLines:
+    """The ratings of a list by its id.
+
+    Raises BadInput where there is no such list, or it is not complete, Refused where the cluster
+    has no workbench.
+    """
+    from urllib.parse import quote
+
+    from owpc_ltr.data.judgments.workbench import lines_of_list
+    from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
+    from owpc_ltr.engine.client.responses import hits_of
+    from owpc_ltr.names import check_name
+
+    check_name("judgment list", name)
+    try:
+        answer = engine.request("GET", f"{_LISTS}/{quote(name, safe='')}")
+    except NotAllowed as error:
+        raise NotAllowed(
+            f"{error}; or the workbench is off: set plugins.search_relevance.workbench_enabled to "
+            "true"
+        ) from error
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            raise _absent(name) from refusal
+        if refusal.status in {400, 405} and "no handler" in refusal.reason:
+            raise Refused(
+                f"cannot fetch the judgment list '{name}': this cluster has no Search Relevance "
+                "Workbench, which is a plugin of OpenSearch 3.1 and later: install it, or give an "
+                "exported file to judge convert"
+            ) from refusal
+        raise
+    hits = hits_of(answer, f"the judgment list '{name}'", "_source")
+    if not hits:
+        raise _absent(name)
+    return lines_of_list(answer, Path(f"judgments/{name}"))
+
+
+def _absent(name: str) -> BadInput:
+    return BadInput(
+        f"the workbench has no judgment list '{name}': GET {_LISTS} names those that it has"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.engine.deployment.verify import Verification
-from owpc_ltr.engine.search.judgment_pool import Pooled
+from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr_report.blocks import (

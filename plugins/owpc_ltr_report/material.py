@@ -13,8 +13,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
+from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
-from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation

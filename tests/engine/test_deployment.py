@@ -101,7 +101,7 @@ def test_the_parity_check_catches_each_liar(
     lying = liar(small, 1.0 if np.isnan(by) else by)
     if np.isnan(by):
         monkeypatch.setattr(
-            "owpc_ltr.engine.deployment.parity._engine_scores",
+            "owpc_ltr.engine.deployment.parity._Scorer._engine_scores",
             lambda *a: np.full(len(a[-1]), np.nan),
         )
     model = linear((3.0, 0.5, -0.2))

@@ -1,10 +1,9 @@
-"""What the gate of `upload --require-gain` found, and the error of a model that it refuses.
+"""The live gate of `upload --require-gain --judgments`, and the result of both kinds of gate.
 
-Live gate: a new model gets in only where users are shown to get better lists with it.
-
-The rule: on held-out queries, ranked over the whole index, the gain is better than chance with
-unjudged documents as irrelevant, not below 0 with them left out, and by judgments that can tell.
-The first alone could be had by bringing up whatever is judged, the second by what is seldom judged.
+The rule: on held-out queries, ranked over the whole index, the gain is significant with unjudged
+documents as irrelevant, not below 0 with them left out, and measured with judgments that can show
+it. The first alone could be reached by promoting judged documents, the second by promoting seldom
+judged ones.
 """
 
 from __future__ import annotations

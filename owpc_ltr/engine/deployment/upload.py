@@ -72,7 +72,7 @@ def milliseconds_from(text: str) -> float:
     return float(match[1]) * (1000 if match[2] == "s" else 1)
 
 
-@job
+@job(changes_cluster=True)
 def upload(
     cluster: Cluster,
     model: Annotated[Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL)],
@@ -103,13 +103,13 @@ def upload(
         str,
         Help(
             "What it must be better than: champion, challenger, NAME-HASH, or with --judgments "
-            "query: the query alone."
+            "`query`, the query alone."
         ),
     ] = "champion",
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads(
-            "Judged queries: held-out ones for the gain, and for the scores' check.",
+            "Judged queries: held-out ones for the gain; scores are compared on them, too.",
             cli=Path,
         ),
     ] = None,
@@ -123,7 +123,10 @@ def upload(
     topics: Topics = None,
     split: Annotated[
         str,
-        Help("With --judgments: auto (held-out ones if the model knows them), all, …"),
+        Help(
+            "Queries of --judgments: auto (held-out ones if the model knows them), all, …",
+            panel="Data",
+        ),
     ] = "auto",
     proxy_labels: Annotated[
         Any,
@@ -131,19 +134,25 @@ def upload(
             "In place of --data: proxy labels (clicks, a language model) of all queries, beside "
             "--human-labels.",
             cli=Path,
+            panel="Data",
         ),
     ] = None,
     human_labels: Annotated[
         Any,
-        Reads("Human labels of a random sample of them: a list or a dataset.", cli=Path),
+        Reads(
+            "Human labels of a random sample of these queries: a list or a dataset.",
+            cli=Path,
+            panel="Data",
+        ),
     ] = None,
     strata: Strata = None,
     accept_unproven: Annotated[
         str | None,
         Help(
-            "Let it in although the judgments cannot tell whether users get better results; REASON "
-            "is kept. Scores are proved all the same.",
+            "Upload although the judgments cannot show whether users get better results; REASON is "
+            "recorded. Scores are still compared.",
             metavar="REASON",
+            panel="Advanced",
         ),
     ] = None,
     query_template: QueryTemplate = None,
@@ -158,7 +167,11 @@ def upload(
         Help("Earlier versions kept for rollback; default: unchanged, 5 for a new name.", min=0),
     ] = None,
     allow_slow: Annotated[
-        bool, Help("Upload it although every search must compile it anew.")
+        bool,
+        Help(
+            "Upload a model that exceeds the LTR plugin's cache, so that each search compiles it.",
+            panel="Model",
+        ),
     ] = False,
     budget: Annotated[
         float | None,
@@ -169,40 +182,42 @@ def upload(
             cli=str,
             parse=milliseconds_from,
             metavar="TIME",
+            panel="Model",
         ),
     ] = None,
     client_scored: Annotated[
         bool,
         Help(
-            "The client scores it, whatever the engine can run; what is in no index it looks up in "
-            "--extra-features."
+            "Always score on the client; features from outside the index are looked up in "
+            "--extra-features.",
+            panel="Model",
         ),
     ] = False,
     extra_features: ExtraFeatures = (),
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Uploaded:
-    """Store a model, prove its scores there, then give it a name.
+    """Store a model, prove its scores in the engine, then switch its alias.
 
-    The model is kept under an immutable name, NAME-HASH. If a score differs, or a feature is not
-    what it was in training, the upload is rolled back: the model is deleted, the alias NAME is not
+    The model is stored under an immutable name, NAME-HASH. If a score differs, or a feature has
+    drifted since training, the upload is rolled back: the model is deleted, the alias NAME is not
     switched, and the exit code is 5.
 
-    Nothing is uploaded, with the same exit code, if --require-gain is not met: the gain on held-out
-    queries must be significant, with a 95 % interval above 0. The first model of NAME is compared
-    with the query alone. With --judgments the gain is of what users get from the whole index, with
-    unjudged documents as irrelevant; with these left out it must not be below 0. With
-    --proxy-labels and --human-labels it is the gain by human labels of a sample, made sharper by
-    proxy labels of all queries (prediction-powered).
+    --require-gain uploads only a model whose gain on held-out queries is significant, with a 95 %
+    interval above 0; otherwise nothing is uploaded, and the exit code is 5. The first model of NAME
+    is compared with the query alone. With --judgments the gain is measured on live results of the
+    whole index: unjudged documents count as irrelevant, and with these left out the gain must not
+    be below 0. With --proxy-labels and --human-labels it is the prediction-powered gain: by human
+    labels of a sample, with proxy labels of all queries.
 
-    Judgments that cannot tell what users get are refused, too; the error has the command that makes
-    better ones. Whether --data can tell is seen by searches with --query-template. Also fails if
-    the model does not fit the LTR plugin's cache.
+    Judgments that cannot show what users get are refused, too; the error has the command that makes
+    better ones. For --data this is checked by searches with --query-template. Also fails if the
+    model does not fit the LTR plugin's cache.
 
-    Python: `model`, the judgments and the labels may also be what was read before; `budget` is in
-    milliseconds. What training warned of is given again, as OwpcLtrWarning.
+    Python: `model`, the judgments and the labels may also be objects that were read before;
+    `budget` is in milliseconds. Warnings of the training are repeated, as OwpcLtrWarning.
 
-    Raises Refused if the model was rolled back; NotBetter, with what was found, if the gain is not
+    Raises Refused if the upload was rolled back; NotBetter, with the comparison, if the gain is not
     met; UsageError for arguments that do not go together.
     """
     from owpc_ltr.data.datasets import read_dataset
@@ -226,7 +241,7 @@ def upload(
     needs_data = data is None and proxy_labels is None and human_labels is None and live is None
     if require_gain is not None and needs_data:
         raise _no_judged_queries()
-    registry = load([Path(plugin) for plugin in plugins])
+    registry = load([Path(plugin) for plugin in plugins]) if plugins else None
     metric = None if require_gain is None else parse_metric(require_gain, registry)
     judged = gate_judgments(
         metric,
@@ -291,7 +306,7 @@ def upload(
 
 @dataclass(frozen=True)
 class RefusedUpload:
-    """What the gate found of a model that was not uploaded."""
+    """The comparison of a model that was not uploaded."""
 
     gate: GateResult
 
@@ -321,28 +336,31 @@ def gate_judgments(
     strata: Any,
     live: LiveQueries | None,
 ) -> GateJudgments:
-    """What was given, read. Raises UsageError for what does not go together."""
+    """The judgments, read. Raises UsageError for arguments that do not go together."""
     proxy_option, human_option = spelled("proxy_labels"), spelled("human_labels")
     if proxy is None and human is None:
         if strata is not None:
             raise UsageError(
-                f"strata are of a human-labelled sample: give {proxy_option} and {human_option}"
+                f"{spelled('strata')} is of a human-labelled sample: also give {proxy_option} and "
+                f"{human_option}"
             )
         return GateJudgments(data)
     if proxy is None or human is None:
         lacking = proxy_option if proxy is None else human_option
         raise UsageError(
-            "proxy labels are of all queries, human labels of a sample of them, and go together: "
-            f"give {lacking}, too"
+            "proxy labels of all queries and human labels of a sample go together: also give "
+            f"{lacking}"
         )
     if metric is None:
         raise UsageError(
-            f"{proxy_option} and {human_option} show a gain: name its metric with "
+            f"{proxy_option} and {human_option} measure a gain: name its metric with "
             f"{spelled('require_gain')}"
         )
     if data is not None or live is not None:
         other = spelled("data" if data is not None else "judgments")
-        raise UsageError(f"{proxy_option} and {other} are two ways to show a gain: leave out one")
+        raise UsageError(
+            f"{proxy_option} and {other} are two ways to measure a gain: leave out one"
+        )
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
     from owpc_ltr.evaluation.proxy_labels import judged_data, read_strata
@@ -360,23 +378,27 @@ def _no_judged_queries() -> UsageError:
 
 
 def _check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None:
-    """Refuse a gain without judgments, and what is of a gain where none is required."""
+    """Refuse a gain without judgments, and options of a gain where none is required."""
     if metric is not None and data is None and live is None:
         raise _no_judged_queries()
     if metric is None and live is not None:
         raise UsageError(
-            f"{spelled('judgments')} prove a gain: say in which metric with "
+            f"{spelled('judgments')} measures a gain: name its metric with "
             f"{spelled('require_gain')}"
         )
     if accepted is not None and metric is None:
-        raise UsageError("accepting what is unproven is of a gain that is required: leave it out")
+        raise UsageError(
+            f"{spelled('accept_unproven')} needs {spelled('require_gain')}: leave it out"
+        )
     if accepted is not None and not accepted.strip():
-        raise UsageError("say why what is unproven is accepted: the reason is kept")
+        raise UsageError(
+            f"{spelled('accept_unproven')} is empty: give the reason, which is recorded"
+        )
 
 
 @dataclass(frozen=True)
 class _Proof:
-    """What the gates of a model share: where it is compared, and with what."""
+    """What both kinds of gate share: where a model is compared, and with what."""
 
     cluster: Cluster
     index: str
@@ -387,7 +409,7 @@ class _Proof:
     progress: Progress
 
     def live_gate(self, metric: Metric, live: LiveQueries) -> LiveGate:
-        """The gate that live results decide."""
+        """The gate that compares live results."""
         from owpc_ltr.engine.deployment.live_gate import LiveGate
 
         template = self.cluster.template(self.index, live.query_template)[0]
@@ -407,7 +429,7 @@ class _Proof:
         query_template: Mapping[str, Any] | Path | str | None,
         window: int,
     ) -> Gate:
-        """The gate that judged documents decide."""
+        """The gate that compares on judged documents."""
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.live_queries import live_metric
 
@@ -440,7 +462,7 @@ def _warn_of_judgments(
     index: str | None,
     live: LiveQueries | None,
 ) -> None:
-    """Say what looks harmful in the judgments; the engine is asked where one is named."""
+    """Warn about judgments that look harmful; where an index is named, searches check them."""
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.features.score_analysis import text_scores
@@ -459,9 +481,9 @@ def _settling(
     extra_features: Any,
     connection: Sequence[str],
 ) -> str:
-    """The command that makes judgments which can tell, as it is typed.
+    """The command that makes conclusive judgments.
 
-    Empty where none would, or where an argument is not a file that a command could name.
+    Empty where there is none, or where an argument is not a file that a command could name.
     """
     tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
     files = [given["--queries"], given["--rankers"], *tables]

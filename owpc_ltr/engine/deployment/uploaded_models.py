@@ -226,12 +226,15 @@ def diff(
     name: _Model,
     other: Annotated[str, Help("The same, of another model.", metavar="OTHER")],
 ) -> ModelDifferences:
-    """Show how two models differ: data, settings, proofs, and weights of linear models."""
+    """Show how two models differ.
+
+    In data, settings and proofs, and in weights where both are linear.
+    """
     one, two = _deployment(cluster, name), _deployment(cluster, other)
     return ModelDifferences((one.model, two.model), differences(one, two))
 
 
-@job(finishes=True)
+@job(finishes=True, changes_cluster=True)
 def promote(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("NAME, or one of its models: NAME-HASH.", metavar="NAME")],
@@ -250,7 +253,7 @@ def promote(
     return AliasSwitch(alias, left, _fetch_again(cluster, alias))
 
 
-@job(finishes=True)
+@job(finishes=True, changes_cluster=True)
 def rollback(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("The name that applications use.", metavar="NAME")],
@@ -268,7 +271,7 @@ def rollback(
     return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo)
 
 
-@job
+@job(changes_cluster=True)
 def delete(
     cluster: Cluster | UploadedModels,
     name: Annotated[
@@ -294,7 +297,7 @@ def delete(
     return Removal(models, yes, None if name in models or called in models else name)
 
 
-@job
+@job(changes_cluster=True)
 def prune(
     cluster: Cluster | UploadedModels,
     model: Annotated[

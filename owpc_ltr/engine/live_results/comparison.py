@@ -17,6 +17,7 @@ from owpc_ltr.data.judgments.queries import JudgedQuery, query_text, share_by_cl
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
+from owpc_ltr.engine.omitted_arguments import tables_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.evaluation.comparison import RankerComparison
@@ -47,12 +48,12 @@ def compare_rankers(
     with ExitStack() as kept:
         serving = LiveRankers(
             cluster=cluster,
-            live=live,
+            query_template=live.query_template,
             judged=judged,
             kept=kept,
             index=index,
             featureset=featureset,
-            extra_features=extra_features,
+            tables=tables_of(extra_features),
             plugins=request.plugins,
         )
         rankers = {name: serving.of(ranker) for name, ranker in request.rankers.items()}

@@ -63,6 +63,7 @@ def evaluate_live(
 
     from owpc_ltr.data.judgments.grouping import Weighed
     from owpc_ltr.engine.live_results.rankers import serving_model
+    from owpc_ltr.engine.omitted_arguments import tables_of
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries
@@ -76,7 +77,10 @@ def evaluate_live(
     registry = load([Path(plugin) for plugin in plugins])
     listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     parsed = [parse_metric(one, registry) for one in listed]
-    with serving_model(cluster, model, index, featureset, extra_features, plugins) as served:
+    with serving_model(
+        cluster, model, index=index, featureset=featureset, tables=tables_of(extra_features),
+        plugins=plugins,
+    ) as served:  # fmt: skip
         query = cluster.template(served.index, query_template)[0]
         question = live.question(served.index, query, parsed, served.featureset, seed)
         chosen = choose_queries({"the model": served.record}, question.queries, split)

@@ -1,10 +1,13 @@
-"""`judge pool`: a grading sheet of the documents that rankers bring to the top."""
+"""`judge pool`: a grading sheet of the documents that rankers bring to the top.
+
+Judged are then the lists that users get, by whichever ranker (Spärck Jones & van Rijsbergen 1975).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,20 +21,20 @@ from owpc_ltr.engine.live_queries import (
 )
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.search.judgment_pool import Pooled
     from owpc_ltr.engine.search.serving import Serve
     from owpc_ltr.protocols import Model
 
 POOL_DEPTH = 20
 """How many of each ranker's documents are pooled."""
+_BATCH = 500
 _QUERY = "query"
 """What the query alone is called, which models rescore."""
 
@@ -43,6 +46,51 @@ def names_between_commas(text: str) -> list[str]:
     ['query', 'model.json']
     """
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Queries with their documents to judge, what is shown of these, and what was left out.
+
+    `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
+    is the file that they were written to.
+    """
+
+    queries: tuple[JudgedQuery, ...]
+    shown: Mapping[str, Mapping[str, Any]]
+    judged: int
+    absent: int
+    sheet: str = ""
+
+    @property
+    def n_documents(self) -> int:
+        """How many pairs of query and document there are to judge."""
+        return sum(len(query.document_ids) for query in self.queries)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            "sheet": self.sheet,
+            "queries": len(self.queries),
+            "documents": self.n_documents,
+            "already_judged": self.judged,
+            "absent": self.absent,
+        }
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import wrapped_text
+
+        return wrapped_text(
+            f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
+            f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
+            "the index"
+        )
+
+    def _repr_html_(self) -> str:
+        """The counts."""
+        from owpc_ltr.data.html import block, line
+
+        return block("Documents to grade", line(str(self)))
 
 
 @job
@@ -102,12 +150,15 @@ def judge_pool(
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
     """
-    from dataclasses import replace
-
     from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.engine.options import tables_of, the_index
-    from owpc_ltr.engine.search.judgment_pool import PoolPlan, pool
+    from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.engine.live_results.rankers import LiveRankers
+    from owpc_ltr.engine.omitted_arguments import tables_of, the_index
 
+    if not rankers:
+        raise UsageError(
+            "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
+        )
     wanted = _read_queries(queries) if isinstance(queries, Path | str) else list(queries)
     wanted = with_params(wanted, params)
     known = judged_queries(judged) if judged is not None else []
@@ -115,12 +166,27 @@ def judge_pool(
     where = the_index(cluster.engine, index)
     template = cluster.template(where, query_template)[0]
     with ExitStack() as kept:
-        at_work = PoolRankers.of(
-            cluster, rankers, template, featureset, tables=tables_of(extra_features), kept=kept
+        serving = LiveRankers(
+            cluster=cluster,
+            query_template=template,
+            judged=wanted,
+            kept=kept,
+            index=where,
+            featureset=featureset,
+            tables=tables_of(extra_features),
+            all_read_tables=False,
         )
+        served = [serving.of(_ranker(one, template)) for one in rankers]
+        ways = [one.serve for one in served if not isinstance(one, TrecRun)]
+        runs = [one.lists() for one in served if isinstance(one, TrecRun)]
         if sample is not None:
-            wanted = at_work.sampled(wanted, sample, seed)
-        plan = PoolPlan(where, at_work.ways, at_work.runs, depth, window, fields, seed, in_flight)
+            records = {
+                str(name): one.record
+                for name, one in zip(rankers, served, strict=True)
+                if not isinstance(one, TrecRun) and one.record is not None
+            }
+            wanted = _sampled(wanted, records, sample, seed)
+        plan = PoolPlan(where, ways, runs, depth, window, fields, seed, in_flight)
         found = pool(cluster.engine, plan, wanted, done, progress)
     if out is not None:
         write_sheet(found.queries, fields, found.shown, Path(out))
@@ -130,79 +196,141 @@ def judge_pool(
 
 
 @dataclass(frozen=True)
-class PoolRankers:
-    """Rankers at work until `kept` ends: how they serve, by which query, or as lists of a run.
+class PoolPlan:
+    """Which rankers are asked how deep, and what of a document is shown.
 
-    `records` are those of the models.
+    Each way to serve knows the query that it ranks; `runs` are lists that were made elsewhere.
     """
 
-    ways: list[tuple[Serve, dict[str, Any]]]
-    runs: list[Mapping[str, Sequence[str]]]
-    records: dict[str, Mapping[str, Any]]
+    index: str
+    ways: Sequence[Serve]
+    runs: Sequence[Mapping[str, Sequence[str]]] = ()
+    depth: int = POOL_DEPTH
+    window: int = DEFAULT_WINDOW
+    fields: Sequence[str] = ()
+    seed: int = 0
+    in_flight: int = IN_FLIGHT
 
-    @staticmethod
-    def of(
-        cluster: Cluster,
-        rankers: Sequence[Any],
-        template: dict[str, Any],
-        featureset: str | None,
-        *,
-        tables: Sequence[ExternalTable],
-        kept: ExitStack,
-    ) -> PoolRankers:
-        """The rankers that are named; models rescore the `template`.
 
-        In the `tables` is what they read from outside the index. Raises UsageError where there is
-        no ranker, or one is neither a file nor uploaded.
-        """
-        from owpc_ltr.data.judgments.pools import read_run_lists
-        from owpc_ltr.engine.search.serving import query_alone, with_stored
+def pool(
+    engine: Engine,
+    plan: PoolPlan,
+    queries: Sequence[JudgedQuery],
+    judged: Mapping[str, frozenset[str]],
+    progress: Progress | None = None,
+) -> Pooled:
+    """The first `depth` documents of every ranker, each once, without those judged already.
 
-        if not rankers:
-            raise UsageError(
-                "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
-            )
-        found = PoolRankers([], [], {})
-        alone = query_alone(cluster.engine, cluster.store)
-        for ranker in rankers:
-            if ranker == _QUERY:
-                found.ways.append((alone, template))
-            elif isinstance(ranker, Mapping):
-                found.ways.append((alone, dict(ranker)))
-            elif not isinstance(ranker, Path | str) or Path(ranker).suffix == ".json":
-                read = _read_ranker(ranker)
-                if isinstance(read, dict):
-                    found.ways.append((alone, read))
-                    continue
-                serve = kept.enter_context(_on_trial(cluster, read, featureset, tables))
-                found.ways.append((serve, template))
-                found.records[str(ranker)] = read.record
-            elif Path(ranker).is_file():
-                found.runs.append(read_run_lists(Path(ranker)))
-            else:
-                name = cluster.models.resolve(str(ranker))
-                deployment = cluster.models.deployment(name)
-                own, interval = cluster.holding(str(ranker)).store, cluster.models.interval(name)
-                serve = with_stored(cluster.engine, own, own.get_model(name), interval, tables)
-                found.ways.append((serve, template))
-                found.records[name] = deployment.record if deployment else {}
-        return found
+    Their order is drawn by the seed, and depends on nothing that a ranker said.
+    """
+    import numpy as np
 
-    def sampled(self, queries: Sequence[JudgedQuery], number: int, seed: int) -> list[JudgedQuery]:
-        """So many of the queries, drawn of those that no model was trained with, in their order."""
-        import numpy as np
+    found = _brought(plan, queries, progress)
+    left = [found[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
+    wanted = sorted(set[str]().union(*left))
+    shown = _documents(engine, plan, wanted)
+    pooled = [
+        replace(query, document_ids=ids, grades=np.zeros(len(ids), np.float32), weights=None)
+        for query, rest in zip(queries, left, strict=True)
+        if (ids := _drawn(plan.seed, query.query_id, rest & shown.keys()))
+    ]
+    before, open_ones = sum(map(len, found.values())), sum(map(len, left))
+    kept = sum(len(query.document_ids) for query in pooled)
+    return Pooled(tuple(pooled), shown, before - open_ones, open_ones - kept)
 
-        from owpc_ltr.evaluation.held_out import choose_queries
 
-        left = choose_queries(self.records, queries).queries
-        chosen = np.random.default_rng(seed).permutation(left)[:number]
-        return [queries[place] for place in np.sort(chosen).tolist()]
+def _brought(
+    plan: PoolPlan, queries: Sequence[JudgedQuery], progress: Progress | None
+) -> dict[str, set[str]]:
+    from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.engine.search.serving import serve_all
+
+    found: dict[str, set[str]] = {query.query_id: set() for query in queries}
+    window = max(plan.window, plan.depth)
+    shared = SearchRequest(plan.index, {}, {}, plan.depth, window)
+    requests = [
+        replace(shared, params=dict(query.params), query_id=query.query_id) for query in queries
+    ]
+    for number, serve in enumerate(plan.ways, 1):
+
+        def show(message: str, done: float | None, at: int = number) -> None:
+            if progress is not None:
+                progress(f"ranker {at} of {len(plan.ways)}: {message}", done)
+
+        (answers,) = serve_all((serve,), requests, plan.in_flight, show)
+        for query, answer in zip(queries, answers, strict=True):
+            found[query.query_id] |= set(answer.document_ids[: plan.depth])
+    for run in plan.runs:
+        for query in queries:
+            found[query.query_id] |= set(run.get(query.query_id, ())[: plan.depth])
+    return found
+
+
+def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """What is shown of each document that is in the index."""
+    from owpc_ltr.engine.client.responses import search_hits
+
+    shown: dict[str, Mapping[str, Any]] = {}
+    for first in range(0, len(ids), _BATCH):
+        batch = list(ids[first : first + _BATCH])
+        body = {
+            "query": {"ids": {"values": batch}},
+            "size": len(batch),
+            "_source": list(plan.fields) or False,
+        }
+        answer = engine.request(
+            "POST",
+            f"/{plan.index}/_search",
+            params={"allow_partial_search_results": "false"},
+            body=body,
+        )
+        for hit in search_hits(answer, "the documents to judge", body):
+            shown[str(hit["_id"])] = hit.get("_source") or {}
+    return shown
+
+
+def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:
+    """The documents in an order that the seed draws, the same whatever else is in the pool."""
+    import hashlib
+
+    def draw(document: str) -> bytes:
+        return hashlib.blake2b(f"{seed}\0{query_id}\0{document}".encode(), digest_size=8).digest()
+
+    return sorted(documents, key=draw)
+
+
+def _ranker(ranker: Any, template: dict[str, Any]) -> Any:
+    """A ranker as `LiveRankers` takes it: `query` is the template alone, another file a run."""
+    from owpc_ltr.data.runs import read_run
+
+    if ranker == _QUERY:
+        return template
+    if isinstance(ranker, Path | str):
+        is_file = Path(ranker).suffix != ".json" and Path(ranker).is_file()
+        return read_run(ranker) if is_file else ranker
+    if isinstance(ranker, Mapping) or hasattr(ranker, "record"):
+        return ranker
+    raise BadInput(f"{ranker!r} is no ranker: give a query, a model, a name or a TREC run")
+
+
+def _sampled(
+    queries: Sequence[JudgedQuery],
+    records: Mapping[str, Mapping[str, Any]],
+    number: int,
+    seed: int,
+) -> list[JudgedQuery]:
+    """So many queries in their order, drawn from those that no model was trained with."""
+    import numpy as np
+
+    from owpc_ltr.evaluation.held_out import choose_queries
+
+    left = choose_queries(records, queries).queries
+    chosen = np.random.default_rng(seed).permutation(left)[:number]
+    return [queries[place] for place in np.sort(chosen).tolist()]
 
 
 def _read_queries(path: Path | str) -> list[JudgedQuery]:
     """The queries of a file, without documents: of a table, lines, or a dataset."""
-    from dataclasses import replace
-
     import numpy as np
 
     from owpc_ltr.data.judgments.pools import read_queries
@@ -214,30 +342,3 @@ def _read_queries(path: Path | str) -> list[JudgedQuery]:
             for query in judged_queries(path)
         ]
     return read_queries(Path(path))
-
-
-def _read_ranker(ranker: Any) -> Any:
-    """A query, or a model, as its file has it."""
-    from owpc_ltr.engine.search.request import split_body
-    from owpc_ltr.files.strict_json import read_json_object
-    from owpc_ltr.models.model_file import load_scoring_model
-
-    if not isinstance(ranker, Path | str):
-        return ranker
-    content = read_json_object(Path(ranker))
-    if {"kind", "record"} <= content.keys():
-        return load_scoring_model(Path(ranker))
-    return split_body(content)[0]
-
-
-def _on_trial(
-    cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[ExternalTable]
-) -> Any:
-    from owpc_ltr.engine.deployment.serving_mode import on_trial
-    from owpc_ltr.engine.options import the_featureset
-
-    if not hasattr(model, "record"):
-        raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")
-    wanted = model.record.get("featureset_hash")
-    own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
-    return on_trial(cluster.engine, cluster.store, model, own, tables)

@@ -1,4 +1,4 @@
-"""Live rankers: how each ranks the whole index, and what it was trained on."""
+"""Live rankers: how each ranks the whole index, for evaluation, comparison and pooling."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.live_queries import LiveQueries, typed_queries
 from owpc_ltr.engine.options import tables_of, the_featureset, the_index
+from owpc_ltr.engine.live_queries import typed_queries
+from owpc_ltr.engine.omitted_arguments import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
@@ -28,13 +30,14 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.protocols import Model
 
 
 @dataclass(frozen=True)
-class ServedModel:
-    """A model at work: how it serves, where, with which features, and its training record."""
+class ModelService:
+    """A model that serves searches of an index: its feature set and its training record."""
 
     serve: Serve
     index: str
@@ -46,34 +49,37 @@ class ServedModel:
 def serving_model(
     cluster: Cluster,
     model: Model | ReorderingModel | Path | str,
+    *,
     index: str | None,
     featureset: str | None,
-    extra_features: Any,
+    tables: Sequence[ExternalTable],
     plugins: Sequence[Path | str] = (),
-) -> Iterator[ServedModel]:
-    """A model that serves searches: one of the cluster by its name, or another on trial.
+    alone: bool = True,
+) -> Iterator[ModelService]:
+    """A model that serves searches: an uploaded one by its name, or another one on trial.
 
-    That one is in the cluster only while the block lasts.
+    A model on trial is in the cluster only while the block lasts. Where the model is not `alone`,
+    the `tables` may be for other rankers; else Raises UsageError if it reads none of them.
     """
     if isinstance(model, str) and not Path(model).is_file():
         cluster = cluster.holding(model)
         name = cluster.models.resolve(model)
         stored, deployment = cluster.store.get_model(name), cluster.models.deployment(name)
-        known = (deployment.record, deployment.interval) if deployment else ({}, None)
-        tables = tables_of(extra_features)
-        refuse_unused(joined_in(stored), tables, f"the model '{name}'")
-        serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)
-        yield ServedModel(serve, cluster.index_of(name, index), stored.featureset, known[0])
+        record, interval = (deployment.record, deployment.interval) if deployment else ({}, None)
+        if alone:
+            refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+        serve = with_stored(cluster.engine, cluster.store, stored, interval, tables)
+        yield ModelService(serve, cluster.index_of(name, index), stored.featureset, record)
         return
     ranker = load_model(Path(model), plugins) if isinstance(model, Path | str) else model
     own = None
     if featureset is not None or not isinstance(ranker, ReorderingModel):
         wanted = ranker.record.get("featureset_hash")
         own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
-    tables = tables_of(extra_features)
-    refuse_unused(joined_sources(ranker), tables, "the model")
+    if alone:
+        refuse_unused(joined_sources(ranker), tables, "the model")
     with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
-        yield ServedModel(serve, the_index(cluster.engine, index), own, ranker.record)
+        yield ModelService(serve, the_index(cluster.engine, index), own, ranker.record)
 
 
 @dataclass(frozen=True)
@@ -86,25 +92,29 @@ class LiveRanker:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRankers:
-    """Rankers of one cluster, at work until `kept` ends, for the `judged` queries of `live`.
+    """Rankers of one cluster for the `judged` queries; models on trial are there until `kept` ends.
 
-    `index` is that of rankers that name none, `featureset` that of model files (found by its hash
-    where it is left out), `extra_features` the tables of features that are in no index.
+    `index` is that of rankers that name none, `featureset` that of model files (by default found by
+    its hash). `tables` have the features from outside the index; `all_read_tables` where every
+    model must read them.
     """
 
     cluster: Cluster
-    live: LiveQueries
+    query_template: Mapping[str, Any] | Path | str | None
     judged: Sequence[JudgedQuery]
     kept: ExitStack
     index: str | None = None
     featureset: str | None = None
-    extra_features: Any = None
+    tables: Sequence[ExternalTable] = ()
+    all_read_tables: bool = True
     plugins: Sequence[Path] = ()
 
     def of(self, ranker: Any) -> LiveRanker | TrecRun:
-        """A ranker as it serves; a run is what it is. Raises UsageError and BadInput."""
+        """How a ranker serves; a run is returned as it is. Raises UsageError and BadInput."""
         if isinstance(ranker, TrecRun):
             return ranker
+        if isinstance(ranker, Mapping):
+            return self._query(dict(ranker), self.index)
         name, index = _parted(ranker) if is_live(ranker) else (ranker, None)
         index = index or self.index
         if isinstance(name, str) and name.startswith(FEATURE):
@@ -124,14 +134,20 @@ class LiveRankers:
         return LiveRanker(_asking(alone, where, query), None)
 
     def _model(self, model: Any, index: str | None) -> LiveRanker:
-        # An uploaded name is text; a file of another ending is read.
+        # A text that is no file is an uploaded name.
         given = str(model) if isinstance(model, Path) and not model.is_file() else model
         served = self.kept.enter_context(
             serving_model(
-                self.cluster, given, index, self.featureset, self.extra_features, self.plugins
+                self.cluster,
+                given,
+                index=index,
+                featureset=self.featureset,
+                tables=self.tables,
+                plugins=self.plugins,
+                alone=self.all_read_tables,
             )
         )
-        query = self.cluster.template(served.index, self.live.query_template)[0]
+        query = self.cluster.template(served.index, self.query_template)[0]
         typed = self._typed(served.featureset)
         return LiveRanker(_asking(served.serve, served.index, query, typed), served.record)
 
@@ -171,7 +187,7 @@ def _asking(
     query: dict[str, Any],
     params: Mapping[str, dict[str, Any]] | None = None,
 ) -> Serve:
-    """The same way to serve, of an index and by a query of its own."""
+    """The same service for an index and a query of its own, whatever the request names."""
 
     def ask(request: SearchRequest) -> Served:
         own = (params or {}).get(request.query_id or "", request.params)

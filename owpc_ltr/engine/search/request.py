@@ -131,6 +131,15 @@ class RequestBody(dict[str, Any]):
         """The body as JSON."""
         return dict(self)
 
+    def _repr_html_(self) -> str:
+        """The JSON."""
+        from html import escape
+
+        from owpc_ltr.data.html import block
+
+        text = json.dumps(self, indent=2, ensure_ascii=False)
+        return block("Search request", f"<pre>{escape(text)}</pre>")
+
 
 @job
 def request(
