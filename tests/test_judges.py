@@ -159,8 +159,8 @@ def test_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"proxy": DATA}, "give human_labels=, too"),
-        ({"human": DATA}, "give proxy_labels=, too"),
+        ({"proxy": DATA}, "also give human_labels="),
+        ({"human": DATA}, "also give proxy_labels="),
         ({"proxy": DATA, "human": DATA, "metric": None}, "with require_gain="),
         ({"proxy": DATA, "human": DATA, "data": DATA}, "proxy_labels= and data="),
         ({"proxy": DATA, "human": DATA, "live": object()}, "proxy_labels= and judgments="),

@@ -321,7 +321,7 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
     gate = ["--require-gain", "ndcg@10", "--data", "data.parquet"]
     code, _, err = upload(run, small, place, "--client-scored", *gate)
-    assert (code, "was not seen: " in err, "ctr" in err) == (5, True, True)
+    assert (code, "was not checked: " in err, "ctr" in err) == (5, True, True)
     accepted = ["--accept-unproven", "clicks are the truth"]
     code, _, err = upload(run, small, place, *flags, *gate, *accepted)
     assert (code, "gain in ndcg@10 over" in err) == (5, True)

@@ -147,7 +147,7 @@ def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
         found = cluster.verify(f"m-{own}")
         assert found.drift == ()
         assert found.notes == (
-            f"the index '{index}' was made again, with the same mapping and analysis",
+            f"the index '{index}' was created again, with the same mapping and analysis",
         )
     finally:
         for name in (*engine.request("GET", f"/{index}%2A/_alias"), f"owpc-ltr-store-{own}"):

@@ -14,8 +14,7 @@ from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.gate import NotBetter
-from owpc_ltr.engine.deployment.live_gate import LiveGate
+from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion

@@ -323,7 +323,7 @@ def test_above_half_of_the_cache_it_warns_and_below_it_is_silent(
 ) -> None:
     done = sent(fake_cache, limit, full_trees(8, 6))
     assert len(done.cautions) == cautions
-    assert all("compiled again and again" in caution for caution in done.cautions)
+    assert all("together with another one" in caution for caution in done.cautions)
 
 
 def test_where_the_engine_does_not_tell_its_limit_nothing_is_refused_for_it(

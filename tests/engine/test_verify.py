@@ -101,7 +101,7 @@ def test_an_index_made_again_is_no_drift_and_another_mapping_is(small: Small) ->
     found = look(small, done.model)
     assert found.drift == ()
     assert found.notes == (
-        f"the index '{small.index}' was made again, with the same mapping and analysis",
+        f"the index '{small.index}' was created again, with the same mapping and analysis",
     )
     small.engine.request(
         "PUT", f"/{small.index}/_mapping", body={"properties": {"new": {"type": "keyword"}}}
@@ -199,7 +199,7 @@ def test_scores_that_no_longer_agree_are_drift(
 ) -> None:
     done = put(small)
     monkeypatch.setattr(
-        "owpc_ltr.engine.deployment.parity._engine_scores", lambda *a: np.zeros(len(a[-1]))
+        "owpc_ltr.engine.deployment.parity._Scorer._engine_scores", lambda *a: np.zeros(len(a[-1]))
     )
     (words,) = look(small, done.model).drift
     assert words.startswith("the engine scores differently")

@@ -49,23 +49,20 @@ from owpc_ltr.signatures import spelled
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
-__all__ = ["Gate", "GateResult", "NotBetter", "held_out", "pass_gate"]
-
 _SHOWN = 10
 _ASKED = 1_000
-"""How many held-out queries are searched for, to see what of their lists is judged."""
+"""How many held-out queries are searched, to measure how much of their results is judged."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What a new model must show: a gain in a metric over another model, on judged queries.
+    """The gain in a metric over another model that a new model must have, on judged queries.
 
     `over` is `champion`, `challenger`, or an immutable name. With `human` judgments of a random
-    sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and people
-    decide. `ask` makes of judged queries what is asked of the index, to see whether the judgments
-    are of what users get; the name's first model is compared with the query alone by it.
-    `accepted` is why judgments that cannot tell are taken for proof, `cautions` what else is not
-    known.
+    sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and human
+    labels decide. `ask` makes live searches of judged queries, to check that the judgments cover
+    what users get, and to compare the first model of an alias with the query alone. `accepted` is
+    the reason to accept inconclusive judgments, `cautions` are warnings.
     """
 
     metric: Metric
@@ -83,10 +80,10 @@ class Gate:
 def pass_gate(
     engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, *, name: str
 ) -> GateResult:
-    """Compare on held-out queries with the model that is there; else live with the query alone.
+    """Compare on held-out queries with the current model; without one, live with the query alone.
 
-    Raises NotBetter where the new model is not shown to be better, Refused or BadInput where the
-    two cannot be compared fairly.
+    Raises NotBetter unless the new model is significantly better, Refused or BadInput where the two
+    cannot be compared fairly.
     """
     other = other_model(engine, store, name, gate.over)
     if other is None:
@@ -96,7 +93,7 @@ def pass_gate(
     both = _Both(model, other, featureset, gate.metric)
     judged = data
     if gate.human is not None:
-        result, judged = _by_both_judges(gate, gate.human, both, data, cautions)
+        result, judged = _by_both_labels(gate, gate.human, both, data, cautions)
     else:
         weights = importance_of(data)
         new, old = both.measured(data)
@@ -126,14 +123,14 @@ def pass_gate(
 
 
 def _over_the_query(gate: Gate, name: str) -> LiveGate:
-    """The comparison with the query alone: judged documents have no scores of a query."""
+    """The comparison with the query alone, which has no scores of judged documents."""
     if gate.human is not None or not _is_of_documents(gate.data):
         what = "proxy labels" if gate.human is not None else "data without queries and documents"
         raise Refused(
             f"'{name}' has no model to compare with yet, and {what} cannot be compared with the "
             f"query alone: require the gain of live results ({spelled('judgments')} FILE)"
         )
-    # What is only looked at may be measured by another metric; what decides may not.
+    # As evidence another metric would do; the deciding one must be the gate's.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
     return LiveGate(
         question, QUERY, "auto", gate.progress, gate.tables, gate.accepted, gate.cautions
@@ -154,11 +151,11 @@ def _evidence(
     other: DeploymentRecord,
     judged: RankingDataset,
 ) -> tuple[LiveEvaluation | None, list[Doubt]]:
-    """What users get of the held-out judged queries, and why the judgments cannot tell."""
+    """Live results of the held-out judged queries, and why the judgments are inconclusive."""
     whole = judged if gate.human is not None else gate.data
     doubts = judgment_doubts(whole, text_scores(featureset))
     if not _is_of_documents(judged):
-        return None, [*doubts, _not_seen("it does not know its queries and documents")]
+        return None, [*doubts, _not_checked("it does not know its queries and documents")]
     try:
         question = gate.ask(judged)
         order = np.random.default_rng(question.seed).permutation(len(question.queries))[:_ASKED]
@@ -168,20 +165,20 @@ def _evidence(
             tables=gate.tables, progress=gate.progress,
         )  # fmt: skip
     except UsageError as error:
-        return None, [*doubts, _not_seen(str(error))]
+        return None, [*doubts, _not_checked(str(error))]
     return live, [*doubts, *live.doubts, *live.recall_doubts]
 
 
-def _not_seen(why: str) -> Doubt:
+def _not_checked(why: str) -> Doubt:
     return Doubt(
         "not-searched",
-        f"whether the data is of what users get was not seen: {why}",
+        f"whether the data covers what users get was not checked: {why}",
         "give data that log-features wrote, or require the gain of live results",
     )
 
 
 def _contradicted(result: GateResult, live: LiveEvaluation) -> list[Doubt]:
-    """Whether users' lists say the opposite of the judged documents."""
+    """Whether live results contradict the judged documents."""
     one, offline = live.measured[0], result.comparison
     if str(one.metric) != result.metric:
         return []
@@ -215,26 +212,26 @@ class _Both:
         return first, second
 
 
-def _by_both_judges(
+def _by_both_labels(
     gate: Gate,
     human: Judgments | RankingDataset,
     both: _Both,
     data: RankingDataset,
     cautions: tuple[str, ...],
 ) -> tuple[GateResult, RankingDataset]:
-    """The gain by people's judgments of a sample and proxy labels of all queries; the sample."""
+    """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
     sample = human_sample(gate.data, human)
     of_people, places = sample.among(data.query_ids)
     if isinstance(human, RankingDataset):
-        # No model chose its queries by their grades: what is left of a random sample is one.
+        # Held-out queries of a random sample are a random sample, too.
         unseen = HumanSample(held_out(of_people, both.model, both.other)[0])
         of_people, places = unseen.among(data.query_ids)
     strata = strata_of(data.query_ids, gate.strata)
     weights = importance_of(data)
     sign = 1.0 if gate.metric.higher_is_better else -1.0
-    cheap_new, cheap_old = both.measured(data)
+    proxy_new, proxy_old = both.measured(data)
     new, old = both.measured(of_people)
-    gains = sign * (cheap_new.per_query - cheap_old.per_query)
+    gains = sign * (proxy_new.per_query - proxy_old.per_query)
     by_people = sign * (new.per_query - old.per_query)
     check_counted(gate.metric, gains, by_people)
     spread = in_all(by_people, places, data.n_queries)
@@ -261,11 +258,11 @@ def _by_both_judges(
 def held_out(
     data: RankingDataset, model: Model, other: DeploymentRecord
 ) -> tuple[RankingDataset, tuple[str, ...]]:
-    """The queries that neither model learned from or was chosen on, and what is not known of it."""
+    """The queries that neither model was trained or selected on, and warnings."""
     if data.feature_names != model.feature_names:
         raise BadInput(
-            "the data for --require-gain has other features than the model: log it with the "
-            "model's feature set"
+            f"the data for {spelled('require_gain')} has other features than the model: log it "
+            "with the model's feature set"
         )
     records = {"the new model": model.record, f"'{other.model}'": other.record}
     chosen = choose_queries(records, data)
@@ -284,7 +281,7 @@ def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDatase
         if ours.get(feature.name) != feature:
             raise Refused(
                 f"'{other.model}' reads the feature '{feature.name}', which the new model's "
-                f"feature set '{featureset.name}' has not, or has otherwise: the two can be "
+                f"feature set '{featureset.name}' lacks, or defines differently: the two can be "
                 "compared only on features of both"
             )
     ranker = other.ranker()
@@ -292,7 +289,7 @@ def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDatase
     if lacking:
         raise Refused(
             f"'{other.model}' reads the feature '{lacking[0]}', which is joined from a table, and "
-            "not in the data: log the data with that table too (--extra-features)"
+            f"not in the data: log the data with that table too ({spelled('extra_features')})"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
     return ranker.score(data.features[:, columns])

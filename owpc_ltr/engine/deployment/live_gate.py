@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
 TO_JUDGE = 100
-"""How many queries a gate asks to have judged: they show a gain of .28 standard deviations of the
-queries' differences in 80 % of cases, and are a day's work."""
+"""How many queries a gate suggests to judge, a day's work: they detect a gain of .28 standard
+deviations of the queries' differences with 80 % power."""
 QUERY = "query"
-"""What a model can be better than besides another model: the query alone."""
+"""The baseline that is no model: the query alone."""
 _SAMPLED = 100
 _MOST_DOCUMENTS = 500
 
@@ -57,11 +57,11 @@ class GateResult:
     """The comparison, whose differences are the new model's gains, and the queries that lose most.
 
     `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
-    `cautions` say what is not known of the comparison. Where it is `weighted`, each query counts by
-    its importance. With proxy labels, the comparison is by human labels alone, and `powered`, which
-    decides, is by both. `live` is what users get from the whole index with both: the comparison
-    itself where it is `of_live_lists`, else the evidence for it. `doubts` say why the judgments
-    cannot tell who is better; `accepted` is why a model is let in all the same.
+    `cautions` are warnings. Where it is `weighted`, queries count by their importance. With proxy
+    labels, the comparison is by human labels alone, and `powered`, which decides, is by both.
+    `live` has the live results with both: the comparison itself where it is `of_live_lists`, else
+    evidence for it. `doubts` say why the judgments are inconclusive; `accepted` is the reason to
+    accept them anyway.
     """
 
     metric: str
@@ -83,13 +83,13 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        """Whether it gets in: it is better, by judgments that can tell or are accepted as proof."""
+        """Whether the model is better, by conclusive or accepted judgments."""
         doubts = self.doubts if self.accepted is None else ()
         return self._decide(doubts).outcome is Outcome.BETTER
 
     @property
     def gain(self) -> str:
-        """The gain with its interval, on how many queries, and what they could have shown."""
+        """The gain with its interval, its number of queries, and the minimum detectable gain."""
         found, both = self.comparison, self.powered
         by = ", weighted by their importance" if self.weighted else ""
         if both is not None:
@@ -112,7 +112,7 @@ class GateResult:
 
     @property
     def evidence(self) -> str:
-        """How much of what users get is judged, with either ranker; empty where it is not known."""
+        """How much of the live results is judged, with either ranker; empty where not known."""
         if self.live is None:
             return ""
         before, after = (f"{share:.0%}" for share in self.live.judged)
@@ -123,7 +123,7 @@ class GateResult:
 
     @property
     def details(self) -> str:
-        """What is known of the comparison besides the gain, as text; empty where nothing is."""
+        """Evidence, warnings and the queries that lose most, as text; may be empty."""
         lines = [wrapped_text(text) for text in (self.evidence, *self.cautions) if text.strip()]
         if self.losers:
             rows = [
@@ -144,9 +144,9 @@ class GateResult:
 
     @property
     def to_judge(self) -> tuple[int, int] | None:
-        """How many queries, and about how many documents of both rankers, would settle it.
+        """How many queries, and about how many documents of both rankers, to judge.
 
-        None where their lists are not known.
+        None where their live results are not known.
         """
         if self.live is None:
             return None
@@ -186,10 +186,10 @@ class GateResult:
 
 
 class NotBetter(Refused):
-    """The gate's refusal, with what it found."""
+    """The gate's refusal, with its result."""
 
     def __init__(self, result: GateResult, command: str = "") -> None:
-        """Say the verdict, and why; of a doubtful one, what would settle it, by which `command`."""
+        """The verdict and its reason; if inconclusive, what to judge, and the `command` for it."""
         self.result = result
         if result.doubts and result.accepted is None:
             super().__init__(
@@ -205,21 +205,21 @@ def _settled_by(result: GateResult, command: str) -> str:
     if result.to_judge is None:
         return f"; {result.doubts[0].advice}"
     queries, documents = result.to_judge
-    told = (
+    advice = (
         f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "
         f"{documents:,} documents)"
     )
-    return f"{told}: {command}" if command else told
+    return f"{advice}: {command}" if command else advice
 
 
 @dataclass(frozen=True)
 class LiveGate:
-    """What a new model must show live: a gain in the question's first metric.
+    """The live gain that a new model must have, in the question's first metric.
 
-    `over` is `champion` (where the name points to nothing yet: the query alone), `challenger`, an
-    immutable name, or `query`. Of the question's queries those count that no model has seen. In the
-    `tables` is what models read from outside the index. `accepted` is why judgments that cannot
-    tell are taken for proof, `cautions` what else is not known.
+    `over` is `champion` (for the first model of an alias: the query alone), `challenger`, an
+    immutable name, or `query`. Only queries count that neither model was trained or selected on.
+    The `tables` have the features from outside the index. `accepted` is the reason to accept
+    inconclusive judgments, `cautions` are warnings.
     """
 
     question: LiveQuestion
@@ -234,9 +234,9 @@ class LiveGate:
 def pass_live_gate(
     engine: Engine, store: Store, gate: LiveGate, model: Model, featureset: FeatureSet, *, name: str
 ) -> GateResult:
-    """Rank the whole index without and with the model, which is in no name's place yet.
+    """Search the whole index without and with the model, which no alias uses yet.
 
-    Raises NotBetter where the rule is not met; nothing of the model stays behind.
+    Raises NotBetter where the rule is not met; nothing of the model stays in the cluster.
     """
     other = other_model(engine, store, name, gate.over)
     records: dict[str, Mapping[str, Any]] = {"the new model": model.record}
@@ -279,7 +279,7 @@ def live_evidence(
     tables: Sequence[ExternalTable],
     progress: Callable[[str, float | None], None] | None,
 ) -> LiveEvaluation:
-    """What users get with the other model, or the query alone, and with the new one."""
+    """Live results with the other model, or the query alone, and with the new one."""
     alone = query_alone(engine, store)
     before, name = alone, QUERY_ALONE
     if other is not None:
@@ -296,22 +296,22 @@ def live_evidence(
 
 
 def other_model(engine: Engine, store: Store, name: str, over: str) -> DeploymentRecord | None:
-    """The model to be better than; None for the query alone."""
+    """The model to compare with; None for the query alone."""
     if over == QUERY:
         return None
-    deployments = DeploymentRecords(engine, store)
+    records = DeploymentRecords(engine, store)
     if over in ROLES:
         alias = Aliases(engine, store).find(name)
         if alias is None:
             return None
         over = alias.model_of(over)
-    return deployments.get(deployments.model_called(over))
+    return records.get(records.model_called(over))
 
 
 def _feature_doubts(
     engine: Engine, store: Store, featureset: FeatureSet, question: LiveQuestion
 ) -> list[Doubt]:
-    """What the features of judged documents tell of the judgments, by a sample of the queries."""
+    """Doubts about the judgments from the features of judged documents, on a sample of queries."""
     rng = np.random.default_rng(question.seed)
     queries = [
         question.queries[number]

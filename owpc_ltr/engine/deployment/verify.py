@@ -1,4 +1,4 @@
-"""`verify`: whether an uploaded model still scores as it did, by what the cluster remembers."""
+"""`verify`: whether an uploaded model still scores as at its upload, by its deployment record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, T
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
-from owpc_ltr.signatures import Help, job
+from owpc_ltr.signatures import Help, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalColumns
@@ -34,12 +34,12 @@ _MAPPING = "mapping_hash"
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found of a model: `drift` in words, nothing if all is as it was.
+    """The second proof of a model: `drift` has one text per change, and is empty without changes.
 
-    `features` are all of them, those that drifted most first, and `rankings` what that does to
-    rankings; `parity` is None where nothing can be compared: the feature set in the store is
-    another, or the index cannot compute it any more. `notes` tell what changed without being drift:
-    an index that was made again, or that an alias was switched to, with the same mapping.
+    `features` is the drift of each feature, the largest first, and `rankings` its effect on
+    rankings. `parity` is None where nothing can be compared: the store has another feature set, or
+    the index cannot compute it any more. `notes` are changes that are no drift: an index that was
+    created again, or that an alias was switched to, with the same mapping.
     """
 
     model: str
@@ -67,14 +67,14 @@ class Verification:
 
         lines = []
         if self.parity is None:
-            lines.append("scores were not compared: the features are not what they were")
+            lines.append("scores were not compared: the features have changed")
         else:
             rows = [(one.feature, one.by, one.mean_before, one.mean_now) for one in self.features]
             lines.append(text_table(["FEATURE", "DRIFT", "MEAN THEN", "MEAN NOW"], rows))
             lines.append(str(self.parity))
             lines.append(drift_line(self.features, self.rankings, "upload"))
         if not self.drift:
-            lines += [*self.notes, f"'{self.model}' is what it was when it was uploaded"]
+            lines += [*self.notes, f"'{self.model}' has not changed since it was uploaded"]
         return "\n".join(lines)
 
 
@@ -84,7 +84,7 @@ def verify(
     name: Annotated[str | None, Help("The name that applications use, or NAME-HASH.")] = None,
     *,
     index: Annotated[
-        str | None, Help("The index (or alias); default: where it was proved.", metavar="NAME")
+        str | None, Help("The index (or alias); default: that of its upload.", metavar="NAME")
     ] = None,
     tolerance: Tolerance = PARITY_TOLERANCE,
     max_drift: MaxDrift = MAX_DRIFT,
@@ -94,13 +94,12 @@ def verify(
 ) -> Verification:
     """Prove an uploaded model again, and look for drift.
 
-    The cluster itself remembers what is needed.
+    All that is needed is stored in the cluster. Compared are the feature set, the engine's version,
+    the index, its mapping, the features of the model's judged documents, and the scores. If
+    something drifted, the exit code is 5.
 
-    Compared are the feature set, the engine's version, the index, its mapping, the features of the
-    model's judged documents, and the scores. Where something drifted the exit code is 5.
-
-    Python: `drift` and `refusal` of the result say what drifted. Values from outside the index are
-    looked up in `extra_features`; without them they are those of the upload, of which is warned.
+    Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
+    are looked up in `extra_features`; without them they are those of the upload, with a warning.
 
     Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
     index.
@@ -135,9 +134,8 @@ def verify_model(
 ) -> Verification:
     """Repeat the proof of a model by its immutable name, on the index that it was proved on.
 
-    A feature has drifted where its values on the samples moved by more than `max_drift` standard
-    deviations in the mean.
-    Raises BadInput where the model has no deployment record.
+    A feature has drifted if its values on the samples changed by more than `max_drift` standard
+    deviations in the mean. Raises BadInput where the model has no deployment record.
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import Certificates
@@ -195,9 +193,9 @@ def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalCol
     refuse_unused(sources, tables, whose)
     if sources and not tables:
         give_warnings([
-            f"{in_words(external_names(sources), sources)}: values of no index, which were taken "
-            "as at the upload; to prove that they are found, give the table with --extra-features "
-            "FILE"
+            f"{in_words(external_names(sources), sources)}: values from outside the index, "
+            "which were taken as at the upload; to prove the lookup too, give the table with "
+            f"{spelled('extra_features')} FILE"
         ])  # fmt: skip
         return None
     return columns_for(sources, tables, whose)
@@ -229,13 +227,13 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Envi
 
 
 def _changed_environment(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
-    """What scores may depend on: the engine, and the mapping and analysis of each index."""
+    """Changes that affect scores: of the engine, and of the mapping and analysis of each index."""
     changes = [
         f"the engine's {name} changed from {value} to {now.engine.get(name)}"
         for name, value in deployment.engine.items()
         if now.engine.get(name) != value
     ]
-    # What was made anew has another name behind its alias, and is the same index to people.
+    # An index that was loaded again has another name behind its alias, and is the same to users.
     then = {base_index(index): known for index, known in deployment.indices.items()}
     there = {base_index(index): known for index, known in now.indices.items()}
     if then.keys() == there.keys():
@@ -252,7 +250,7 @@ def _changed_environment(deployment: DeploymentRecord, now: Environment, index: 
 
 
 def _replaced_indices(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
-    """Indices that are others than at the upload, with the same mapping and analysis."""
+    """Indices that were replaced since the upload, with the same mapping and analysis."""
     then, there = (
         {base_index(name): known.get("uuid") for name, known in indices.items()}
         for indices in (deployment.indices, now.indices)
@@ -260,7 +258,7 @@ def _replaced_indices(deployment: DeploymentRecord, now: Environment, index: str
     if then.keys() != there.keys():
         return [f"{_switched(deployment, now, index)}, with the same mapping and analysis"]
     return [
-        f"the index '{name}' was made again, with the same mapping and analysis"
+        f"the index '{name}' was created again, with the same mapping and analysis"
         for name, uuid in then.items()
         if uuid != there[name]
     ]
@@ -272,7 +270,7 @@ def _switched(deployment: DeploymentRecord, now: Environment, index: str) -> str
 
 
 def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -> list[str]:
-    """The features whose queries the index refuses, each asked by itself."""
+    """The features whose queries the index rejects, each searched by itself."""
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
     from owpc_ltr.features.named_fields import named_fields

@@ -22,12 +22,13 @@ from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.signatures import spelled
 
 CACHE_SETTING = "ltr.caches.max_mem"
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 NODE, TREE = 32, 8
 USUAL_LIMIT = 10 << 20
-"""What the cache holds on a node where nobody set it."""
+"""The size of the cache on a node with default settings."""
 _ROOM = 0.5
 """The share of the cache that leaves room for another model, as a challenger or the one before."""
 
@@ -178,7 +179,7 @@ class CompiledTrees:
 def check_room(
     engine: Engine, store: Store, stored: StoredModel, *, allow_slow: bool
 ) -> tuple[str, ...]:
-    """What should be known of the room for a model; Refused where there is none for it."""
+    """A warning if a model takes most of the cache; Refused where it does not fit."""
     compiled = compiled_trees(stored) if store.kind == "ltr-plugin" else None
     if compiled is None:
         return ()
@@ -187,13 +188,14 @@ def check_room(
     if compiled.size <= _ROOM * known:
         return ()
     words = _in_words(stored, compiled, known, told=limit is not None)
-    # What nobody knows for certain is no reason to refuse.
+    # A limit that is only assumed is no reason to refuse.
     if compiled.size <= known or limit is None:
-        return (f"{words}: with another of its size it would be compiled again and again",)
-    slow = f"{words}: every search would compile it anew, and drive all other models out"
+        return (f"{words}: together with another one of its size, every search would compile it",)
+    slow = f"{words}: every search would compile it, and evict all other models"
     if allow_slow:
         return (slow,)
-    raise Refused(f"{slow}; raise {CACHE_SETTING}, train a smaller one, or --allow-slow")
+    allowed = spelled("allow_slow")
+    raise Refused(f"{slow}; raise {CACHE_SETTING}, train a smaller model, or give {allowed}")
 
 
 def compiled_trees(stored: StoredModel) -> CompiledTrees | None:
@@ -218,12 +220,12 @@ def _limit(engine: Engine) -> int | None:
     try:
         return cache_limit(engine)
     except (EngineRefusal, EngineUnavailable):
-        # To ask for settings is a right of its own, which an upload does without.
+        # Reading settings needs a permission of its own, which an upload does not require.
         return None
 
 
 def _in_words(stored: StoredModel, compiled: CompiledTrees, limit: int, *, told: bool) -> str:
-    whose = "of the engine's cache of models" if told else "of a cache that is as it comes"
+    whose = "of the engine's cache of models" if told else "of a cache of the default size"
     smaller = compiled.smaller(_ROOM * limit)
     instead = f" ({smaller} would leave room)" if smaller else ""
     return (

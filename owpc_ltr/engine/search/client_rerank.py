@@ -3,8 +3,8 @@
     request = SearchRequest("movies", query, {"keywords": "insidious 2"})
     result = live_search(engine, store, request, ranker)
 
-The engine's own order is what the application gets, and is told so with the reason, when the
-deadline passes or anything fails on the way.
+When the deadline passes or anything fails, the application gets the engine's own order, and the
+reason.
 """
 
 from __future__ import annotations

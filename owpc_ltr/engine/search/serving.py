@@ -1,6 +1,6 @@
-"""Serving: what users get for a query, by the query alone, a stored model, or the client's order.
+"""Serving: live results of the query alone, of a stored model, or as reordered by the client.
 
-A way to serve takes a request and gives the document ids of its whole window, best first.
+A way to serve takes a request and returns the document ids of its whole window, best first.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from owpc_ltr.formats.model_conversion import client_model, is_client_scored, jo
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -115,11 +116,11 @@ def serve_all(
 ) -> list[tuple[Served, ...]]:
     """Of every way, the answers to all requests, in order.
 
-    A query is asked in all ways one after the other, in turning order, so that none always finds
-    what another has just brought into memory.
+    Each query is searched in all ways one after the other, in rotating order, so that none always
+    profits from the caches that another one has just filled.
     """
     if in_flight < 1:
-        raise UsageError(f"--in-flight is 1 or more, not {in_flight}")
+        raise UsageError(f"{spelled('in_flight')} is 1 or more, not {in_flight}")
 
     def ask(number: int) -> list[Served]:
         turn = number % len(ways)
@@ -151,6 +152,6 @@ def _ask(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served
         if type(hit.get("_score")) not in (int, float):
             raise Refused(
                 f"document '{hit['_id']}' came without a score: the query, or a feature of the "
-                "model, gives what is no number; mend its script"
+                "model, has no finite value; fix its script"
             )
     return Served(tuple(str(hit["_id"]) for hit in hits), took)
