@@ -454,7 +454,7 @@ def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order()
     assert [one.document_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
     assert [name for name, _ in heard] == ["a", "b", "b", "a", "a", "b", "b", "a"]
     assert told == [0.25, 0.5, 0.75, 1.0]
-    with pytest.raises(UsageError, match="in-flight"):
+    with pytest.raises(UsageError, match="in_flight"):
         serve_all((way("a"),), requests, 0)
 
 

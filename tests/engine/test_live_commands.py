@@ -185,7 +185,10 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     [
         (["evaluate-live", "good.json"], "--judgments"),
         (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
-        (["upload", "good.json", "--accept-unproven", "x"], "of a gain that is required"),
+        (
+            ["upload", "good.json", "--accept-unproven", "x"],
+            "--accept-unproven needs --require-gain",
+        ),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

@@ -309,7 +309,7 @@ def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all
     name = f"{small.name}-data-error"
     with pytest.raises(UsageError, match="a live list lacks most of them"):
         by_data(cluster, small, name, logged, require_gain="pairwise-error")
-    with pytest.raises(UsageError, match="say why"):
+    with pytest.raises(UsageError, match="give the reason"):
         by_data(cluster, small, name, logged, accept_unproven=" ")
     assert Aliases(small.engine, small.store).find(name) is None
 

@@ -70,7 +70,7 @@ def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
             lambda: sets.delete("small"),
             lambda: sets.push(other_set(), **asked),
         ):
-            with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*--force"):
+            with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*force="):
                 act()
         assert sets.get("small").hash == FEATURESET.hash
         assert sets.push(FEATURESET, **asked).hash == FEATURESET.hash

@@ -201,13 +201,13 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
     ):
         with pytest.raises(UsageError, match=words):
             put(replace(small, name=name), linear())
-    with pytest.raises(Refused, match="is a model's own name"):
+    with pytest.raises(Refused, match="is the name of a stored model"):
         put(replace(small, name=done.model), linear((0.0, 1.0, 0.0)))
     # And the other way round: a name that another model would be stored as.
     model = linear((0.0, 0.5, 0.0))
     taken = immutable_name(small.name, export_linear(model, FEATURESET, "m"))
     put(replace(small, name=taken), linear())
-    with pytest.raises(Refused, match="is a name that applications use already"):
+    with pytest.raises(Refused, match="which is an alias already"):
         put(small, model)
     assert taken not in small.store.list_models()
 
