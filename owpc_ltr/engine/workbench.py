@@ -10,9 +10,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
 
@@ -58,8 +57,7 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     from urllib.parse import quote
 
     from owpc_ltr.data.judgments.workbench import lines_of_list
-    from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
-    from owpc_ltr.engine.client.responses import hits_of
+    from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, hits_of
     from owpc_ltr.names import check_name
 
     check_name("judgment list", name)

@@ -22,8 +22,8 @@ from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import MAX_DRIFT
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.feature_drift import drift_refusal, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.parity import drift_refusal
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError

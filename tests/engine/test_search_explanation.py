@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr import Cluster
-from owpc_ltr.engine.deployment.deployment_record import Certificates
-from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search.request import search_request

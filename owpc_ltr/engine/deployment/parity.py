@@ -32,7 +32,6 @@ from owpc_ltr.formats.plugin_free.form import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import packed, unpacked
-from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
@@ -104,7 +103,6 @@ def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float 
         return None
     if same_rankings:
         return 0.0
-    from owpc_ltr.metrics import parse_metric
 
     metric = parse_metric(METRIC)
     labels = [one[0] for one in known]

@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.deployment_record import Certificate
-    from owpc_ltr.engine.deployment.feature_drift import Moved
-    from owpc_ltr.engine.deployment.parity import Orders, Parity
-    from owpc_ltr.engine.feature_log.job import Environment
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
     from owpc_ltr.engine.deployment.parity import FeatureDrift, Parity, RankAgreement
-    from owpc_ltr.engine.feature_log.environment import Environment
+    from owpc_ltr.engine.feature_log.job import Environment
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
@@ -138,10 +134,6 @@ def verify_model(
     deviations in the mean. Raises BadInput where the model has no deployment record.
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
-    from owpc_ltr.engine.deployment.deployment_record import Certificates
-    from owpc_ltr.engine.deployment.feature_drift import moved_features, moved_rankings
-    from owpc_ltr.engine.deployment.parity import check_parity
-    from owpc_ltr.engine.client.refusals import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.parity import check_parity, feature_drifts, ranking_drift
 

@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.queries import JudgedQuery, query_text, share_by_cl
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
-from owpc_ltr.engine.omitted_arguments import tables_of
+from owpc_ltr.engine.options import tables_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.evaluation.comparison import RankerComparison

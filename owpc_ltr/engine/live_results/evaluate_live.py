@@ -63,7 +63,7 @@ def evaluate_live(
 
     from owpc_ltr.data.judgments.grouping import Weighed
     from owpc_ltr.engine.live_results.rankers import serving_model
-    from owpc_ltr.engine.omitted_arguments import tables_of
+    from owpc_ltr.engine.options import tables_of
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries

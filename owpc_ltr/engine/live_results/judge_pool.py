@@ -21,12 +21,12 @@ from owpc_ltr.engine.live_queries import (
 )
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.serving import Serve
@@ -153,7 +153,7 @@ def judge_pool(
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.engine.live_results.rankers import LiveRankers
-    from owpc_ltr.engine.omitted_arguments import tables_of, the_index
+    from owpc_ltr.engine.options import tables_of, the_index
 
     if not rankers:
         raise UsageError(

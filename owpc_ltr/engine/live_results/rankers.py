@@ -14,10 +14,8 @@ from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.queries import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import on_trial
-from owpc_ltr.engine.live_queries import LiveQueries, typed_queries
-from owpc_ltr.engine.options import tables_of, the_featureset, the_index
 from owpc_ltr.engine.live_queries import typed_queries
-from owpc_ltr.engine.omitted_arguments import the_featureset, the_index
+from owpc_ltr.engine.options import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
