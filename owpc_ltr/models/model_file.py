@@ -314,7 +314,6 @@ def parity_samples_of(
 
 def dataset_of(samples: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
     """The remembered documents of a model with these features, as judged queries."""
-
     sizes = [len(sample["document_ids"]) for sample in samples]
     parts = [
         unpacked(sample["features"], size, len(names))
