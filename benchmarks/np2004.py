@@ -18,7 +18,7 @@ import numpy as np
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.evaluation.measurement import Measured, compare, measure
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run

@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.active_sampling import judge_sample
     from owpc_ltr.evaluation.compare import compare
-    from owpc_ltr.evaluation.comparison import RankerComparison
-    from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
-    from owpc_ltr.evaluation.metric_conventions import explain_metric
-    from owpc_ltr.evaluation.run_files import write_run
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
+    from owpc_ltr.evaluation.evaluate import Evaluation, evaluate, write_run
+    from owpc_ltr.evaluation.metric_explanation import explain_metric
     from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.export_model import export_model
     from owpc_ltr.formats.import_model import import_model
@@ -119,14 +118,14 @@ _HOMES = {
     "OwpcRanker": "owpc_ltr.training.estimators",
     "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
     "Ranker": "owpc_ltr.training.estimators",
-    "RankerComparison": "owpc_ltr.evaluation.comparison",
+    "RankerComparison": "owpc_ltr.evaluation.comparison_table",
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.models.average",
     "compare": "owpc_ltr.evaluation.compare",
     "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.evaluation.evaluate",
     "explain": "owpc_ltr.explanations.explain",
-    "explain_metric": "owpc_ltr.evaluation.metric_conventions",
+    "explain_metric": "owpc_ltr.evaluation.metric_explanation",
     "export_model": "owpc_ltr.formats.export_model",
     "from_frame": "owpc_ltr.data.construction",
     "hookimpl": "owpc_ltr.host.hookspecs",
@@ -151,7 +150,7 @@ _HOMES = {
     "train": "owpc_ltr.training.train",
     "train_reranker": "owpc_ltr.training.train_reranker",
     "write_judgments": "owpc_ltr.host.judgment_lists",
-    "write_run": "owpc_ltr.evaluation.run_files",
+    "write_run": "owpc_ltr.evaluation.evaluate",
 }
 """Each public name and the module that it is imported from when it is first asked for."""
 

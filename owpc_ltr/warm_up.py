@@ -200,7 +200,7 @@ def _read_large() -> None:
 def _rank_large() -> None:
     import numpy as np
 
-    from owpc_ltr.evaluation.reconciliation import sort_as_numba_does
+    from owpc_ltr.evaluation.other_libraries import sort_as_numba_does
     from owpc_ltr.metrics.ranking import ordered_down
 
     ordered_down(np.arange(2.0), np.array([0, 2]))

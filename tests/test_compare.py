@@ -20,10 +20,10 @@ from owpc_ltr import save_model
 from owpc_ltr.data.judgments.pools import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparison_table import disagreements, verdict_lines
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
-from owpc_ltr.evaluation.pairs import disagreements, verdict_lines
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker

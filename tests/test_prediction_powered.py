@@ -19,14 +19,15 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import (
     FEWEST,
     PredictionPowered,
     crossfitted_slopes,
     prediction_powered,
 )
-from owpc_ltr.evaluation.resampling import mean_of, standard_error
 from owpc_ltr.evaluation.sampled_queries import sampled_queries
+from owpc_ltr.evaluation.significance import mean_of, standard_error
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.proxy_labels import (

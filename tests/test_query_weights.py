@@ -28,7 +28,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.judgment_checks import UNUSED, unused_weights
+from owpc_ltr.evaluation.judged_data import UNUSED, unused_weights
 from owpc_ltr.evaluation.resampling import acceleration, bca_interval, standard_error
 from owpc_ltr.evaluation.resampling import mean_of as mean_of_values
 from owpc_ltr.evaluation.significance import compare_paired

@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, save_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.library_conventions import FIELDS, LIBRARIES, Convention
-from owpc_ltr.evaluation.reconciliation import ranked, reconcile, values_by
+from owpc_ltr.evaluation.other_libraries import (
+    FIELDS,
+    LIBRARIES,
+    Convention,
+    ranked,
+    reconcile,
+    values_by,
+)
 from owpc_ltr.metrics import parse_metric
 from tests.commands import commands_in
 from tests.fresh_process import Evaluate

@@ -218,7 +218,7 @@ COMMANDS = (
     ),
     Command(
         "metrics",
-        "owpc_ltr.evaluation.metric_conventions:metrics",
+        "owpc_ltr.evaluation.metric_explanation:metrics",
         "Say what metrics mean; --explain: why others' differ.",
     ),
     Command("warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything ahead of its first use."),

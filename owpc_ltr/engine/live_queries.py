@@ -166,7 +166,7 @@ def check_judgments(
     from owpc_ltr.engine.options import the_index
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts
+    from owpc_ltr.evaluation.live_lists import list_doubts, mean_known, recall_doubts
 
     where = the_index(cluster.engine, index)
     judged = judged_queries(judgments)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.queries import JudgedQuery
     from owpc_ltr.evaluation.offline_comparison import ChosenData, ComparisonRequest
+    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.evaluation.comparison import ChosenData, ComparisonRequest
     from owpc_ltr.metrics import Metric
 
 SAMPLED_QUERIES = 50
@@ -140,8 +142,8 @@ def judge_sample(
     Raises UsageError, BadInput, or Refused where no query is left.
     """
     from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan
-    from owpc_ltr.evaluation.offline_comparison import ComparisonRequest, named_rankers
+    from owpc_ltr.evaluation.compare import named_rankers
+    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest
     from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
@@ -202,8 +204,8 @@ class _Sampling:
         """The sample: so many queries, and so many documents of each ranker."""
         import pyarrow.compute as pc
 
+        from owpc_ltr.evaluation.comparison import chosen_data
         from owpc_ltr.evaluation.measurement import importance_of
-        from owpc_ltr.evaluation.offline_comparison import chosen_data
         from owpc_ltr.evaluation.proxy_labels import (
             human_labels,
             human_sample,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
 
@@ -100,14 +100,8 @@ def compare(
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
-    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan, Drawing
+    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.evaluation.judged_data import Data, read_data
-    from owpc_ltr.evaluation.offline_comparison import (
-        ComparisonRequest,
-        check_baseline,
-        check_unjudged,
-        named_rankers,
-    )
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
 
@@ -129,7 +123,7 @@ def compare(
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
     if folds:
-        from owpc_ltr.evaluation.offline_comparison import compare_over_folds
+        from owpc_ltr.evaluation.folds import compare_over_folds
 
         found = compare_over_folds(request, judged)
     elif proxy_labels is not None:
@@ -137,13 +131,65 @@ def compare(
 
         found = compare_with_proxy_labels(request, judged, proxy_labels, strata)
     else:
-        from owpc_ltr.evaluation.offline_comparison import compare_on_data
+        from owpc_ltr.evaluation.comparison import compare_on_data
 
         found = compare_on_data(request, judged)
     found = replace(found, data=str(data) if isinstance(data, Path | str) else "", n_worst=worst)
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found
+
+
+UNJUDGED = ("zero", "skip", "condensed")
+
+
+def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """The rankers by name: as given, or as files and texts are spelled; others by their kind.
+
+    Raises UsageError for fewer than two, and for one that is named twice.
+    """
+    if isinstance(rankers, Mapping):
+        found = {str(name): ranker for name, ranker in rankers.items()}
+    else:
+        found = {}
+        for ranker in [rankers] if isinstance(rankers, str | Path) else rankers:
+            found[_new_name(ranker, found)] = ranker
+    if len(found) < 2:
+        raise UsageError(
+            f"a comparison needs 2 rankers, and there is {len(found)}: name another model, run "
+            "or feature:NAME"
+        )
+    return found
+
+
+def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
+    if isinstance(ranker, str | Path):
+        name = str(ranker)
+        if name in taken:
+            raise UsageError(f"'{name}' is named twice: a ranker does not differ from itself")
+        return name
+    kind = f"the {ranker.kind} model" if hasattr(ranker, "kind") else "the run"
+    name, number = kind, 2
+    while name in taken:
+        name, number = f"{kind} {number}", number + 1
+    return name
+
+
+def check_baseline(baseline: str | None, names: Mapping[str, Any]) -> None:
+    """Refuse a baseline that is none of the rankers."""
+    if baseline is not None and baseline not in names:
+        raise UsageError(
+            f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(names)}"
+        )
+
+
+def check_unjudged(unjudged: str) -> None:
+    """Refuse what unjudged documents cannot be taken for."""
+    if unjudged not in UNJUDGED:
+        raise UsageError(
+            f"unjudged documents cannot be taken for '{unjudged}': choose among "
+            f"{', '.join(UNJUDGED)}"
+        )
 
 
 def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata: bool) -> None:

@@ -1,435 +1,490 @@
-"""A comparison of rankers on the same queries: each one's means, each pair's difference."""
+"""Rankers compared on judged documents: models on their features, runs on whatever they list.
+
+All means have an interval, each pair a test, corrected over all. Each pair is tested as
+`compare_paired` does it alone; queries are drawn once for all of them.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.latex import LatexColumn, latex_table
-from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.options import WORST_QUERIES
-from owpc_ltr.evaluation.pairs import (
-    SYMMETRY,
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.document_fields import with_document_fields
+from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
+from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.sources import known_sides
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparison_table import (
     ComparedPair,
-    corrected_over,
-    detectable_line,
-    difference_of,
-    disagreements,
-    label_table,
-    pair_table,
-    ranker_letters,
-    verdict_line,
-    verdict_lines,
-    wins_ties_losses,
+    ComparedRanker,
+    MeanInterval,
+    RankerComparison,
 )
-from owpc_ltr.evaluation.prediction_powered import strength_in_words
-from owpc_ltr.evaluation.resampling import ROUNDING
-from owpc_ltr.evaluation.verdict import Doubt, Verdict, over_metrics
+from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries, model_data, seen_doubts
+from owpc_ltr.evaluation.judged_data import (
+    Data,
+    judgment_doubts,
+    read_data,
+    texts_of,
+    unused_weights,
+    without_features,
+)
+from owpc_ltr.evaluation.measurement import (
+    Measured,
+    RankerValues,
+    Ranking,
+    measure_on_data,
+    ranker_of,
+)
+from owpc_ltr.evaluation.options import RESAMPLES
+from owpc_ltr.evaluation.significance import (
+    LEVEL,
+    Comparison,
+    Doubt,
+    Interval,
+    Paired,
+    bca_intervals,
+    check_resamples,
+    comparison_of,
+    generators,
+    holm,
+    mean_of,
+    paired,
+    sign_flips,
+)
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import printable_lines, text_table, wrapped_text
+from owpc_ltr.models.reordering import FEATURE, ReorderingModel
+from owpc_ltr.signatures import Progress, silent, spelled
 
-_REPR_LINES = 15
-_UNJUDGED = {
-    "zero": "unjudged documents count as irrelevant",
-    "skip": "queries with unjudged documents at the top of any ranker's list are left out",
-    "condensed": "unjudged documents are taken out of the lists (condensed, Sakai 2007)",
-}
-_SPLITS = {"test": "none of which a ranker was trained on", "all": "all of them"}
+LIVE = "live:"
+Dataset = RankingDataset | PartitionedDataset
+_MANY = 0.2
+"""Above this share of unjudged documents, figures say much of the judgments."""
 
 
 @dataclass(frozen=True)
-class MeanInterval:
-    """A mean over queries, and the 95 % BCa bootstrap interval of it."""
+class Drawing:
+    """How chance is drawn, and who is told how far it is."""
 
-    mean: float
-    low: float
-    high: float
+    seed: int = 0
+    resamples: int = RESAMPLES
+    progress: Progress = silent
+
+    def told(self, what: str) -> Callable[[float], None]:
+        """Who is told of the shares of one piece of work."""
+        return lambda share: self.progress(what, share)
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedRanker:
-    """One ranker: each metric's value of every query, its mean by the metric's text, its warnings.
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """What is measured how: the metrics, unjudged documents, against whom, and by what chance."""
 
-    `unjudged` is the mean share of unjudged documents among those that each metric looks at, by
-    its text; None for a ranker that is shown judged documents alone.
+    metrics: Sequence[Metric]
+    unjudged: str = "zero"
+    baseline: str | None = None
+    drawing: Drawing = Drawing()
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """Which rankers are compared, by which conventions, on which split of the data.
+
+    `documents` is the file that was indexed, for rerankers that read fields of documents.
     """
 
-    name: str
-    measured: tuple[Measured, ...] = field(repr=False)
-    means: Mapping[str, MeanInterval]
-    unjudged: Mapping[str, float] | None = None
-    warnings: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON."""
-        return {
-            "name": self.name,
-            "metrics": [
-                {
-                    **one.as_dict(),
-                    "all_tied_baseline": _known(one.all_tied_baseline),
-                    "low": self.means[str(one.metric)].low,
-                    "high": self.means[str(one.metric)].high,
-                    "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
-                }
-                for one in self.measured
-            ],
-            "warnings": list(self.warnings),
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RankerComparison:
-    """Rankers side by side on the same queries.
-
-    `pairs` are all pairs, or each ranker against the `baseline`, of every metric. `split` says
-    which queries of the data these are, `notes` why. Where it is `weighted`, means, differences and
-    their tests weigh each query by its importance. `unjudged` is what unjudged documents were taken
-    for: `zero` (irrelevant), `skip` (their queries left out), `condensed` (taken out of the lists).
-    `query_texts` are what users typed, where the data know it. With proxy labels of all queries,
-    these are the queries with human labels, and pairs have prediction-powered figures.
-    """
-
-    rankers: tuple[ComparedRanker, ...]
-    metrics: tuple[Metric, ...]
-    pairs: tuple[ComparedPair, ...]
-    query_ids: pa.StringArray
-    query_texts: pa.StringArray | None
-    n_queries: int
+    rankers: Mapping[str, Any]
+    how: ComparisonPlan
     split: str
     weighted: bool
-    unjudged: str
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    baseline: str | None = None
-    importance: Vector | None = None
-    data: str = ""
-    """What the data are called: their file."""
-    n_worst: int = WORST_QUERIES
-    """How many of the queries that lose most the text shows."""
+    plugins: tuple[Path, ...]
+    documents: Path | str | None = None
+    id_field: str | None = None
 
-    @property
-    def headline(self) -> tuple[str, str]:
-        """The best ranker by the first metric but the one it is compared with, and that one.
 
-        That is the baseline, or the ranker named first; without a baseline, the best of all stands
-        first, against the next best where it was named first itself.
-        """
-        first = self.metrics[0]
-        sign = -1.0 if first.higher_is_better else 1.0
-        ordered = sorted(self.rankers, key=lambda one: sign * one.means[str(first)].mean)
-        names = [one.name for one in ordered]
-        if self.baseline is not None:
-            return next(name for name in names if name != self.baseline), self.baseline
-        other = self.rankers[0].name
-        return names[0], names[1] if other == names[0] else other
+class ChosenData(NamedTuple):
+    """Rankers, the queries that they are compared on, and why these.
 
-    @property
-    def prediction_powered(self) -> tuple[ComparedPair, ...]:
-        """The pairs with human and proxy labels."""
-        return tuple(pair for pair in self.pairs if pair.prediction_powered is not None)
+    `seen` are doubts by ranker: queries that it was trained or chosen on.
+    """
 
-    @cached_property
-    def per_query(self) -> pa.Table:
-        """One row a query: its id, text and importance, and `METRIC RANKER` for each value.
+    rankers: dict[str, Ranking]
+    part: Dataset
+    chosen: ChosenQueries
+    seen: dict[str, tuple[Doubt, ...]]
 
-        A query that a metric leaves out has none.
-        """
-        columns: dict[str, Any] = {"query_id": self.query_ids}
-        if self.query_texts is not None:
-            columns["query"] = self.query_texts
-        if self.importance is not None:
-            columns["importance"] = self.importance
-        for ranker in self.rankers:
-            for one in ranker.measured:
-                values = pa.array(one.per_query, from_pandas=True)
-                columns[f"{one.metric} {ranker.name}"] = values
-        return pa.table(columns)
+    def doubted(self, found: RankerComparison) -> RankerComparison:
+        """The comparison, with the doubts about what rankers have seen."""
+        for name, doubts in self.seen.items():
+            found = found.with_doubts(doubts, name)
+        return found
 
-    def ranker(self, name: str) -> ComparedRanker:
-        """The ranker of this name. Raises UsageError where there is none."""
-        for one in self.rankers:
-            if one.name == name:
-                return one
-        known = ", ".join(one.name for one in self.rankers)
-        raise UsageError(f"no ranker is called '{name}': there are {known}")
 
-    def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
-        """The verdicts on ranker a against b by metric; empty where the two were not compared."""
-        found = [
-            one if one.a == a else one.reversed() for one in self.pairs if {one.a, one.b} == {a, b}
-        ]
-        return {one.metric: one.verdict for one in found}
+def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
+    """The comparison of rankers on what is judged."""
+    of_data = chosen_data(request, data)
+    rankers, part, chosen, _ = of_data
+    request.how.drawing.progress("scores and metrics", None)
+    found = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
+    of = ComparedQueries(
+        part.query_ids,
+        texts_of(part) if isinstance(part, RankingDataset) else None,
+        found.weights if request.weighted else None,
+        chosen.side,
+        chosen.notes,
+        (*chosen.warnings, *unused_weights(part)),
+    )
+    compared = side_by_side(found.rankers, found.baselines, of, request.how)
+    return of_data.doubted(compared).with_doubts(judgment_doubts(head_of(part)))
 
-    def verdict(self, a: str, b: str) -> Verdict:
-        """The verdict on ranker a against b: by the first metric, if no other says the opposite."""
-        return over_metrics(self.verdicts(a, b))
 
-    def with_doubts(self, doubts: Sequence[Doubt], *rankers: str) -> Self:
-        """The same figures with doubts about the judgments: of all pairs, or those of `rankers`.
+def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
+    """The rankers, and the queries that none of them has seen, as request."""
+    given = read_data(data) if isinstance(data, Path | str) else data
+    whole = without_features(given) if isinstance(given, Judgments) else given
+    rankers = {
+        name: _ranker(ranker, whole, request.plugins) for name, ranker in request.rankers.items()
+    }
+    for ranker in rankers.values():
+        _check_features(ranker, given, whole)
+    chosen = choose_queries(records_of(rankers), whole, request.split)
+    part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
+    fields = _field_names(rankers)
+    if fields:
+        if request.documents is not None:
+            part = in_memory(part, spelled("documents"))
+        if isinstance(part, RankingDataset):
+            named = None if request.documents is None else Path(request.documents)
+            part = with_document_fields(part, fields, named, request.id_field)
+    seen = {
+        name: seen_doubts(name, known_sides(record, part))
+        for name, record in records_of(rankers).items()
+        # Held out from all are those that none has seen.
+        if chosen.side != "test"
+    }
+    return ChosenData(rankers, part, chosen, seen)
 
-        One ranker means every pair that it is part of, two rankers mean their pair.
-        """
-        if not doubts:
-            return self
-        pairs = tuple(
-            replace(one, doubts=(*one.doubts, *doubts)) if {*rankers} <= {one.a, one.b} else one
-            for one in self.pairs
+
+def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
+    if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
+        raise _no_features()
+    if is_live(given):
+        raise UsageError(f"'{given}' is a live ranker: compare live results with compare-live")
+    if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
+        # Names of uploaded models have no ending.
+        meant = (
+            "check the name" if Path(given).suffix else f"an uploaded model is live:{given}@INDEX"
         )
-        return replace(self, pairs=pairs)
-
-    def worst(
-        self, a: str, b: str, metric: Metric | str | None = None, n: int = 10
-    ) -> list[dict[str, Any]]:
-        """The queries in which ranker `a` loses most to `b`, the worst first, and no others.
-
-        Each has its id, its text where that is known, and both values. By the first metric unless
-        one is named.
-        """
-        number = self._metric_number(metric)
-        mine, theirs = (self.ranker(name).measured[number].per_query for name in (a, b))
-        sign = 1.0 if self.metrics[number].higher_is_better else -1.0
-        gains = np.nan_to_num(sign * (mine - theirs))
-        texts = self.query_texts
-        return [
-            {
-                "query_id": self.query_ids[query].as_py(),
-                "query": None if texts is None else texts[query].as_py(),
-                "a": float(mine[query]),
-                "b": float(theirs[query]),
-            }
-            for query in np.argsort(gains, kind="stable")[:n].tolist()
-            if gains[query] < -ROUNDING
-        ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every figure but those of most queries, as JSON; `verdict` is that of the headline."""
-        a, b = self.headline
-        both = {
-            "prediction_powered": [one.as_dict() for one in self.prediction_powered],
-            "ideal_of": "human-labelled documents",
-        }
-        return {
-            "data": self.data,
-            "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
-            "n_queries": self.n_queries,
-            "split": self.split,
-            "weighted": self.weighted,
-            "unjudged": self.unjudged,
-            "baseline": self.baseline,
-            "rankers": [one.as_dict() for one in self.rankers],
-            "pairs": [one.by_human_labels.as_dict() for one in self.pairs],
-            "corrected_over": len(self.pairs),
-            **(both if self.prediction_powered else {}),
-            "notes": list(self.notes),
-            "worst": {
-                "a": a,
-                "b": b,
-                "metric": str(self.metrics[0]),
-                "queries": self.worst(a, b, n=self.n_worst),
-            },
-            "warnings": list(self.warnings),
-        }
-
-    def to_frame(self, per_query: bool = False) -> Any:
-        """The pairs, or the values of each query, as a pandas DataFrame."""
-        import pandas as pd
-
-        if per_query:
-            return self.per_query.to_pandas()
-        return pd.DataFrame([one.by_human_labels.as_dict() for one in self.pairs])
-
-    def __str__(self) -> str:
-        """The verdict first, then means, pairs, and the queries that lose most."""
-        return "\n".join(_text_lines(self))
-
-    def __repr__(self) -> str:
-        lines = [_opening(self), _title(self)]
-        lines += [
-            f"{pair.metric}  {pair.a} − {pair.b}: {difference_of(pair)}, p = {pair.p_holm:.2g} "
-            f"corrected: {pair.verdict.outcome}"
-            for pair in self.pairs
-        ]
-        if len(lines) > _REPR_LINES:
-            left = len(lines) - _REPR_LINES + 1
-            lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the comparison"]
-        return printable_lines("\n".join(lines))
-
-    def _repr_html_(self) -> str:
-        """Means as bars, pairs as a table, notes and warnings below."""
-        return _html(self)
-
-    def to_latex(self) -> str:
-        """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
-
-        A dagger marks what is better or worse than the baseline, by the verdict.
-        """
-        places = {one.name: number for number, one in enumerate(self.rankers)}
-        marked: dict[str, set[int]] = {}
-        for pair in (one.by_human_labels for one in self.pairs):
-            if self.baseline is not None and pair.better is not None:
-                other = pair.a if pair.b == self.baseline else pair.b
-                marked.setdefault(pair.metric, set()).add(places[other])
-        columns = [
-            LatexColumn(
-                str(metric),
-                [one.means[str(metric)].mean for one in self.rankers],
-                metric.higher_is_better,
-                marked.get(str(metric), set()),
-            )
-            for metric in self.metrics
-        ]
-        dagger = (
-            f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the "
-            "95 % interval excludes 0"
-        )
-        notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
-        return latex_table([one.name for one in self.rankers], columns, notes)
-
-    def _metric_number(self, metric: Metric | str | None) -> int:
-        texts = [str(one) for one in self.metrics]
-        if metric is None:
-            return 0
-        if str(metric) not in texts:
-            raise UsageError(f"{metric} was not measured: there are {', '.join(texts)}")
-        return texts.index(str(metric))
+        raise BadInput(f"cannot read the ranker {given}: no such file or directory; {meant}")
+    return ranker_of(given, data, plugins)
 
 
-def _text_lines(found: RankerComparison) -> Iterator[str]:
-    letters = ranker_letters([one.name for one in found.rankers])
-    pairs = [one.by_human_labels for one in found.pairs]
-    title = f"{_title(found)}, {found.data}" if found.data else _title(found)
-    yield from map(wrapped_text, (_opening(found), title, *found.notes))
-    yield _mean_table(found, letters)
-    yield from (wrapped_text(metric.convention) for metric in found.metrics)
-    yield ""
-    yield pair_table(pairs, letters)
-    yield from map(wrapped_text, _closing(found))
-    if found.prediction_powered:
-        yield ""
-        yield label_table(found.prediction_powered, letters)
-        yield from map(wrapped_text, _labels_in_words(found))
-    yield from _worst_lines(found, letters)
-    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
+def is_live(ranker: Any) -> bool:
+    """Whether a ranker is one that the engine serves: `live:…`."""
+    return isinstance(ranker, str) and ranker.startswith(LIVE)
 
 
-def _title(found: RankerComparison) -> str:
-    """Which rankers, on what."""
-    split = _SPLITS.get(found.split, f"{found.split} split")
-    return f"{len(found.rankers)} rankers on {found.n_queries:,} queries ({split})"
+def _check_features(ranker: Ranking, given: Data, whole: Dataset) -> None:
+    if isinstance(given, Judgments) and not isinstance(ranker, TrecRun):
+        raise _no_features()
+    model_data(ranker, whole, "all")
 
 
-def _opening(found: RankerComparison) -> str:
-    """The verdict on the pair that stands for the comparison, which is its first line."""
-    a, b = found.headline
-    return verdict_line(found.verdict(a, b), a, b, str(found.metrics[0]))
-
-
-def _mean_table(found: RankerComparison, letters: Mapping[str, str]) -> str:
-    listed = any(one.unjudged is not None for one in found.rankers)
-    rows = []
-    for metric in map(str, found.metrics):
-        for ranker in found.rankers:
-            mean = ranker.means[metric]
-            row = [letters[ranker.name], ranker.name, metric, mean.mean, mean.low, mean.high]
-            if listed:
-                row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
-            rows.append(row)
-    headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
-    return text_table(headers, rows)
-
-
-def _conventions(found: RankerComparison) -> list[str]:
-    """What means are of: weights, unjudged documents, intervals."""
-    told = [
-        "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
-        "skewness and to ± 3 / queries at least), each for itself",
-        SYMMETRY,
-    ]
-    if found.weighted:
-        told.insert(0, "means, differences and tests are weighted by the importance of queries")
-    if any(ranker.unjudged is not None for ranker in found.rankers):
-        told.append(_UNJUDGED[found.unjudged])
-        told.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
-    return told
-
-
-def _closing(found: RankerComparison) -> list[str]:
-    """What figures are of, the verdict on each pair, and what could have been found."""
-    pairs = [one.by_human_labels for one in found.pairs]
-    by = "by human labels alone, " if found.prediction_powered else ""
-    told = [f"{by}{corrected_over(len(pairs))}:", *verdict_lines(pairs)]
-    return [*_conventions(found), *told, *disagreements(pairs), detectable_line(pairs)]
-
-
-def _labels_in_words(found: RankerComparison) -> list[str]:
-    """What proxy labels of all queries add to human ones: a line for each pair."""
-    pairs = found.prediction_powered
-    lines = [
-        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
-        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
-        f"{strength_in_words(both)}"
-        for pair in pairs
-        for both in [pair.prediction_powered]
-        if both is not None
-        for one in [both.by_both]
-    ]
-    by = f"by human and proxy labels, {corrected_over(len(pairs))}:"
-    return [*lines, by, *verdict_lines(pairs)]
-
-
-def _worst_lines(found: RankerComparison, letters: Mapping[str, str]) -> Iterator[str]:
-    a, b = found.headline
-    worst = found.worst(a, b, n=found.n_worst)
-    if not worst:
-        return
-    yield ""
-    yield wrapped_text(f"where {a} loses most to {b}, {found.metrics[0]}:")
-    texts = ["TEXT"] if found.query_texts is not None else []
-    yield text_table(
-        ["QUERY", *texts, letters[a], letters[b]],
-        [
-            (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
-            for one in worst
-        ],
+def _no_features() -> UsageError:
+    return UsageError(
+        "judgments have no features, by which models rank: give data that log-features wrote, runs "
+        "alone, or compare live results"
     )
 
 
-def _html(found: RankerComparison) -> str:
-    from owpc_ltr.data import html
+def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:
+    """The record of each ranker's training; a run has none."""
+    return {
+        name: ranker.record for name, ranker in rankers.items() if not isinstance(ranker, TrecRun)
+    }
 
-    means = [
-        (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
-        for metric in found.metrics
-        for ranker in found.rankers
+
+def _field_names(rankers: dict[str, Ranking]) -> tuple[str, ...]:
+    """The document fields that any reranker needs."""
+    names = [
+        name
+        for one in rankers.values()
+        if isinstance(one, ReorderingModel)
+        for name in one.field_names
     ]
-    headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
-    rows = [
-        (
-            pair.metric,
-            f"{pair.a} − {pair.b}",
-            difference_of(pair),
-            f"{pair.comparison.p_permutation:.2g}",
-            f"{pair.p_holm:.2g}",
-            wins_ties_losses(pair),
+    return tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class ComparedQueries:
+    """The queries: ids, texts where they are known, weights where they vary, and why these."""
+
+    ids: pa.StringArray
+    texts: pa.StringArray | None
+    weights: Vector | None
+    split: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def side_by_side(
+    values: Mapping[str, RankerValues],
+    zero: Sequence[Vector] | None,
+    queries: ComparedQueries,
+    how: ComparisonPlan,
+) -> RankerComparison:
+    """The comparison of rankers by their values; `zero` are those of scoring everything alike.
+
+    Raises Refused where a metric counts too few queries.
+    """
+    weights = queries.weights
+    ranked = {
+        name: tuple(
+            Measured(metric, np.nan, of_metric, _floor(metric, number, zero, weights))
+            for number, (metric, of_metric) in enumerate(zip(how.metrics, one.values, strict=True))
         )
-        for pair in found.pairs
+        for name, one in values.items()
+    }
+    found = compare_all(ranked, weights, how.baseline, how.drawing)
+    rankers = tuple(
+        _compared_ranker(name, ranked[name], one, found, weights) for name, one in values.items()
+    )
+    told = [f"{one.name}: {warning}" for one in rankers for warning in one.warnings]
+    return RankerComparison(
+        rankers=rankers,
+        metrics=tuple(how.metrics),
+        pairs=found.pairs,
+        query_ids=queries.ids,
+        query_texts=queries.texts,
+        n_queries=len(queries.ids),
+        split=queries.split,
+        weighted=weights is not None,
+        unjudged=how.unjudged,
+        warnings=(*queries.warnings, *told, *_favours(rankers, how.unjudged)),
+        notes=(*queries.notes, *_left_out(found, len(queries.ids)), *_worth(weights)),
+        baseline=how.baseline,
+        importance=weights,
+    )
+
+
+def _floor(
+    metric: Metric, number: int, zero: Sequence[Vector] | None, weights: Vector | None
+) -> float:
+    return float("nan") if zero is None else metric.average(zero[number], weights)
+
+
+def _compared_ranker(
+    name: str,
+    measured: tuple[Measured, ...],
+    values: RankerValues,
+    found: Statistics,
+    weights: Vector | None,
+) -> ComparedRanker:
+    means = found.means[name]
+    shares = None
+    if values.unjudged is not None:
+        texts = (str(one.metric) for one in measured)
+        shares = {
+            text: _mean_share(share, weights)
+            for text, share in zip(texts, values.unjudged, strict=True)
+        }
+    holes = [
+        f"{share:.0%} of what {text} looks at is unjudged"
+        for text, share in (shares or {}).items()
+        if share > _MANY
     ]
-    labels = _labels_in_words(found) if found.prediction_powered else []
-    told = [*found.notes, *_closing(found), *labels]
-    told += [f"warning: {one}" for one in found.warnings]
-    parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
-    return html.block(_title(found), html.line(_opening(found)), *parts)
+    return ComparedRanker(
+        name,
+        tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured),
+        means,
+        shares,
+        (*values.warnings, *([", ".join(holes)] if holes else [])),
+    )
 
 
-def _known(value: float) -> float | None:
-    """The value as JSON has it, which knows neither NaN nor infinity."""
-    return value if math.isfinite(value) else None
+def _mean_share(shares: Vector, weights: Vector | None) -> float:
+    """The mean over queries that have a list; 0 where none has."""
+    listed = ~np.isnan(shares)
+    if weights is not None:
+        listed &= weights > 0
+    if not listed.any():
+        return 0.0
+    return mean_of(shares[listed], None if weights is None else weights[listed])
+
+
+def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
+    """Whom unjudged documents favour, where there are many."""
+    holes = [one.name for one in rankers if one.unjudged and max(one.unjudged.values()) > _MANY]
+    if not holes:
+        return
+    if unjudged == "zero":
+        yield (
+            "unjudged documents count as irrelevant, which favours the rankers whose documents "
+            "were judged: compare with unjudged condensed, and judge what these bring "
+            "(owpc-ltr judge pool)"
+        )
+        shown = [one.name for one in rankers if one.unjudged is None]
+        if shown:
+            yield (
+                f"models rank judged documents alone here ({', '.join(shown)}), and runs list "
+                f"others too ({', '.join(holes)}): compare with unjudged condensed, or live"
+            )
+    else:
+        yield (
+            f"many documents of {', '.join(holes)} are unjudged: what they are worth nobody knows; "
+            "judge them (owpc-ltr judge pool)"
+        )
+
+
+def _left_out(found: Statistics, n_queries: int) -> Iterator[str]:
+    """Metrics that do not count all queries."""
+    counted = {pair.metric: pair.comparison.n_queries for pair in found.pairs}
+    for metric, count in counted.items():
+        if count < n_queries:
+            yield f"{metric} counts {count:,} of {n_queries:,} queries, the same for every ranker"
+
+
+def _worth(weights: Vector | None) -> Iterator[str]:
+    """How many equal queries have as much to say as these (Kish 1965)."""
+    if weights is None:
+        return
+    worth = float(weights.sum() ** 2 / (weights**2).sum())
+    if worth < len(weights) / 2:
+        yield f"so weighted, {len(weights):,} queries tell as much as {worth:,.0f} equal ones"
+
+
+Ranked = Mapping[str, tuple[Measured, ...]]
+"""Each ranker's metrics, by its name."""
+
+
+class Statistics(NamedTuple):
+    """Each ranker's means by the metrics' texts, and the pairs."""
+
+    means: dict[str, dict[str, MeanInterval]]
+    pairs: tuple[ComparedPair, ...]
+
+
+class _Tested(NamedTuple):
+    """A pair before it is corrected."""
+
+    names: tuple[str, str]
+    measured: Measured
+    comparison: Comparison
+
+
+def compare_all(
+    ranked: Ranked, weights: Vector | None, baseline: str | None, drawing: Drawing
+) -> Statistics:
+    """Every ranker by every metric, on the queries that the metric counts for all of them.
+
+    Pairs are of all rankers, or of each against the baseline. Raises Refused where a metric counts
+    fewer than two queries.
+    """
+    check_resamples(drawing.resamples)
+    names = list(ranked)
+    wanted = list(combinations(names, 2))
+    if baseline is not None:
+        wanted = [(name, baseline) for name in names if name != baseline]
+    means: dict[str, dict[str, MeanInterval]] = {name: {} for name in names}
+    tested: list[_Tested] = []
+    for counted, numbers in _by_counted_queries(ranked, weights):
+        asked = [(name, number) for number in numbers for name in names]
+        values = [ranked[name][number].per_query[counted] for name, number in asked]
+        by_name = dict(zip(asked, values, strict=True))
+        own = None if weights is None else weights[counted]
+        spans = [one.metric.span for one in ranked[names[0]]]
+        samples = [
+            ((a, b), number, paired(by_name[a, number], by_name[b, number], own, spans[number]))
+            for number in numbers
+            for a, b in wanted
+        ]
+        # Weights that are all alike are none.
+        own = samples[0][2].weights
+        ends = _drawn_intervals(values, [sample for *_, sample in samples], own, drawing)
+        for (name, number), column, end in zip(asked, values, ends, strict=False):
+            metric = str(ranked[name][number].metric)
+            means[name][metric] = MeanInterval(mean_of(column, own), *end)
+        tested += _tested(ranked, samples, ends[len(values) :], drawing)
+    tested.sort(key=lambda one: _place(one, ranked))
+    return Statistics(means, _corrected(tested))
+
+
+def _drawn_intervals(
+    values: Sequence[Vector], samples: Sequence[Paired], weights: Vector | None, drawing: Drawing
+) -> list[Interval]:
+    """The intervals of the rankers' means, then those of the pairs' differences."""
+    _coins, draws = generators(drawing.seed)
+    columns = np.column_stack([*values, *(sample.differences for sample in samples)])
+    done = drawing.told("drawing queries")
+    return bca_intervals(columns, weights, LEVEL, drawing.resamples, draws, done)
+
+
+def _by_counted_queries(
+    ranked: Ranked, weights: Vector | None
+) -> list[tuple[NDArray[np.bool_], list[int]]]:
+    """Metrics that count the same queries go together."""
+    groups: dict[bytes, tuple[NDArray[np.bool_], list[int]]] = {}
+    for number, measured in enumerate(zip(*ranked.values(), strict=True)):
+        counted = np.ones(len(measured[0].per_query), np.bool_)
+        for one in measured:
+            counted &= ~np.isnan(one.per_query)
+        if weights is not None:
+            counted &= weights > 0
+        if counted.sum() < 2:
+            raise Refused(
+                f"{int(counted.sum())} of {len(counted)} queries count in {measured[0].metric} for "
+                "every ranker, and a comparison needs 2: give more judged queries, or take "
+                "unjudged documents for something else (unjudged)"
+            )
+        groups.setdefault(counted.tobytes(), (counted, []))[1].append(number)
+    return list(groups.values())
+
+
+def _tested(
+    ranked: Ranked,
+    samples: Sequence[tuple[tuple[str, str], int, Paired]],
+    ends: Sequence[Interval],
+    drawing: Drawing,
+) -> list[_Tested]:
+    done = drawing.told("flipping signs")
+    tested = []
+    for place, ((pair, number, sample), end) in enumerate(zip(samples, ends, strict=True), 1):
+        # The same coins for each pair, as if it were the only one.
+        coins, _draws = generators(drawing.seed)
+        flips = sign_flips(sample.terms, drawing.resamples, coins)
+        found = comparison_of(sample, flips, end, drawing.resamples, drawing.seed)
+        tested.append(_Tested(pair, ranked[pair[0]][number], found))
+        done(place / len(samples))
+    return tested
+
+
+def _place(one: _Tested, ranked: Ranked) -> tuple[int, int, int]:
+    """Pairs stand by metric, then in the order of the rankers."""
+    names = list(ranked)
+    first = [str(measured.metric) for measured in ranked[names[0]]]
+    a, b = one.names
+    return first.index(str(one.measured.metric)), names.index(a), names.index(b)
+
+
+def _corrected(tested: Sequence[_Tested]) -> tuple[ComparedPair, ...]:
+    p_values = holm(np.array([one.comparison.p_permutation for one in tested]))
+    return tuple(
+        ComparedPair(
+            *one.names,
+            str(one.measured.metric),
+            one.comparison,
+            p,
+            one.measured.metric.higher_is_better,
+        )
+        for one, p in zip(tested, p_values.tolist(), strict=True)
+    )

@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.measurement import Measured, RankerValues
-    from owpc_ltr.evaluation.pairs import ComparedPair
-    from owpc_ltr.evaluation.ranked_lists import Ranking
-    from owpc_ltr.evaluation.verdict import Verdict
+    from owpc_ltr.evaluation.comparison_table import ComparedPair
+    from owpc_ltr.evaluation.measurement import Measured, RankerValues, Ranking
+    from owpc_ltr.evaluation.significance import Verdict
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -82,7 +81,7 @@ class Evaluation:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the ranker against the baseline; None where it was measured alone."""
-        from owpc_ltr.evaluation.verdict import over_metrics
+        from owpc_ltr.evaluation.significance import over_metrics
 
         return over_metrics({one.metric: one.verdict for one in self.pairs}) if self.pairs else None
 
@@ -132,7 +131,7 @@ class Evaluation:
         return "\n".join(_text_lines(self))
 
     def __repr__(self) -> str:
-        from owpc_ltr.evaluation.pairs import difference_of
+        from owpc_ltr.evaluation.comparison_table import difference_of
 
         lines = [*_verdict_lines(self), _title(self)]
         lines += [
@@ -222,7 +221,8 @@ def evaluate(
     `open_dataset` are gone through part by part. `seed` is the permutation test's.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
-    from owpc_ltr.evaluation.measurement import model_data, ranker_of
+    from owpc_ltr.evaluation.held_out import model_data
+    from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
 
@@ -270,6 +270,29 @@ def _write_run(scores: Any, data: Any, path: Path | str) -> None:
     write_scores(scores, data, path, retrieved=~lacking if lacking.any() else None)
 
 
+def write_run(
+    ranker: Model | ReorderingModel | TrecRun | Vector,
+    data: RankingDataset,
+    path: str | Path,
+    *,
+    tag: str = "owpc-ltr",
+    depth: int | None = None,
+) -> None:
+    """Write a ranking of a dataset (a ranker's, or scores, one per document) as a TREC run.
+
+    At most `depth` documents per query; of a run those that it retrieved. See
+    `owpc_ltr.data.runs.write_scores`.
+    """
+    import numpy as np
+
+    from owpc_ltr.data.runs import TrecRun, write_scores
+    from owpc_ltr.models.reordering import dataset_scores
+
+    scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
+    retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None
+    write_scores(scores, data, path, tag, depth, retrieved)
+
+
 @dataclass(frozen=True)
 class _Found:
     """What was measured, of the ranker and of its baseline."""
@@ -293,8 +316,9 @@ def _measured(
     weighted: bool,
 ) -> _Found:
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.judgment_checks import judgment_findings, unused_weights
-    from owpc_ltr.evaluation.measurement import measure_on_data, measured_means, model_data
+    from owpc_ltr.evaluation.held_out import model_data
+    from owpc_ltr.evaluation.judged_data import judgment_findings, unused_weights
+    from owpc_ltr.evaluation.measurement import measure_on_data, measured_means
 
     rankers = {"ranker": ranker}
     if other is not None:
@@ -335,10 +359,10 @@ def _pairs(
     import numpy as np
 
     from owpc_ltr.data.sources import known_sides
+    from owpc_ltr.evaluation.comparison_table import ComparedPair
     from owpc_ltr.evaluation.held_out import seen_doubts
-    from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+    from owpc_ltr.evaluation.judged_data import judgment_doubts
     from owpc_ltr.evaluation.measurement import compare
-    from owpc_ltr.evaluation.pairs import ComparedPair
     from owpc_ltr.evaluation.significance import holm
 
     doubts = [
@@ -400,7 +424,7 @@ def _name(given: Any) -> str:
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:
-    from owpc_ltr.evaluation.pairs import (
+    from owpc_ltr.evaluation.comparison_table import (
         disagreements,
         pair_table,
         ranker_letters,
@@ -433,7 +457,7 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
 
 
 def _verdict_lines(found: Evaluation) -> list[str]:
-    from owpc_ltr.evaluation.pairs import verdict_line
+    from owpc_ltr.evaluation.comparison_table import verdict_line
 
     verdict = found.verdict
     if verdict is None:

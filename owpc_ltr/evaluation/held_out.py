@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import (
     Data,
     Queries,
@@ -18,13 +19,21 @@ from owpc_ltr.data.sources import (
     known_sides,
     tells_queries,
 )
-from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.models.reordering import FEATURE
+from owpc_ltr.protocols import Ranker
 
 SIDES = ("auto", "all", "train", "validation", "test")
 Records = Mapping[str, Mapping[str, Any]]
 """The record of each ranker's training, by what the ranker is called."""
+D = TypeVar("D", bound=Data)
+_NAME = "the model"
+_IN_WORDS = {
+    "test": "held out from",
+    "train": "training queries of",
+    "validation": "validation queries of",
+}
 
 
 class ChosenQueries(NamedTuple):
@@ -83,17 +92,108 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     return ChosenQueries(left, wanted, (note,), doubts)
 
 
-_IN_WORDS = {
-    "test": "held out from",
-    "train": "training queries of",
-    "validation": "validation queries of",
-}
+class EvaluationQueries(tuple[D, str]):
+    """The queries to measure on and which side they are, with what makes them doubtful."""
+
+    warnings: tuple[str, ...]
+
+    def __new__(cls, data: D, side: str, warnings: tuple[str, ...] = ()) -> EvaluationQueries[D]:
+        """The pair, and its warnings beside it."""
+        pair = super().__new__(cls, (data, side))
+        pair.warnings = warnings
+        return pair
+
+    @property
+    def data(self) -> D:
+        """The queries."""
+        return self[0]
+
+    @property
+    def side(self) -> str:
+        """`all`, or the side that they were on when the model was trained."""
+        return self[1]
+
+
+def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
+    """The queries to evaluate a model on, with the columns it expects, and which side they are.
+
+    `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
+    warning. Raises BadInput where the features are others, and Refused where a side is asked for
+    that the model does not know.
+    """
+    check_side(side)
+    records: dict[str, Mapping[str, Any]] = {}
+    if not isinstance(model, TrecRun):
+        _check_features(model, data)
+        records = {_NAME: model.record}
+    try:
+        chosen = choose_queries(records, data, side)
+    except NothingHeldOut as nothing:
+        if side != "auto":
+            raise
+        what = "was trained on" if (nothing.sides[_NAME] == "train").any() else "was chosen on"
+        said = (
+            f"these are the queries that it {what}: the figures flatter it; measure on others, or "
+            "keep some out (data.split())"
+        )
+        return EvaluationQueries(data, "all", (said,))
+    part = data
+    if len(chosen.queries) < data.n_queries:
+        # A selection is of the kind that it is from.
+        part = cast(D, data.select(chosen.queries))
+    # Of its own data, everybody knows that some are not held out.
+    source = {} if not records else records[_NAME].get("source") or {}
+    own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
+    notes = () if own or side != "auto" else chosen.notes
+    return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
+
+
+def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
+    """The doubt about a ranker that was trained or chosen on some of the compared queries.
+
+    `sides` says on which side each of these was at its training; None where that is not known.
+    """
+    seen = 0 if sides is None else int((sides != "test").sum())
+    if sides is None or not seen:
+        return ()
+    return (
+        Doubt(
+            "seen-queries",
+            f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
+            "shows nothing of others",
+            "compare on queries that it has not seen",
+        ),
+    )
 
 
 def check_side(side: str) -> None:
     """Refuse what is no side."""
     if side not in SIDES:
         raise UsageError(f"unknown split '{side}': choose among {', '.join(SIDES)}")
+
+
+def _check_features(model: Ranker, data: Data) -> None:
+    if data.feature_names != model.feature_names:
+        raise BadInput(_difference(model, data))
+    trained_hash = model.record.get("featureset_hash")
+    if trained_hash and data.featureset_hash and trained_hash != data.featureset_hash:
+        raise BadInput(
+            "the data was logged with another version of the feature set than the model was "
+            f"trained on (hash {data.featureset_hash[:12]} against {trained_hash[:12]}): log again"
+        )
+
+
+def _difference(model: Ranker, data: Data) -> str:
+    missing = [name for name in model.feature_names if name not in data.feature_names]
+    extra = [name for name in data.feature_names if name not in model.feature_names]
+    if not missing and not extra:
+        return "the data has the model's features in another order: log again with its feature set"
+    named = [f"lacks '{missing[0]}'" if missing else "", f"has '{extra[0]}'" if extra else ""]
+    return (
+        f"the model was trained on other features than the data has: the data "
+        f"{' and '.join(filter(None, named))} ({len(model.feature_names)} features against "
+        f"{len(data.feature_names)})"
+    )
 
 
 def _is_trained(record: Mapping[str, Any]) -> bool:
@@ -144,21 +244,3 @@ def _doubts(
                 f"the record of {name}, of an earlier version, has a split and not its queries: "
                 "which are held out is told by the hashes of their ids alone; train it again"
             )
-
-
-def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
-    """The doubt about a ranker that was trained or chosen on some of the compared queries.
-
-    `sides` says on which side each of these was at its training; None where that is not known.
-    """
-    seen = 0 if sides is None else int((sides != "test").sum())
-    if sides is None or not seen:
-        return ()
-    return (
-        Doubt(
-            "seen-queries",
-            f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
-            "shows nothing of others",
-            "compare on queries that it has not seen",
-        ),
-    )

@@ -1,13 +1,14 @@
-"""Rankings of a whole index, most of whose documents nobody judged, and what they are worth.
+"""Live lists: rankings of a whole index, most of whose documents nobody judged.
 
 A figure of such a ranking depends on what the unjudged documents are taken for: irrelevant, as in
 TREC; left out, so that judged documents close up (condensed lists, Sakai 2007); or, for bounds, all
-irrelevant and all relevant (the residual of Moffat & Zobel 2008).
+irrelevant and all relevant (the residual of Moffat & Zobel 2008). `list_doubts` tells where
+judgments cannot show which ranker has better lists for users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,11 +18,31 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import RankerValues, top_of
+from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import Metric, RankedQueries
 
+TOP = 10
+"""How many documents of a list users look at."""
+FEWEST_JUDGED = 0.5
+"""The least share of the top ten that is judged: below it, a figure says more of what unjudged
+documents are taken for than of the judged ones. Lists of a good judgment pool have .7 to 1."""
+FEWEST_SHOWN = 0.9
+"""The same where judgments are made of clicks: these know only what users were shown, so that both
+top tens must have been."""
+MOST_APART = 0.1
+"""How far the judged shares of two rankers may be apart. Unjudged documents count as irrelevant, so
+that one document in ten moves NDCG@10 by more than most gains are worth."""
+LOWEST_RECALL = 0.5
+"""The least share of the relevant documents within the window: with less, most of what is measured
+on judged documents is of documents that no user sees."""
+_FEWEST_QUERIES = 20
+_MANY = 0.5
+_ALL = 0.98
+"""What holds for almost all queries, or pairs: no ranker or collection comes by it honestly."""
+_STANDARD_ERRORS = 2.0
+"""How far below chance the query's own order must be: 1 in 40 by chance."""
 Grades = NDArray[np.float32]
 """One query a row, one rank a column; NaN where the document is unjudged, or there is none."""
-
 _OF_THE_TOP = frozenset({"precision", "mrr", "winner-takes-all", "err", "rbp"})
 """Metrics that grow with every grade within their cutoff, and see nothing else."""
 _OF_THE_IDEAL = frozenset({"ndcg"})
@@ -151,6 +172,22 @@ def live_lists(
     )
 
 
+def measure_lists(lists: LiveLists, metrics: Sequence[Metric], unjudged: str) -> RankerValues:
+    """Each metric of the lists, as far as they go. Raises UsageError for one that looks further."""
+    values, shares = [], []
+    for metric in metrics:
+        seen = within_window(metric, lists.depth)
+        share = 1.0 - lists.judged_at(top_of(seen) or lists.depth)
+        of_metric = (
+            lists.condensed(seen) if unjudged == "condensed" else lists.unjudged_irrelevant(seen)
+        )
+        if unjudged == "skip":
+            of_metric = np.where(share > 0, np.nan, of_metric)
+        values.append(of_metric)
+        shares.append(share)
+    return RankerValues(values, shares)
+
+
 def within_window(metric: Metric, window: int) -> Metric:
     """The metric as it can be measured live: what is beyond the window is not looked at.
 
@@ -172,6 +209,44 @@ def within_window(metric: Metric, window: int) -> Metric:
         return replace(metric, cutoff=window)
     except UsageError:
         return metric
+
+
+def list_doubts(
+    lists: Mapping[str, LiveLists], alone: LiveLists | None = None, by_clicks: float = 0.0
+) -> list[Doubt]:
+    """Why judgments cannot show which of these rankers, by name, has better lists for users.
+
+    `alone` are the lists of the query without a model, `by_clicks` the share of the judgments that
+    are made of clicks.
+    """
+    return [
+        *_unjudged(lists, by_clicks > _MANY),
+        *_one_grade(lists),
+        *_known_items(lists),
+        *_made_from_a_list(lists),
+        *([] if alone is None else _inverted(alone)),
+    ]
+
+
+def recall_doubts(recall: float, window: int, n_queries: int) -> list[Doubt]:
+    """Whether judgments are of documents that users get; `recall` is a mean over the queries."""
+    if not recall < LOWEST_RECALL:
+        return []
+    return [
+        Doubt(
+            "window-recall",
+            f"only {recall:.0%} of the relevant documents are among the first {window} that the "
+            f"query brings (mean of {n_queries} queries): no ranker of the window can change that, "
+            "and a model of the others learns what users never see",
+            "change the query, widen the window, or judge what it brings (owpc-ltr judge pool)",
+        )
+    ]
+
+
+def mean_known(values: Vector) -> float:
+    """The mean of the values that are known; NaN where none is."""
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if len(counted) else float("nan")
 
 
 def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Vector:
@@ -198,17 +273,82 @@ def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Vector:
     return shares
 
 
-def measure_lists(lists: LiveLists, metrics: Sequence[Metric], unjudged: str) -> RankerValues:
-    """Each metric of the lists, as far as they go. Raises UsageError for one that looks further."""
-    values, shares = [], []
-    for metric in metrics:
-        seen = within_window(metric, lists.depth)
-        share = 1.0 - lists.judged_at(top_of(seen) or lists.depth)
-        of_metric = (
-            lists.condensed(seen) if unjudged == "condensed" else lists.unjudged_irrelevant(seen)
+def _unjudged(lists: Mapping[str, LiveLists], by_clicks: bool) -> Iterator[Doubt]:
+    """Too few judged documents in a top ten, or many fewer than in the other."""
+    fewest = FEWEST_SHOWN if by_clicks else FEWEST_JUDGED
+    shares = {name: mean_known(one.judged_at(TOP)) for name, one in lists.items()}
+    known = sorted((share, name) for name, share in shares.items() if not np.isnan(share))
+    if not known:
+        return
+    (least, name), (most, other) = known[0], known[-1]
+    few, apart = least < fewest, most - least > MOST_APART
+    if not few and not apart:
+        return
+    beside = f", and {most:.0%} of those of {other}" if len(known) > 1 else ""
+    n_queries = len(lists[name].there)
+    yield Doubt(
+        "unjudged",
+        f"{'only ' if few else ''}{least:.0%} of the first ten documents of {name} are judged"
+        f"{beside} (mean of {n_queries} queries)"
+        f"{', by clicks, which know only what was shown' if by_clicks else ''}",
+        "judge what users get (owpc-ltr judge pool)",
+    )
+
+
+def _one_grade(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """Judged documents that all have the best grade: clicks alone, or the top of some list."""
+    grades = np.concatenate([one.grades[:, :TOP].ravel() for one in lists.values()])
+    grades = grades[~np.isnan(grades)]
+    highest = max(one.highest for one in lists.values())
+    if len(grades) >= _FEWEST_QUERIES and float((grades == highest).mean()) > _ALL:
+        yield Doubt(
+            "one-grade",
+            f"the judged documents among the first ten all have the grade {highest:g}: nobody said "
+            "what is irrelevant",
+            "judge all documents that users get (owpc-ltr judge pool)",
         )
-        if unjudged == "skip":
-            of_metric = np.where(share > 0, np.nan, of_metric)
-        values.append(of_metric)
-        shares.append(share)
-    return RankerValues(values, shares)
+
+
+def _known_items(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """One relevant document a query: whether there are others, nobody looked."""
+    counts = next(iter(lists.values())).n_relevant
+    counts = counts[counts > 0]
+    if len(counts) >= _FEWEST_QUERIES and float((counts == 1).mean()) > _ALL:
+        yield Doubt(
+            "known-items",
+            "each query has one relevant document: such known items come with documents that "
+            "nobody judged, and a ranker that brings other good ones looks bad",
+            "judge all documents that users get (owpc-ltr judge pool)",
+        )
+
+
+def _made_from_a_list(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """A ranker that orders as the grades do, in all queries."""
+    for name, one in lists.items():
+        right = one.agreement_at(TOP)
+        right = right[~np.isnan(right)]
+        if len(right) >= _FEWEST_QUERIES and right.mean() > _ALL:
+            yield Doubt(
+                "made-from-a-list",
+                f"{name} has {right.mean():.1%} of the judged pairs in its first ten documents in "
+                "the order of their grades: the grades seem to come from its list, or from a "
+                "feature that it reads",
+                "let people judge the documents (owpc-ltr judge pool)",
+            )
+
+
+def _inverted(alone: LiveLists) -> Iterator[Doubt]:
+    """Grades that the query's own order contradicts."""
+    right = alone.agreement_at(TOP)
+    right = right[~np.isnan(right)]
+    if len(right) < _FEWEST_QUERIES:
+        return
+    error = float(right.std(ddof=1)) / len(right) ** 0.5
+    if right.mean() < 0.5 - _STANDARD_ERRORS * error:
+        yield Doubt(
+            "inverted",
+            f"the query alone has {right.mean():.0%} of the judged pairs in its first ten "
+            "documents in the order of their grades, fewer than by chance: the grades seem to be "
+            "inverted, or made to contradict it",
+            "check which grade is the best one, and let people judge (owpc-ltr judge pool)",
+        )

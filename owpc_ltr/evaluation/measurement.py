@@ -1,8 +1,10 @@
 """Metrics of rankers on judged queries, each query's value, in memory or part by part.
 
-A model is shown what is judged, and nothing else. A run may list more: these documents count as
-irrelevant, or are taken out before measuring (condensed lists; Sakai, SIGIR 2007), or their queries
-are left out.
+A model ranks the documents of a dataset, which are what is judged, and nothing else. A run is read
+as trec_eval reads it: a judged document that it lacks is not retrieved, so that it has no rank, and
+still counts in what a metric divides by; a judged query that it lacks counts 0 (trec_eval -c); its
+other queries are left out. Its documents that are not judged count as irrelevant, or are taken out
+before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left out.
 """
 
 from __future__ import annotations
@@ -10,26 +12,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.runs import RankedDocuments, TrecRun, is_run, read_run
+from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names, is_run, read_run
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.held_out import NothingHeldOut, check_side, choose_queries
-from owpc_ltr.evaluation.ranked_lists import ListFacts, Ranking, list_warnings, lists_of
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
-from owpc_ltr.protocols import Model, Ranker
+from owpc_ltr.models.reordering import (
+    FEATURE,
+    ReorderingModel,
+    dataset_scores,
+    feature_ranker,
+    load_model,
+)
+from owpc_ltr.protocols import Model
 
-Data = RankingDataset | PartitionedDataset
-D = TypeVar("D", bound=Data)
-_NAME = "the model"
+Ranking = Model | ReorderingModel | TrecRun
+Rankers = Mapping[str, Ranking]
 
 
 @dataclass(frozen=True)
@@ -95,87 +101,16 @@ def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = No
     return compare_paired(one, other, seed=seed, weights=own, span=a.metric.span)
 
 
-class EvaluationQueries(tuple[D, str]):
-    """The queries to measure on and which side they are, with what makes them doubtful."""
-
-    warnings: tuple[str, ...]
-
-    def __new__(cls, data: D, side: str, warnings: tuple[str, ...] = ()) -> EvaluationQueries[D]:
-        """The pair, and its warnings beside it."""
-        pair = super().__new__(cls, (data, side))
-        pair.warnings = warnings
-        return pair
-
-    @property
-    def data(self) -> D:
-        """The queries."""
-        return self[0]
-
-    @property
-    def side(self) -> str:
-        """`all`, or the side that they were on when the model was trained."""
-        return self[1]
-
-
-def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
-    """The queries to evaluate a model on, with the columns it expects, and which side they are.
-
-    `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
-    warning. Raises BadInput where the features are others, and Refused where a side is asked for
-    that the model does not know.
-    """
-    check_side(side)
-    records: dict[str, Mapping[str, Any]] = {}
-    if not isinstance(model, TrecRun):
-        _check_features(model, data)
-        records = {_NAME: model.record}
-    try:
-        chosen = choose_queries(records, data, side)
-    except NothingHeldOut as nothing:
-        if side != "auto":
-            raise
-        what = "was trained on" if (nothing.sides[_NAME] == "train").any() else "was chosen on"
-        said = (
-            f"these are the queries that it {what}: the figures flatter it; measure on others, or "
-            "keep some out (data.split())"
-        )
-        return EvaluationQueries(data, "all", (said,))
-    part = data
-    if len(chosen.queries) < data.n_queries:
-        # A selection is of the kind that it is from.
-        part = cast(D, data.select(chosen.queries))
-    # Of its own data, everybody knows that some are not held out.
-    source = {} if not records else records[_NAME].get("source") or {}
-    own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
-    notes = () if own or side != "auto" else chosen.notes
-    return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
-
-
-def _check_features(model: Ranker, data: Data) -> None:
-    if data.feature_names != model.feature_names:
-        raise BadInput(_difference(model, data))
-    trained_hash = model.record.get("featureset_hash")
-    if trained_hash and data.featureset_hash and trained_hash != data.featureset_hash:
-        raise BadInput(
-            "the data was logged with another version of the feature set than the model was "
-            f"trained on (hash {data.featureset_hash[:12]} against {trained_hash[:12]}): log again"
-        )
-
-
-def _difference(model: Ranker, data: Data) -> str:
-    missing = [name for name in model.feature_names if name not in data.feature_names]
-    extra = [name for name in data.feature_names if name not in model.feature_names]
-    if not missing and not extra:
-        return "the data has the model's features in another order: log again with its feature set"
-    named = [f"lacks '{missing[0]}'" if missing else "", f"has '{extra[0]}'" if extra else ""]
-    return (
-        f"the model was trained on other features than the data has: the data "
-        f"{' and '.join(filter(None, named))} ({len(model.feature_names)} features against "
-        f"{len(data.feature_names)})"
-    )
-
-
-Rankers = Mapping[str, Ranking]
+def ranker_of(
+    given: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
+) -> Model | ReorderingModel | TrecRun:
+    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`."""
+    if isinstance(given, str) and given.startswith(FEATURE):
+        return feature_ranker(given, data)
+    if isinstance(given, Path | str):
+        path = Path(given)
+        return read_run(path) if is_run(path) else load_model(path, plugins)
+    return given  # type: ignore[no-any-return]
 
 
 class RankerValues(NamedTuple):
@@ -322,13 +257,153 @@ def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
     return [metric.of(queries) for metric in metrics]
 
 
-def ranker_of(
-    given: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
-) -> Model | ReorderingModel | TrecRun:
-    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`."""
-    if isinstance(given, str) and given.startswith(FEATURE):
-        return feature_ranker(given, data)
-    if isinstance(given, Path | str):
-        path = Path(given)
-        return read_run(path) if is_run(path) else load_model(path, plugins)
-    return given  # type: ignore[no-any-return]
+class ListFacts(NamedTuple):
+    """What makes lists doubtful, in numbers that add up over parts.
+
+    `tied` of the `ranked` documents share their score with another of their query. `missing` of the
+    `judged` documents, and all documents of `absent` of the `queries`, are not in a run; `unjudged`
+    of its documents of these queries are not judged. `lowest` and `highest` are scores.
+    """
+
+    ranked: int
+    tied: int
+    judged: int
+    missing: int
+    queries: int
+    absent: int
+    unjudged: int
+    lowest: float
+    highest: float
+
+    def joined(self, other: ListFacts) -> ListFacts:
+        """Both together."""
+        return ListFacts(
+            self.ranked + other.ranked,
+            self.tied + other.tied,
+            self.judged + other.judged,
+            self.missing + other.missing,
+            self.queries + other.queries,
+            self.absent + other.absent,
+            self.unjudged + other.unjudged,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
+
+
+class Lists(NamedTuple):
+    """The lists of judged queries; `scores` are of the data's documents, NaN if not retrieved.
+
+    `found` is what a run has for the queries; None for a model.
+    """
+
+    queries: RankedQueries
+    scores: Vector
+    facts: ListFacts
+    found: RankedDocuments | None = None
+
+
+def lists_of(ranker: Ranking, data: RankingDataset, *, condensed: bool = False) -> Lists:
+    """A ranker's lists of the queries; `condensed`: without the documents that are not judged."""
+    if isinstance(ranker, TrecRun):
+        return _lists_of_run(ranker, data, condensed=condensed)
+    scores = dataset_scores(ranker, data)
+    queries = RankedQueries(scores, data.labels, data.offsets)
+    return Lists(queries, scores, _facts(queries, scores, data))
+
+
+class WholeLists(NamedTuple):
+    """Query by query the judged documents, and a run's others with the label 0.
+
+    `places` are those of the run's lines; −1, and the score NaN, where it lacks the document.
+    """
+
+    scores: Vector
+    labels: Labels
+    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
+    document_ids: pa.StringArray
+
+
+def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> WholeLists:
+    """All documents of the queries that are judged, or in the run, or both."""
+    rows, query = found.rows[~found.judged], found.query[~found.judged]
+    scores = np.concatenate([found.scores, run.scores[rows]])
+    places = np.concatenate([found.places, rows])
+    labels = np.concatenate([data.labels, np.zeros(len(rows), np.float32)])
+    ids = pa.concat_arrays([document_names(data), run.document_ids.take(pa.array(rows))])
+    of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
+    order = np.argsort(of, kind="stable")
+    offsets = np.append(0, np.cumsum(np.bincount(of, minlength=data.n_queries)))
+    by_query = ids.take(pa.array(order))
+    return WholeLists(scores[order], labels[order], offsets, places[order], by_query)
+
+
+def list_warnings(
+    ranker: Ranking, parts: Sequence[ListFacts], *, tell_unjudged: bool = False
+) -> list[str]:
+    """What makes figures of a ranker's lists doubtful: ties, and what a run lacks.
+
+    Raises BadInput for a run that has none of the judged documents.
+    """
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.joined(part)
+    if isinstance(ranker, TrecRun) and whole.missing == whole.judged:
+        raise ranker.of_other_data(whole.judged)
+    alike = whole.tied > 0 and whole.lowest == whole.highest
+    told = tie_warnings(whole.tied / max(whole.ranked, 1), alike=alike)
+    if whole.absent:
+        told.append(
+            f"{whole.absent:,} of {whole.queries:,} queries are not in it: they count 0 (as "
+            "trec_eval -c has it)"
+        )
+    if whole.missing:
+        told.append(
+            f"{whole.missing:,} of {whole.judged:,} judged documents are not in it: they count as "
+            "not retrieved"
+        )
+    if whole.unjudged and tell_unjudged:
+        told.append(f"{whole.unjudged:,} of its documents are not judged: they count as irrelevant")
+    return told
+
+
+def tie_warnings(share: float, *, alike: bool) -> list[str]:
+    """What ties make doubtful, by the share of tied documents and whether all scores are alike."""
+    if alike:
+        return ["all scores are equal: the figures are those of a random order"]
+    if share > 0.05:
+        return [
+            f"{share:.0%} of the documents share their score with another of the same query; "
+            "figures are expected values over the orders of tied documents"
+        ]
+    return []
+
+
+def _lists_of_run(run: TrecRun, data: RankingDataset, *, condensed: bool) -> Lists:
+    found = run.ranked(data)
+    if condensed:
+        scores, labels, offsets = found.scores, data.labels, data.offsets
+    else:
+        scores, labels, offsets, *_ = whole_lists(run, found, data)
+    queries = RankedQueries(scores, labels, offsets, ~np.isnan(scores))
+    facts = _facts(queries, run.scores[found.rows], data)._replace(
+        missing=int(np.isnan(found.scores).sum()),
+        absent=data.n_queries - len(np.unique(found.query)),
+        unjudged=int((~found.judged).sum()),
+    )
+    return Lists(queries, found.scores, facts, found)
+
+
+def _facts(queries: RankedQueries, scores: Vector, data: RankingDataset) -> ListFacts:
+    size = queries.ranking("expected").size
+    return ListFacts(
+        ranked=int(size.sum()),
+        tied=int(size[size > 1].sum()),
+        judged=data.n_documents,
+        missing=0,
+        queries=data.n_queries,
+        absent=0,
+        unjudged=0,
+        lowest=float(scores.min(initial=np.inf)),
+        highest=float(scores.max(initial=-np.inf)),
+    )

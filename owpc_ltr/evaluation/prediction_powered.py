@@ -21,10 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.resampling import Matrix, mean_of, standard_error
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
-from owpc_ltr.evaluation.significance import FEWEST_DIFFERENCES, floor_of, reaches
-from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
+from owpc_ltr.evaluation.significance import (
+    FEWEST_DIFFERENCES,
+    Doubt,
+    Matrix,
+    Outcome,
+    Verdict,
+    decide,
+    floor_of,
+    mean_of,
+    reaches,
+    standard_error,
+)
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.

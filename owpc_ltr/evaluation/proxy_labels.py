@@ -22,11 +22,10 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.comparison import ComparisonRequest, chosen_data, compare_on_data
+from owpc_ltr.evaluation.comparison_table import ComparedPair, RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import importance_of, measure_on_data
-from owpc_ltr.evaluation.offline_comparison import ComparisonRequest, chosen_data, compare_on_data
-from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.resampling import ROUNDING, mean_of
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.evaluation.significance import ROUNDING, Doubt, mean_of
 
 _SALT = "prediction-powered"
 

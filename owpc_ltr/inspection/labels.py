@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.judgment_checks import judgment_doubts, shares_right
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.evaluation.judged_data import judgment_doubts, shares_right
+from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity
 from owpc_ltr.inspection.sample import Sample, Stretches, sampled

@@ -114,7 +114,7 @@ def select(
     """
     from itertools import product
 
-    from owpc_ltr.evaluation.judgment_checks import unused_weights
+    from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric

@@ -132,7 +132,7 @@ def train_reranker(
     """
     from owpc_ltr.data.documents import with_document_fields
     from owpc_ltr.data.partitioned.dataset import in_memory
-    from owpc_ltr.evaluation.judgment_checks import unused_weights
+    from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.protocols import Model
 
 

@@ -18,8 +18,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion,
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.evaluation.measurement import Measured, compare, measure
-from owpc_ltr.evaluation.significance import Comparison
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Comparison, Outcome
 from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric

@@ -16,7 +16,7 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.plain_text import printable
 from owpc_ltr.version import VERSION

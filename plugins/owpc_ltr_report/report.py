@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.inspection.result import Inspection
     from owpc_ltr_report.material import Material
     from owpc_ltr_report.page import Page
@@ -334,7 +334,7 @@ def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Boun
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.errors import OwpcLtrError
-    from owpc_ltr.evaluation.measurement import model_data
+    from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.models.linear import LinearModel
 
     if not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):

@@ -33,6 +33,10 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.measurement import measure, model_data
 from owpc_ltr.features.feature_set import load_featureset
+from owpc_ltr.evaluation.held_out import model_data
+from owpc_ltr.evaluation.measurement import measure
+from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model

@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.gate import Gate
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -23,7 +23,7 @@ from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

@@ -27,7 +27,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.judgment_checks import judgment_doubts, unused_weights
+from owpc_ltr.evaluation.judged_data import judgment_doubts, unused_weights
 from owpc_ltr.evaluation.measurement import Measured, compare, importance_of, measure
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.proxy_labels import (
@@ -39,7 +39,7 @@ from owpc_ltr.evaluation.proxy_labels import (
     strata_of,
 )
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric

@@ -35,7 +35,7 @@ from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
 
 
 @job
@@ -89,14 +89,14 @@ def compare_live(
     from dataclasses import replace
 
     from owpc_ltr.engine.live_results.comparison import compare_rankers
-    from owpc_ltr.evaluation.compare import check_table, write_comparison
-    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan, Drawing
-    from owpc_ltr.evaluation.offline_comparison import (
-        ComparisonRequest,
+    from owpc_ltr.evaluation.compare import (
         check_baseline,
+        check_table,
         check_unjudged,
         named_rankers,
+        write_comparison,
     )
+    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
 

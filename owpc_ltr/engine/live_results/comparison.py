@@ -20,12 +20,19 @@ from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
 from owpc_ltr.engine.options import tables_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
-from owpc_ltr.evaluation.comparison import RankerComparison
-from owpc_ltr.evaluation.comparison_statistics import ComparedQueries, Drawing, side_by_side
+from owpc_ltr.evaluation.comparison import ComparedQueries, ComparisonRequest, Drawing, side_by_side
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.judgment_checks import UNUSED, list_doubts, mean_known, recall_doubts
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, measure_lists, within_window
-from owpc_ltr.evaluation.offline_comparison import ComparisonRequest
+from owpc_ltr.evaluation.judged_data import UNUSED
+from owpc_ltr.evaluation.live_lists import (
+    LiveLists,
+    list_doubts,
+    live_lists,
+    mean_known,
+    measure_lists,
+    recall_doubts,
+    within_window,
+)
 from owpc_ltr.metrics import uneven
 
 if TYPE_CHECKING:

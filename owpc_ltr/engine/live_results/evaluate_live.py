@@ -67,7 +67,7 @@ def evaluate_live(
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries
-    from owpc_ltr.evaluation.judgment_checks import UNUSED
+    from owpc_ltr.evaluation.judged_data import UNUSED
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
 

@@ -19,7 +19,7 @@ from owpc_ltr.engine.options import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.offline_comparison import LIVE, is_live
+from owpc_ltr.evaluation.comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.external_features import joined_sources

@@ -21,11 +21,17 @@ from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.judgment_checks import TOP, list_doubts, mean_known, recall_doubts
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.live_lists import (
+    TOP,
+    LiveLists,
+    list_doubts,
+    live_lists,
+    mean_known,
+    recall_doubts,
+    within_window,
+)
 from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.significance import Comparison, compare_paired, holm
-from owpc_ltr.evaluation.verdict import Doubt, Verdict
+from owpc_ltr.evaluation.significance import Comparison, Doubt, Verdict, compare_paired, holm
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.plain_text import text_table, wrapped_text
 

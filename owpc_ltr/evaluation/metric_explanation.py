@@ -15,7 +15,7 @@ from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.reconciliation import Reconciled
+    from owpc_ltr.evaluation.other_libraries import Reconciled
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -177,8 +177,9 @@ def explain_metric(
     alone: the others take a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.measurement import model_data, ranker_of
-    from owpc_ltr.evaluation.reconciliation import reconcile
+    from owpc_ltr.evaluation.held_out import model_data
+    from owpc_ltr.evaluation.measurement import ranker_of
+    from owpc_ltr.evaluation.other_libraries import reconcile
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.models.reordering import dataset_scores

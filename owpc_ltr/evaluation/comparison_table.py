@@ -1,0 +1,646 @@
+"""A comparison of rankers in tables, text and JSON: means of each, the difference of each pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.latex import LatexColumn, latex_table
+from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.options import WORST_QUERIES
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.significance import (
+    LEVEL,
+    ROUNDING,
+    Comparison,
+    Doubt,
+    Outcome,
+    Verdict,
+    over_metrics,
+)
+from owpc_ltr.metrics import Metric
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.sanitization import printable_lines
+
+SYMMETRY = (
+    "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
+)
+_REPR_LINES = 15
+_UNJUDGED = {
+    "zero": "unjudged documents count as irrelevant",
+    "skip": "queries with unjudged documents at the top of any ranker's list are left out",
+    "condensed": "unjudged documents are taken out of the lists (condensed, Sakai 2007)",
+}
+_SPLITS = {"test": "none of which a ranker was trained on", "all": "all of them"}
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two rankers by one metric; differences are a − b.
+
+    `p_holm` is the permutation test's p, corrected over all pairs and metrics of the result (Holm
+    1979). `doubts` are those about the judgments; the sample's own are the comparison's. Where
+    there are human labels of a sample and proxy labels of all queries, the comparison is by the
+    human labels alone, and the prediction-powered figures decide.
+    """
+
+    a: str
+    b: str
+    metric: str
+    comparison: Comparison
+    p_holm: float
+    higher_is_better: bool = True
+    doubts: tuple[Doubt, ...] = ()
+    prediction_powered: PredictionPowered | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on ranker a."""
+        higher, both = self.higher_is_better, self.prediction_powered
+        if both is not None:
+            return both.verdict(self.doubts, higher_is_better=higher)
+        return self.comparison.verdict(self.p_holm, self.doubts, higher_is_better=higher)
+
+    @property
+    def better(self) -> str | None:
+        """The better ranker; None without a difference, or where it cannot be told."""
+        return {Outcome.BETTER: self.a, Outcome.WORSE: self.b}.get(self.verdict.outcome)
+
+    @property
+    def by_human_labels(self) -> ComparedPair:
+        """The same pair by human labels alone; a pair without proxy labels itself."""
+        both = self.prediction_powered
+        if both is None:
+            return self
+        return replace(self, doubts=(*self.doubts, *both.doubts), prediction_powered=None)
+
+    @property
+    def tests_disagree(self) -> bool:
+        """Whether interval and corrected test disagree: one of them alone shows a difference."""
+        one = self.comparison
+        return (self.p_holm < LEVEL) != (one.low > 0 or one.high < 0)
+
+    @property
+    def gained(self) -> int:
+        """How many queries a ranks better than b."""
+        return self.comparison.wins if self.higher_is_better else self.comparison.losses
+
+    @property
+    def lost(self) -> int:
+        """How many queries a ranks worse than b."""
+        return self.comparison.losses if self.higher_is_better else self.comparison.wins
+
+    def reversed(self) -> ComparedPair:
+        """The same pair with ranker b first."""
+        both = self.prediction_powered
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            comparison=self.comparison.reversed(),
+            prediction_powered=None if both is None else both.reversed(),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON: of the comparison, or the prediction-powered ones."""
+        both = self.prediction_powered
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            **(self.comparison.as_dict() if both is None else both.as_dict()),
+            "p_holm": self.p_holm if both is None else both.p_holm,
+            "verdict": self.verdict.as_dict(),
+            "better": self.better,
+        }
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """A mean over queries, and the 95 % BCa bootstrap interval of it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRanker:
+    """One ranker: each metric's value of every query, its mean by the metric's text, its warnings.
+
+    `unjudged` is the mean share of unjudged documents among those that each metric looks at, by
+    its text; None for a ranker that is shown judged documents alone.
+    """
+
+    name: str
+    measured: tuple[Measured, ...] = field(repr=False)
+    means: Mapping[str, MeanInterval]
+    unjudged: Mapping[str, float] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        return {
+            "name": self.name,
+            "metrics": [
+                {
+                    **one.as_dict(),
+                    "all_tied_baseline": _known(one.all_tied_baseline),
+                    "low": self.means[str(one.metric)].low,
+                    "high": self.means[str(one.metric)].high,
+                    "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
+                }
+                for one in self.measured
+            ],
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankerComparison:
+    """Rankers side by side on the same queries.
+
+    `pairs` are all pairs, or each ranker against the `baseline`, of every metric. `split` says
+    which queries of the data these are, `notes` why. Where it is `weighted`, means, differences and
+    their tests weigh each query by its importance. `unjudged` is what unjudged documents were taken
+    for: `zero` (irrelevant), `skip` (their queries left out), `condensed` (taken out of the lists).
+    `query_texts` are what users typed, where the data know it. With proxy labels of all queries,
+    these are the queries with human labels, and pairs have prediction-powered figures.
+    """
+
+    rankers: tuple[ComparedRanker, ...]
+    metrics: tuple[Metric, ...]
+    pairs: tuple[ComparedPair, ...]
+    query_ids: pa.StringArray
+    query_texts: pa.StringArray | None
+    n_queries: int
+    split: str
+    weighted: bool
+    unjudged: str
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    baseline: str | None = None
+    importance: Vector | None = None
+    data: str = ""
+    """What the data are called: their file."""
+    n_worst: int = WORST_QUERIES
+    """How many of the queries that lose most the text shows."""
+
+    @property
+    def headline(self) -> tuple[str, str]:
+        """The best ranker by the first metric but the one it is compared with, and that one.
+
+        That is the baseline, or the ranker named first; without a baseline, the best of all stands
+        first, against the next best where it was named first itself.
+        """
+        first = self.metrics[0]
+        sign = -1.0 if first.higher_is_better else 1.0
+        ordered = sorted(self.rankers, key=lambda one: sign * one.means[str(first)].mean)
+        names = [one.name for one in ordered]
+        if self.baseline is not None:
+            return next(name for name in names if name != self.baseline), self.baseline
+        other = self.rankers[0].name
+        return names[0], names[1] if other == names[0] else other
+
+    @property
+    def prediction_powered(self) -> tuple[ComparedPair, ...]:
+        """The pairs with human and proxy labels."""
+        return tuple(pair for pair in self.pairs if pair.prediction_powered is not None)
+
+    @cached_property
+    def per_query(self) -> pa.Table:
+        """One row a query: its id, text and importance, and `METRIC RANKER` for each value.
+
+        A query that a metric leaves out has none.
+        """
+        columns: dict[str, Any] = {"query_id": self.query_ids}
+        if self.query_texts is not None:
+            columns["query"] = self.query_texts
+        if self.importance is not None:
+            columns["importance"] = self.importance
+        for ranker in self.rankers:
+            for one in ranker.measured:
+                values = pa.array(one.per_query, from_pandas=True)
+                columns[f"{one.metric} {ranker.name}"] = values
+        return pa.table(columns)
+
+    def ranker(self, name: str) -> ComparedRanker:
+        """The ranker of this name. Raises UsageError where there is none."""
+        for one in self.rankers:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.rankers)
+        raise UsageError(f"no ranker is called '{name}': there are {known}")
+
+    def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
+        """The verdicts on ranker a against b by metric; empty where the two were not compared."""
+        found = [
+            one if one.a == a else one.reversed() for one in self.pairs if {one.a, one.b} == {a, b}
+        ]
+        return {one.metric: one.verdict for one in found}
+
+    def verdict(self, a: str, b: str) -> Verdict:
+        """The verdict on ranker a against b: by the first metric, if no other says the opposite."""
+        return over_metrics(self.verdicts(a, b))
+
+    def with_doubts(self, doubts: Sequence[Doubt], *rankers: str) -> Self:
+        """The same figures with doubts about the judgments: of all pairs, or those of `rankers`.
+
+        One ranker means every pair that it is part of, two rankers mean their pair.
+        """
+        if not doubts:
+            return self
+        pairs = tuple(
+            replace(one, doubts=(*one.doubts, *doubts)) if {*rankers} <= {one.a, one.b} else one
+            for one in self.pairs
+        )
+        return replace(self, pairs=pairs)
+
+    def worst(
+        self, a: str, b: str, metric: Metric | str | None = None, n: int = 10
+    ) -> list[dict[str, Any]]:
+        """The queries in which ranker `a` loses most to `b`, the worst first, and no others.
+
+        Each has its id, its text where that is known, and both values. By the first metric unless
+        one is named.
+        """
+        number = self._metric_number(metric)
+        mine, theirs = (self.ranker(name).measured[number].per_query for name in (a, b))
+        sign = 1.0 if self.metrics[number].higher_is_better else -1.0
+        gains = np.nan_to_num(sign * (mine - theirs))
+        texts = self.query_texts
+        return [
+            {
+                "query_id": self.query_ids[query].as_py(),
+                "query": None if texts is None else texts[query].as_py(),
+                "a": float(mine[query]),
+                "b": float(theirs[query]),
+            }
+            for query in np.argsort(gains, kind="stable")[:n].tolist()
+            if gains[query] < -ROUNDING
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure but those of most queries, as JSON; `verdict` is that of the headline."""
+        a, b = self.headline
+        both = {
+            "prediction_powered": [one.as_dict() for one in self.prediction_powered],
+            "ideal_of": "human-labelled documents",
+        }
+        return {
+            "data": self.data,
+            "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
+            "n_queries": self.n_queries,
+            "split": self.split,
+            "weighted": self.weighted,
+            "unjudged": self.unjudged,
+            "baseline": self.baseline,
+            "rankers": [one.as_dict() for one in self.rankers],
+            "pairs": [one.by_human_labels.as_dict() for one in self.pairs],
+            "corrected_over": len(self.pairs),
+            **(both if self.prediction_powered else {}),
+            "notes": list(self.notes),
+            "worst": {
+                "a": a,
+                "b": b,
+                "metric": str(self.metrics[0]),
+                "queries": self.worst(a, b, n=self.n_worst),
+            },
+            "warnings": list(self.warnings),
+        }
+
+    def to_frame(self, per_query: bool = False) -> Any:
+        """The pairs, or the values of each query, as a pandas DataFrame."""
+        import pandas as pd
+
+        if per_query:
+            return self.per_query.to_pandas()
+        return pd.DataFrame([one.by_human_labels.as_dict() for one in self.pairs])
+
+    def __str__(self) -> str:
+        """The verdict first, then means, pairs, and the queries that lose most."""
+        return "\n".join(_text_lines(self))
+
+    def __repr__(self) -> str:
+        lines = [_opening(self), _title(self)]
+        lines += [
+            f"{pair.metric}  {pair.a} − {pair.b}: {difference_of(pair)}, p = {pair.p_holm:.2g} "
+            f"corrected: {pair.verdict.outcome}"
+            for pair in self.pairs
+        ]
+        if len(lines) > _REPR_LINES:
+            left = len(lines) - _REPR_LINES + 1
+            lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the comparison"]
+        return printable_lines("\n".join(lines))
+
+    def _repr_html_(self) -> str:
+        """Means as bars, pairs as a table, notes and warnings below."""
+        return _html(self)
+
+    def to_latex(self) -> str:
+        """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
+
+        A dagger marks what is better or worse than the baseline, by the verdict.
+        """
+        places = {one.name: number for number, one in enumerate(self.rankers)}
+        marked: dict[str, set[int]] = {}
+        for pair in (one.by_human_labels for one in self.pairs):
+            if self.baseline is not None and pair.better is not None:
+                other = pair.a if pair.b == self.baseline else pair.b
+                marked.setdefault(pair.metric, set()).add(places[other])
+        columns = [
+            LatexColumn(
+                str(metric),
+                [one.means[str(metric)].mean for one in self.rankers],
+                metric.higher_is_better,
+                marked.get(str(metric), set()),
+            )
+            for metric in self.metrics
+        ]
+        dagger = (
+            f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the "
+            "95 % interval excludes 0"
+        )
+        notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
+        return latex_table([one.name for one in self.rankers], columns, notes)
+
+    def _metric_number(self, metric: Metric | str | None) -> int:
+        texts = [str(one) for one in self.metrics]
+        if metric is None:
+            return 0
+        if str(metric) not in texts:
+            raise UsageError(f"{metric} was not measured: there are {', '.join(texts)}")
+        return texts.index(str(metric))
+
+
+def _text_lines(found: RankerComparison) -> Iterator[str]:
+    letters = ranker_letters([one.name for one in found.rankers])
+    pairs = [one.by_human_labels for one in found.pairs]
+    title = f"{_title(found)}, {found.data}" if found.data else _title(found)
+    yield from map(wrapped_text, (_opening(found), title, *found.notes))
+    yield _mean_table(found, letters)
+    yield from (wrapped_text(metric.convention) for metric in found.metrics)
+    yield ""
+    yield pair_table(pairs, letters)
+    yield from map(wrapped_text, _closing(found))
+    if found.prediction_powered:
+        yield ""
+        yield label_table(found.prediction_powered, letters)
+        yield from map(wrapped_text, _labels_in_words(found))
+    yield from _worst_lines(found, letters)
+    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
+
+
+def _title(found: RankerComparison) -> str:
+    """Which rankers, on what."""
+    split = _SPLITS.get(found.split, f"{found.split} split")
+    return f"{len(found.rankers)} rankers on {found.n_queries:,} queries ({split})"
+
+
+def _opening(found: RankerComparison) -> str:
+    """The verdict on the pair that stands for the comparison, which is its first line."""
+    a, b = found.headline
+    return verdict_line(found.verdict(a, b), a, b, str(found.metrics[0]))
+
+
+def _mean_table(found: RankerComparison, letters: Mapping[str, str]) -> str:
+    listed = any(one.unjudged is not None for one in found.rankers)
+    rows = []
+    for metric in map(str, found.metrics):
+        for ranker in found.rankers:
+            mean = ranker.means[metric]
+            row = [letters[ranker.name], ranker.name, metric, mean.mean, mean.low, mean.high]
+            if listed:
+                row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
+            rows.append(row)
+    headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
+    return text_table(headers, rows)
+
+
+def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
+    """A row for each pair, its rankers by their letters."""
+    headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            *map(_signed, (one.mean_difference, one.low, one.high)),
+            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
+            wins_ties_losses(pair),
+        )
+        for pair in pairs
+        for one in [pair.comparison]
+    ]
+    return text_table(headers, rows)
+
+
+def label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
+    """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            labels,
+            *map(_signed, (one.mean, one.low, one.high)),
+            _p(one.p),
+        )
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for labels, one in (
+            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
+        )
+    ]  # fmt: skip
+    return text_table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
+
+
+def _worst_lines(found: RankerComparison, letters: Mapping[str, str]) -> Iterator[str]:
+    a, b = found.headline
+    worst = found.worst(a, b, n=found.n_worst)
+    if not worst:
+        return
+    yield ""
+    yield wrapped_text(f"where {a} loses most to {b}, {found.metrics[0]}:")
+    texts = ["TEXT"] if found.query_texts is not None else []
+    yield text_table(
+        ["QUERY", *texts, letters[a], letters[b]],
+        [
+            (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
+            for one in worst
+        ],
+    )
+
+
+def _conventions(found: RankerComparison) -> list[str]:
+    """What means are of: weights, unjudged documents, intervals."""
+    told = [
+        "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
+        "skewness and to ± 3 / queries at least), each for itself",
+        SYMMETRY,
+    ]
+    if found.weighted:
+        told.insert(0, "means, differences and tests are weighted by the importance of queries")
+    if any(ranker.unjudged is not None for ranker in found.rankers):
+        told.append(_UNJUDGED[found.unjudged])
+        told.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
+    return told
+
+
+def _closing(found: RankerComparison) -> list[str]:
+    """What figures are of, the verdict on each pair, and what could have been found."""
+    pairs = [one.by_human_labels for one in found.pairs]
+    by = "by human labels alone, " if found.prediction_powered else ""
+    told = [f"{by}{corrected_over(len(pairs))}:", *verdict_lines(pairs)]
+    return [*_conventions(found), *told, *disagreements(pairs), detectable_line(pairs)]
+
+
+def _labels_in_words(found: RankerComparison) -> list[str]:
+    """What proxy labels of all queries add to human ones: a line for each pair."""
+    pairs = found.prediction_powered
+    lines = [
+        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
+        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
+        f"{strength_in_words(both)}"
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for one in [both.by_both]
+    ]
+    by = f"by human and proxy labels, {corrected_over(len(pairs))}:"
+    return [*lines, by, *verdict_lines(pairs)]
+
+
+def ranker_letters(names: Sequence[str]) -> dict[str, str]:
+    """A short name for each ranker: A to Z, then A2 and so on."""
+    return {
+        name: chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "")
+        for n, name in enumerate(names)
+    }
+
+
+def verdict_line(verdict: Verdict, a: str, b: str, metric: str) -> str:
+    """The verdict on ranker a against b, by the metric that decides."""
+    pair = f"{a} against {b} by {metric}"
+    if verdict.doubts:
+        return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.doubts)} ({pair})"
+    return f"{verdict.outcome}: {pair}"
+
+
+def verdict_lines(pairs: Sequence[ComparedPair]) -> list[str]:
+    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for pair, words in zip(pairs, outcomes_of(pairs), strict=True):
+        outcomes = told.setdefault(f"{pair.a} against {pair.b}", {})
+        outcomes.setdefault(words, []).append(pair.metric)
+    lines: dict[str, list[str]] = {}
+    for names, outcomes in told.items():
+        line = "; ".join(f"by {_listed(metrics)} {words}" for words, metrics in outcomes.items())
+        lines.setdefault(line, []).append(names)
+    return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
+
+
+def outcomes_of(pairs: Sequence[ComparedPair]) -> list[str]:
+    """The outcome of each pair, with its reason where that differs from pair to pair.
+
+    A reason that is the same for all stands in the first line of the comparison.
+    """
+    shared = len({pair.verdict.reason for pair in pairs}) == 1
+    return [str(pair.verdict.outcome if shared else pair.verdict) for pair in pairs]
+
+
+def disagreements(pairs: Sequence[ComparedPair]) -> list[str]:
+    """A line on the pairs of whose difference interval and corrected test disagree."""
+    differ = [f"{pair.a} − {pair.b} in {pair.metric}" for pair in pairs if pair.tests_disagree]
+    if not differ:
+        return []
+    return [
+        f"interval and test disagree for {'; '.join(differ)}: the interval is of its pair alone, "
+        "the test is corrected for all comparisons and assumes symmetric differences; a difference "
+        "is claimed only by both"
+    ]
+
+
+def corrected_over(count: int) -> str:
+    """Over how many comparisons p is corrected."""
+    return f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+
+
+def detectable_line(pairs: Sequence[ComparedPair]) -> str:
+    """How large a true difference would probably be found, by metric."""
+    sizes: dict[str, list[float]] = {}
+    for pair in pairs:
+        sizes.setdefault(pair.metric, []).append(pair.comparison.detectable)
+    parts = [f"{metric} {_range(of_pairs)}" for metric, of_pairs in sizes.items()]
+    return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
+
+
+def difference_of(pair: ComparedPair) -> str:
+    """The mean difference and its interval."""
+    one = pair.comparison
+    return f"{one.mean_difference:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
+
+
+def wins_ties_losses(pair: ComparedPair) -> str:
+    """How many queries the first ranker wins, draws and loses."""
+    return f"{pair.gained}/{pair.comparison.ties}/{pair.lost}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}"
+
+
+def _p(value: float) -> str:
+    """A p-value; one that would round to 0 is never 0."""
+    return f"{value:.4f}" if value >= 0.00005 else "<.0001"
+
+
+def _range(sizes: list[float]) -> str:
+    """Sizes that differ from pair to pair."""
+    low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
+    return low if low == high else f"{low} to {high}, by pair"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As in "map, mrr and ndcg@10"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _html(found: RankerComparison) -> str:
+    from owpc_ltr.data import html
+
+    means = [
+        (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
+        for metric in found.metrics
+        for ranker in found.rankers
+    ]
+    headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
+    rows = [
+        (
+            pair.metric,
+            f"{pair.a} − {pair.b}",
+            difference_of(pair),
+            f"{pair.comparison.p_permutation:.2g}",
+            f"{pair.p_holm:.2g}",
+            wins_ties_losses(pair),
+        )
+        for pair in found.pairs
+    ]
+    labels = _labels_in_words(found) if found.prediction_powered else []
+    told = [*found.notes, *_closing(found), *labels]
+    told += [f"warning: {one}" for one in found.warnings]
+    parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
+    return html.block(_title(found), html.line(_opening(found)), *parts)
+
+
+def _known(value: float) -> float | None:
+    """The value as JSON has it, which knows neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
