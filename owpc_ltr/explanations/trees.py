@@ -10,8 +10,28 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
-from owpc_ltr.explanations.contributions import Contributions
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel, logistic
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """`baseline` plus a document's row of `amounts` (n_documents, n_features) is its score.
+
+    `method` says in words how the scores were shared out.
+    """
+
+    amounts: Vector
+    baseline: float
+    method: str
+
+    @property
+    def scores(self) -> Vector:
+        """What they add up to."""
+        return np.asarray(self.baseline + self.amounts.sum(axis=1))
+
+    def times(self, share: float) -> Contributions:
+        """Those of the scores times a number."""
+        return Contributions(share * self.amounts, share * self.baseline, self.method)
 
 
 @dataclass(frozen=True)

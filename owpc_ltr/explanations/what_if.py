@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.explanations.model_kinds import breakpoints
+from owpc_ltr.explanations.contributions import breakpoints
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 

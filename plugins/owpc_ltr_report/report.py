@@ -305,7 +305,7 @@ def _contribute(ranker: Any) -> Contribute | None:
     import numpy as np
 
     from owpc_ltr.errors import Refused
-    from owpc_ltr.explanations.model_kinds import contributions
+    from owpc_ltr.explanations.contributions import contributions
 
     names = getattr(ranker, "feature_names", ())
     try:
