@@ -28,7 +28,7 @@ from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear, is_client_scored, store_for_client
-from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
+from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import (
     LINEAR,
     RANKLIB,
@@ -23,7 +22,7 @@ from owpc_ltr.formats.engine_versions import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.formats.ltr_plugin import PluginTrees, read_definition
+from owpc_ltr.formats.ltr_plugin import PluginTrees, emulate, read_definition, rejection_reason
 from owpc_ltr.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_dump import from_dump

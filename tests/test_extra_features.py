@@ -37,18 +37,16 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.external_features import (
-    for_engine,
-    index_features,
-    joined_used,
-    without_joined,
-)
 from owpc_ltr.formats.model_conversion import (
     check_features,
     client_model,
+    for_engine,
+    index_features,
     joined_in,
+    joined_used,
     store_for_client,
     to_stored_model,
+    without_joined,
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_report import deploy

@@ -19,7 +19,6 @@ from sklearn import ensemble, tree
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats import xgboost_model
-from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import (
     RANKLIB,
     XGBOOST,
@@ -28,7 +27,7 @@ from owpc_ltr.formats.engine_versions import (
     serving_profile,
 )
 from owpc_ltr.formats.lightgbm import from_lightgbm
-from owpc_ltr.formats.ltr_plugin import plugin_definition
+from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.formats.xgboost_dump import from_dump, to_dump

@@ -14,9 +14,9 @@ import xgboost
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.lightgbm import from_lightgbm
+from owpc_ltr.formats.ltr_plugin import emulate, rejection_reason
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_dump import from_dump, to_dump

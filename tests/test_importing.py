@@ -210,7 +210,7 @@ def test_an_upgrade_that_changes_where_missing_values_go_is_seen(rng: np.random.
 
 
 def test_tau_is_scipys(rng: np.random.Generator) -> None:
-    from owpc_ltr.formats.emulator import emulate
+    from owpc_ltr.formats.ltr_plugin import emulate
 
     stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
     middle = serving_profile("opensearch", "3.5.0")

@@ -18,8 +18,8 @@ from sklearn import ensemble, tree
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_model, train
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.model_file import load_scoring_model

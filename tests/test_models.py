@@ -22,10 +22,12 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift, store_plugin_free
-from owpc_ltr.formats.plugin_free.piecewise_linear import (
+from owpc_ltr.formats.plugin_free import (
     plugin_free_curves,
+    plugin_free_model,
     read_plugin_free_curves,
+    score_shift,
+    store_plugin_free,
 )
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.registry import load

@@ -17,8 +17,8 @@ from owpc_ltr import save_model
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift
-from owpc_ltr.formats.plugin_free.trees import (
+from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
+from owpc_ltr.formats.plugin_free_trees import (
     LARGEST_VALUE,
     digits_of,
     numbers_of,

@@ -31,12 +31,12 @@ from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR
-from owpc_ltr.formats.external_features import joined_sources
 from owpc_ltr.formats.model_conversion import (
     client_model,
     import_linear,
     is_client_scored,
     joined_in,
+    joined_sources,
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel

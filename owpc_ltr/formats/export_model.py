@@ -67,8 +67,7 @@ def export_model(
     """
     from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.output import write_output
-    from owpc_ltr.formats.external_features import for_engine
-    from owpc_ltr.formats.model_conversion import check_features
+    from owpc_ltr.formats.model_conversion import check_features, for_engine
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.model_file import load_scoring_model
 

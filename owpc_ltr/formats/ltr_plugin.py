@@ -1,16 +1,22 @@
-"""Models as the LTR plugin keeps them, read exactly as one version of the plugin reads them."""
+"""The LTR plugin's models: read exactly as one version of the plugin reads them, and scored so.
+
+`emulate` gives the engine's scores, in float32 and in its order of additions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_object, take_strings
 from owpc_ltr.formats.engine_versions import (
     LINEAR,
@@ -20,15 +26,24 @@ from owpc_ltr.formats.engine_versions import (
     ServingProfile,
     link_of,
 )
-from owpc_ltr.formats.ranklib import Parsed, check_columns, parse_ranklib, to_ranklib
+from owpc_ltr.formats.ranklib import (
+    Ensembles,
+    Parsed,
+    Sum,
+    check_columns,
+    parse_ranklib,
+    to_ranklib,
+)
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
 from owpc_ltr.formats.xgboost_model import read_trees, to_raw
 from owpc_ltr.models.networks import LogisticNetwork
-from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, Forest, TreeModel
+from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, Forest, TreeModel, logistic
 from owpc_ltr.protocols import Model
 
 _KINDS = {"standard": ("mean", "standard_deviation"), "min_max": ("minimum", "maximum")}
 _DEFAULTS = {"standard": (0.0, 0.0), "min_max": (0.0, HIGHEST)}
+Scores = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -42,37 +57,6 @@ class PluginNormaliser:
     def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The normalised values."""
         return np.asarray((values - self.shift) / self.scale, dtype=np.float32)
-
-
-def read_normalisers(content: Any, names: Sequence[str]) -> list[PluginNormaliser]:
-    """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
-    if not isinstance(content, dict):
-        raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
-    return [_read(name, value, names) for name, value in content.items()]
-
-
-def _read(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
-    where = f"the normaliser of '{shown(name)}'"
-    if name not in names:
-        raise BadInput(f"{where}: the feature set has no such feature")
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _KINDS:
-        raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_KINDS)}")
-    kind, settings = next(iter(value.items()))
-    keys = _KINDS[kind]
-    if not isinstance(settings, dict) or set(settings) - set(keys):
-        raise BadInput(f"{where} has {a_json(settings)}, not {' and '.join(keys)}")
-    numbers = [settings.get(key, d) for key, d in zip(keys, _DEFAULTS[kind], strict=True)]
-    for key, number in zip(keys, numbers, strict=True):
-        if type(number) not in (int, float) or not abs(number) <= ROUNDS_TO_FINITE:
-            raise BadInput(f"{where}: '{key}' is {a_json(number)}, not a float32 number")
-    first, second = (np.float32(number) for number in numbers)
-    if kind == "standard":
-        if second <= 0:
-            raise BadInput(f"{where}: the standard deviation {second} is not positive")
-        return PluginNormaliser(names.index(name), first, second)
-    if not 0 <= first < second:
-        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
-    return PluginNormaliser(names.index(name), first, np.float32(second - first))
 
 
 @dataclass(frozen=True)
@@ -89,6 +73,79 @@ class PluginTrees:
     forest: Forest
     link: str
     zero_flag: bool
+
+
+def rejection_reason(
+    definition: Any,
+    model_type: str,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    feature_normalizers: Mapping[str, Any] | None = None,
+) -> str | None:
+    """Why the engine would refuse the model, or fail every search with it; None if it would not.
+
+    It is stricter than the engine where the engine takes what it then scores wrongly.
+    """
+    try:
+        read_definition(definition, model_type, featureset_names, profile)
+        read_normalisers(dict(feature_normalizers or {}), featureset_names)
+    except BadInput as error:
+        return str(error)
+    return None
+
+
+def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> Scores:
+    """The engine's scores, in float32 and in its order of additions.
+
+    `features` has one column a feature of the model's set, NaN where the query does not match.
+    Raises BadInput where the engine would refuse the model.
+    """
+    names = stored.featureset.feature_names
+    if features.ndim != 2 or features.shape[1] != len(names):
+        raise BadInput(
+            f"the model's feature set has {len(names)} features, the data {features.shape[-1]}"
+        )
+    model = read_definition(stored.definition, stored.type, names, profile)
+    normalisers = read_normalisers(stored.feature_normalizers, names)
+    rule = profile.missing[stored.type]
+    as_zero = rule == "zero" or (isinstance(model, PluginTrees) and model.zero_flag)
+    seen = _as_seen(features, normalisers, as_zero)
+    if not as_zero:
+        _unsee_derived(seen, stored.featureset)
+    if isinstance(model, PluginLinear):
+        scores: Scores = _linear(seen, model.weights.astype(np.float32))
+        return scores
+    if isinstance(model, PluginTrees):
+        return _trees(seen, model, rule == "right")
+    return _ranklib(seen, model)
+
+
+def plugin_definition(
+    model: Model,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    never_missing: Collection[str] = (),
+) -> tuple[str, Any]:
+    """The type and definition of a tree or network model: the first format that scores it exactly.
+
+    Features in `never_missing` match every document. Raises Refused, with the first format's
+    reason, where none does.
+    """
+    writers: list[tuple[str, Callable[..., Any]]] = []
+    if isinstance(model, TreeModel):
+        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), (RANKLIB, to_ranklib)]
+    elif isinstance(model, LogisticNetwork):
+        writers = [(RANKLIB, to_ranklib)]
+    reasons = [
+        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
+        "upload it, both with --store-kind plugin-free, for the client to score"
+    ]
+    for model_type, write in writers:
+        try:
+            return model_type, write(model, featureset_names, profile, never_missing)
+        except Refused as error:
+            reasons.append(str(error))
+    raise Refused(reasons[min(1, len(reasons) - 1)])
 
 
 def read_definition(
@@ -184,29 +241,97 @@ def _check_objective(objective: Any, model_type: str, profile: ServingProfile) -
     return link
 
 
-def plugin_definition(
-    model: Model,
-    featureset_names: Sequence[str],
-    profile: ServingProfile,
-    never_missing: Collection[str] = (),
-) -> tuple[str, Any]:
-    """The type and definition of a tree or network model: the first format that scores it exactly.
+def read_normalisers(content: Any, names: Sequence[str]) -> list[PluginNormaliser]:
+    """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
+    if not isinstance(content, dict):
+        raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
+    return [_read(name, value, names) for name, value in content.items()]
 
-    Features in `never_missing` match every document. Raises Refused, with the first format's
-    reason, where none does.
+
+def _read(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
+    where = f"the normaliser of '{shown(name)}'"
+    if name not in names:
+        raise BadInput(f"{where}: the feature set has no such feature")
+    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _KINDS:
+        raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_KINDS)}")
+    kind, settings = next(iter(value.items()))
+    keys = _KINDS[kind]
+    if not isinstance(settings, dict) or set(settings) - set(keys):
+        raise BadInput(f"{where} has {a_json(settings)}, not {' and '.join(keys)}")
+    numbers = [settings.get(key, d) for key, d in zip(keys, _DEFAULTS[kind], strict=True)]
+    for key, number in zip(keys, numbers, strict=True):
+        if type(number) not in (int, float) or not abs(number) <= ROUNDS_TO_FINITE:
+            raise BadInput(f"{where}: '{key}' is {a_json(number)}, not a float32 number")
+    first, second = (np.float32(number) for number in numbers)
+    if kind == "standard":
+        if second <= 0:
+            raise BadInput(f"{where}: the standard deviation {second} is not positive")
+        return PluginNormaliser(names.index(name), first, second)
+    if not 0 <= first < second:
+        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
+    return PluginNormaliser(names.index(name), first, np.float32(second - first))
+
+
+def _as_seen(
+    features: Matrix, normalisers: list[PluginNormaliser], as_zero: bool
+) -> NDArray[np.float32]:
+    """The values that reach the model: missing ones filled first, then normalised."""
+    seen = np.array(features, dtype=np.float32, order="C")
+    if as_zero:
+        seen[np.isnan(seen)] = 0
+    for normaliser in normalisers:
+        seen[:, normaliser.column] = normaliser(seen[:, normaliser.column])
+    return seen
+
+
+def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
+    """Take away what derives from a missing feature: it is missing too where that is not 0.
+
+    Logging counts it as 0 all the same, so that such a value was logged. A script that reads other
+    features is not looked into.
     """
-    writers: list[tuple[str, Callable[..., Any]]] = []
-    if isinstance(model, TreeModel):
-        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), (RANKLIB, to_ranklib)]
-    elif isinstance(model, LogisticNetwork):
-        writers = [(RANKLIB, to_ranklib)]
-    reasons = [
-        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
-        "upload it, both with --store-kind plugin-free, for the client to score"
-    ]
-    for model_type, write in writers:
-        try:
-            return model_type, write(model, featureset_names, profile, never_missing)
-        except Refused as error:
-            reasons.append(str(error))
-    raise Refused(reasons[min(1, len(reasons) - 1)])
+    names = featureset.feature_names
+    for column, feature in enumerate(featureset.features):
+        if feature.template_language == DERIVED:
+            sources = expression_variables(str(feature.template)) & set(names)
+            missing = np.isnan(seen[:, [names.index(name) for name in sources]]).any(axis=1)
+            seen[missing, column] = np.nan
+
+
+def _trees(seen: NDArray[np.float32], model: PluginTrees, always_right: bool) -> Scores:
+    forest = model.forest
+    if always_right:
+        forest = replace(forest, default_left=np.zeros_like(forest.default_left))
+    margin = forest.score_single(seen)
+    if model.link == "identity":
+        return margin
+    return logistic(margin.astype(np.float64)).astype(np.float32)
+
+
+def _ranklib(seen: NDArray[np.float32], model: Parsed) -> Scores:
+    if isinstance(model, Sum):
+        total = np.full(len(seen), model.intercept)
+        for column, weight in zip(model.columns, model.weights, strict=True):
+            total += weight * seen[:, column].astype(np.float64)
+        return total.astype(np.float32)
+    if isinstance(model, Ensembles):
+        if not model.single:
+            return model.forests[0].score(seen).astype(np.float32)
+        total = np.zeros(len(seen))
+        for forest in model.forests:
+            total += forest.score_single(seen, outputs=np.float64)
+        return (total / len(model.forests)).astype(np.float32)
+    names = tuple(map(str, range(len(model.columns))))
+    network = LogisticNetwork(names, model.layers)
+    return network.score(seen[:, list(model.columns)]).astype(np.float32)
+
+
+@compiled
+def _linear(features: Any, weights: Any) -> Any:
+    scores = np.zeros(features.shape[0], dtype=np.float32)
+    for row in range(features.shape[0]):
+        total = np.float32(0)
+        for column in range(features.shape[1]):
+            total += weights[column] * features[row, column]
+        scores[row] = total
+    return scores

@@ -1,4 +1,7 @@
-"""Models as the JSON that engines keep, as files for other engines, and for the client to score."""
+"""Models as the JSON that engines keep, as files for other engines, and for the client to score.
+
+No engine has external (joined) features: a model goes there without them, or is refused.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,30 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.sources import (
+from owpc_ltr.data.external_features.source import (
+    KEY,
     ExternalSource,
     external_entry,
     external_names,
+    in_words,
     sources_in,
 )
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.files.strict_json import parse_json, take, take_object
-from owpc_ltr.formats.emulator import rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text
-from owpc_ltr.formats.external_features import index_features, joined_sources
-from owpc_ltr.formats.ltr_plugin import plugin_definition
+from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
+from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import content_of, model_of
+from owpc_ltr.models.model_file import content_of, model_of, with_record
 from owpc_ltr.names import check_name
-from owpc_ltr.protocols import ExportedFile, Model
+from owpc_ltr.protocols import ExportedFile, Model, Ranker
 
 _TYPE = "owpc-ltr/"
+LEFT_OUT = "joined_left_out"
+"""Where a record names the joined features that a model had, and made nothing of."""
 
 
 def is_client_scored(stored: StoredModel) -> bool:
@@ -153,39 +160,6 @@ def import_linear(stored: StoredModel) -> LinearModel:
     return LinearModel(names, weights, normalisers)
 
 
-def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
-    """The plugin's form. Both kinds compute (value − shift) / scale, in float32.
-
-    The plugin takes no negative minimum, and computes the scale from minimum and maximum: where
-    that loses digits, `standard` says the same exactly.
-    """
-    low, high = np.float32(normaliser.shift), np.float32(normaliser.shift + normaliser.scale)
-    exact = low >= 0 and high - low == np.float32(normaliser.scale)
-    if normaliser.kind == "min_max" and exact:
-        return {"min_max": {"minimum": float(low), "maximum": float(high)}}
-    return {"standard": {"mean": normaliser.shift, "standard_deviation": normaliser.scale}}
-
-
-def _parsed(content: dict[str, Any]) -> Normaliser:
-    ((kind, values),) = content.items()
-    if kind == "standard":
-        return Normaliser(kind, float(values["mean"]), float(values["standard_deviation"]))
-    if kind == "min_max":
-        low, high = float(values["minimum"]), float(values["maximum"])
-        return Normaliser(kind, low, high - low)
-    raise ValueError(f"unknown normaliser '{kind}'")
-
-
-def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~np.isfinite(np.asarray(weights, dtype=np.float32)))
-    if len(bad):
-        raise Refused(
-            f"the weight of '{names[bad[0]]}' is {weights[bad[0]]:g}, more than a float32 holds: "
-            "scale the feature"
-        )
-
-
 def check_features(model: Model, featureset: FeatureSet) -> None:
     """Refuse a feature set that is not the one the model was trained on, joined columns apart."""
     names = index_features(model)
@@ -221,8 +195,6 @@ def ltr_plugin_scores(
     exported: ExportedFile, feature_names: Sequence[str], features: Matrix, profile: ServingProfile
 ) -> Vector:
     """The plugin's scores by the file alone. Raises BadInput where it would refuse it."""
-    from owpc_ltr.formats.emulator import emulate
-
     where = "the request's body"
     model = take_object(parse_json(exported.text, where), "model", where)
     ranker = take_object(model, "model", where)
@@ -239,6 +211,113 @@ def ltr_plugin_scores(
     return emulate(stored, features, profile).astype(np.float64)
 
 
+def joined_sources(model: Ranker) -> tuple[ExternalSource, ...]:
+    """Where the model's joined features are from. Raises BadInput where its record is damaged."""
+    sources = sources_in(model.record, "the model's record")
+    names = external_names(sources)
+    if names and model.feature_names[-len(names) :] != names:
+        raise BadInput("the model's record is damaged: its joined features are not its last ones")
+    return sources
+
+
+def index_features(model: Ranker) -> tuple[str, ...]:
+    """The features that an index has: all but the joined ones, which are the last."""
+    joined = len(external_names(joined_sources(model)))
+    return model.feature_names[: len(model.feature_names) - joined]
+
+
+def joined_used(model: Model) -> tuple[str, ...]:
+    """The joined features that can change a score of the model."""
+    used = features_used(model)
+    return tuple(name for name in external_names(joined_sources(model)) if name in used)
+
+
+def for_engine(model: Model) -> Model:
+    """The model without joined features, of which it makes nothing; itself where it has none.
+
+    Raises Refused, naming them, where it reads some: no engine has their values.
+    """
+    sources = joined_sources(model)
+    names = external_names(sources)
+    used = joined_used(model)
+    if used:
+        raise Refused(
+            f"the model reads {in_words(used, sources)}, which is in no index, so that no engine "
+            "can run it: train without it, or let the client score the model: upload "
+            "--client-scored"
+        )
+    if not names:
+        return model
+    return with_record(without_last_columns(model, names), _record(model, names))
+
+
+def without_joined(
+    samples: Sequence[dict[str, Any]], features: int, joined: int
+) -> list[dict[str, Any]]:
+    """Samples of so many features without the last, joined ones."""
+    if not joined:
+        return list(samples)
+    from owpc_ltr.models.parity_samples import packed
+
+    return [
+        {**sample, "features": packed(matrix[:, : features - joined])}
+        if (matrix := _features(sample, features)) is not None
+        else sample
+        for sample in samples
+    ]
+
+
+def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
+    """The plugin's form. Both kinds compute (value − shift) / scale, in float32.
+
+    The plugin takes no negative minimum, and computes the scale from minimum and maximum: where
+    that loses digits, `standard` says the same exactly.
+    """
+    low, high = np.float32(normaliser.shift), np.float32(normaliser.shift + normaliser.scale)
+    exact = low >= 0 and high - low == np.float32(normaliser.scale)
+    if normaliser.kind == "min_max" and exact:
+        return {"min_max": {"minimum": float(low), "maximum": float(high)}}
+    return {"standard": {"mean": normaliser.shift, "standard_deviation": normaliser.scale}}
+
+
+def _parsed(content: dict[str, Any]) -> Normaliser:
+    ((kind, values),) = content.items()
+    if kind == "standard":
+        return Normaliser(kind, float(values["mean"]), float(values["standard_deviation"]))
+    if kind == "min_max":
+        low, high = float(values["minimum"]), float(values["maximum"])
+        return Normaliser(kind, low, high - low)
+    raise ValueError(f"unknown normaliser '{kind}'")
+
+
+def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.asarray(weights, dtype=np.float32)))
+    if len(bad):
+        raise Refused(
+            f"the weight of '{names[bad[0]]}' is {weights[bad[0]]:g}, more than a float32 holds: "
+            "scale the feature"
+        )
+
+
 def _unknown(names: tuple[str, ...]) -> FeatureSet:
     """Features of these names, of which nothing else is known."""
     return FeatureSet("unknown", tuple(Feature(name, (), "") for name in names))
+
+
+def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
+    record = {key: part for key, part in model.record.items() if key != KEY}
+    width, joined = len(model.feature_names), len(names)
+    if record.get("probes"):
+        record["probes"] = without_joined(record["probes"], width, joined)
+    if record.get("feature_ranges"):
+        record["feature_ranges"] = [ends[: width - joined] for ends in record["feature_ranges"]]
+    return {**record, LEFT_OUT: list(names)}
+
+
+def _features(sample: dict[str, Any], width: int) -> Any:
+    if "features" not in sample:
+        return None
+    from owpc_ltr.models.parity_samples import unpacked
+
+    return unpacked(sample["features"], len(sample["document_ids"]), width)

@@ -1,11 +1,12 @@
-"""`model/ranklib`: RankLib's model text, read and written; its trees are in a file of their own."""
+"""`model/ranklib`: RankLib's model text, read and written: sums, networks, trees in XML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from xml.parsers import expat
 
 import numpy as np
 
@@ -13,92 +14,24 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.files.strict_json import LARGEST_FILE, shown
 from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile, needs_zero_flag, positions
-from owpc_ltr.formats.ranklib_trees import read_ensembles, write_ensemble
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import LARGEST_NETWORK, Layer, LogisticNetwork
-from owpc_ltr.models.trees import LEAF, ROUNDS_TO_FINITE, Forest, TreeModel
+from owpc_ltr.models.trees import (
+    DEEPEST,
+    HIGHEST,
+    LARGEST,
+    LEAF,
+    ROUNDS_TO_FINITE,
+    Forest,
+    TreeModel,
+    shortest_floats,
+)
 from owpc_ltr.protocols import Model
 
-_NETWORK_WEIGHT = re.compile(r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?")
-_COUNT = re.compile(r"[1-9]\d{0,5}")
-
-_Rows = dict[tuple[int, int], Vector]
-
-
-def read_layers(body: list[str], where: str) -> tuple[tuple[int, ...], tuple[Layer, ...]]:
-    """Columns (from 0) and layers of the lines that are not comments.
-
-    The lines: the features' numbers; how many hidden layers; the size of each; then for each
-    neuron `layer neuron weight…`, the weights of its links forward. The last neuron of layer 0
-    is the bias of all others. Raises BadInput, also for a neuron without a line, to which RankLib
-    gives random weights.
-    """
-    if len(body) < 2 or not re.fullmatch(r"\d{1,2}", body[1]):
-        raise BadInput(f"{where} does not say its features and its number of hidden layers")
-    columns = tuple(_count(word, where) - 1 for word in body[0].split())
-    hidden = int(body[1])
-    sizes = [_count(line, where) for line in body[2 : 2 + hidden]]
-    if len(sizes) != hidden or not columns:
-        raise BadInput(f"{where} does not say the sizes of its {hidden} hidden layers")
-    widths = [len(columns), *sizes, 1]
-    if sum((a + 1) * b for a, b in pairwise(widths)) > LARGEST_NETWORK:
-        raise BadInput(f"{where} has more than {LARGEST_NETWORK} weights")
-    rows = _rows(body[2 + hidden :], where)
-    bias = _row(rows, 0, len(columns), sum(widths[1:]), where)
-    layers, start = [], 0
-    for layer, (width, following) in enumerate(pairwise(widths)):
-        links = [_row(rows, layer, neuron, following, where) for neuron in range(width)]
-        layers.append(Layer(np.column_stack(links), bias[start : start + following]))
-        start += following
-    if rows:
-        raise BadInput(f"{where} has a line for the neuron {min(rows)}, which it does not have")
-    return columns, tuple(layers)
-
-
-def write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
-    """The lines that `read_layers` reads; `places` are the features' 1-based numbers."""
-    yield " ".join(map(str, places))
-    yield str(len(layers) - 1)
-    yield from (str(len(layer.bias)) for layer in layers[:-1])
-    for number, layer in enumerate(layers):
-        for neuron, links in enumerate(layer.weights.T.tolist()):
-            yield f"{number} {neuron} " + " ".join(map(repr, links))
-        if number == 0:
-            bias = np.concatenate([other.bias for other in layers]).tolist()
-            yield f"0 {len(places)} " + " ".join(map(repr, bias))
-
-
-def _rows(lines: list[str], where: str) -> _Rows:
-    rows: _Rows = {}
-    for line in lines:
-        words = line.split()
-        if len(words) < 3 or not all(re.fullmatch(r"\d{1,6}", word) for word in words[:2]):
-            raise BadInput(f"{where}: '{shown(line)}' is not layer, neuron and weights")
-        if not all(map(_NETWORK_WEIGHT.fullmatch, words[2:])):
-            raise BadInput(f"{where}: a weight of '{shown(line)}' is not a number")
-        key = (int(words[0]), int(words[1]))
-        if key in rows:
-            raise BadInput(f"{where} has two lines for neuron {key}")
-        rows[key] = np.array(words[2:], dtype=np.float64)
-    return rows
-
-
-def _row(rows: _Rows, layer: int, neuron: int, size: int, where: str) -> Vector:
-    row = rows.pop((layer, neuron), None)
-    if row is None or len(row) != size:
-        got = "no" if row is None else len(row)
-        raise BadInput(f"{where}: neuron {neuron} of layer {layer} has {got} weights, not {size}")
-    return row
-
-
-def _count(word: str, where: str) -> int:
-    if not _COUNT.fullmatch(word):
-        raise BadInput(f"{where}: '{shown(word)}' is not a number from 1")
-    return int(word)
-
-
 _NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
+_NETWORK_WEIGHT = re.compile(_NUMBER)
+_COUNT = re.compile(r"[1-9]\d{0,5}")
 _WEIGHT = re.compile(rf"(0|[1-9]\d{{0,6}}):({_NUMBER})")
 _STUMP = re.compile(rf"([1-9]\d{{0,6}}):({_NUMBER}):({_NUMBER})")
 
@@ -292,3 +225,249 @@ def _finite(text: str, where: str) -> float:
     if not abs(value) <= ROUNDS_TO_FINITE:
         raise BadInput(f"{where}: '{shown(text)}' is not a float32 number")
     return value
+
+
+_Rows = dict[tuple[int, int], Vector]
+
+
+def read_layers(body: list[str], where: str) -> tuple[tuple[int, ...], tuple[Layer, ...]]:
+    """Columns (from 0) and layers of the lines that are not comments.
+
+    The lines: the features' numbers; how many hidden layers; the size of each; then for each
+    neuron `layer neuron weight…`, the weights of its links forward. The last neuron of layer 0
+    is the bias of all others. Raises BadInput, also for a neuron without a line, to which RankLib
+    gives random weights.
+    """
+    if len(body) < 2 or not re.fullmatch(r"\d{1,2}", body[1]):
+        raise BadInput(f"{where} does not say its features and its number of hidden layers")
+    columns = tuple(_count(word, where) - 1 for word in body[0].split())
+    hidden = int(body[1])
+    sizes = [_count(line, where) for line in body[2 : 2 + hidden]]
+    if len(sizes) != hidden or not columns:
+        raise BadInput(f"{where} does not say the sizes of its {hidden} hidden layers")
+    widths = [len(columns), *sizes, 1]
+    if sum((a + 1) * b for a, b in pairwise(widths)) > LARGEST_NETWORK:
+        raise BadInput(f"{where} has more than {LARGEST_NETWORK} weights")
+    rows = _rows(body[2 + hidden :], where)
+    bias = _row(rows, 0, len(columns), sum(widths[1:]), where)
+    layers, start = [], 0
+    for layer, (width, following) in enumerate(pairwise(widths)):
+        links = [_row(rows, layer, neuron, following, where) for neuron in range(width)]
+        layers.append(Layer(np.column_stack(links), bias[start : start + following]))
+        start += following
+    if rows:
+        raise BadInput(f"{where} has a line for the neuron {min(rows)}, which it does not have")
+    return columns, tuple(layers)
+
+
+def write_layers(layers: tuple[Layer, ...], places: list[int]) -> Iterator[str]:
+    """The lines that `read_layers` reads; `places` are the features' 1-based numbers."""
+    yield " ".join(map(str, places))
+    yield str(len(layers) - 1)
+    yield from (str(len(layer.bias)) for layer in layers[:-1])
+    for number, layer in enumerate(layers):
+        for neuron, links in enumerate(layer.weights.T.tolist()):
+            yield f"{number} {neuron} " + " ".join(map(repr, links))
+        if number == 0:
+            bias = np.concatenate([other.bias for other in layers]).tolist()
+            yield f"0 {len(places)} " + " ".join(map(repr, bias))
+
+
+def _rows(lines: list[str], where: str) -> _Rows:
+    rows: _Rows = {}
+    for line in lines:
+        words = line.split()
+        if len(words) < 3 or not all(re.fullmatch(r"\d{1,6}", word) for word in words[:2]):
+            raise BadInput(f"{where}: '{shown(line)}' is not layer, neuron and weights")
+        if not all(map(_NETWORK_WEIGHT.fullmatch, words[2:])):
+            raise BadInput(f"{where}: a weight of '{shown(line)}' is not a number")
+        key = (int(words[0]), int(words[1]))
+        if key in rows:
+            raise BadInput(f"{where} has two lines for neuron {key}")
+        rows[key] = np.array(words[2:], dtype=np.float64)
+    return rows
+
+
+def _row(rows: _Rows, layer: int, neuron: int, size: int, where: str) -> Vector:
+    row = rows.pop((layer, neuron), None)
+    if row is None or len(row) != size:
+        got = "no" if row is None else len(row)
+        raise BadInput(f"{where}: neuron {neuron} of layer {layer} has {got} weights, not {size}")
+    return row
+
+
+def _count(word: str, where: str) -> int:
+    if not _COUNT.fullmatch(word):
+        raise BadInput(f"{where}: '{shown(word)}' is not a number from 1")
+    return int(word)
+
+
+_XML_NUMBER = re.compile(rf"\s*{_NUMBER}\s*")
+_TEXTS = {"feature", "threshold", "output"}
+_PARENTS = {
+    "ensembles": ("",),
+    "ensemble": ("ensembles",),
+    "tree": ("ensemble",),
+    "split": ("tree", "split"),
+    **dict.fromkeys(_TEXTS, ("split",)),
+}
+
+
+def read_ensembles(text: str, where: str) -> list[Forest]:
+    """The ensembles of a RankLib file, feature numbers from 0; a tree's weight is in its outputs.
+
+    Lines that start with # are comments. A missing feature goes where 0 goes. Raises BadInput.
+    """
+    lines = ["" if line.startswith("#") else line for line in text.splitlines()]
+    parser = expat.ParserCreate()
+    reader = _Reader(where, lambda: parser.CurrentLineNumber)
+    parser.buffer_text = True
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.characters
+    try:
+        # Inside an element a document type declaration, and so any entity, is a syntax error.
+        parser.Parse("<ensembles>" + "\n".join(lines) + "\n</ensembles>", True)
+    except expat.ExpatError as error:
+        raise BadInput(f"{where}, line {error.lineno}: not RankLib's XML: {error}") from error
+    if not reader.forests:
+        raise BadInput(f"{where} has no <ensemble>")
+    return reader.forests
+
+
+def write_ensemble(model: TreeModel, places: list[int]) -> Iterator[str]:
+    """The lines of one ensemble; `places` are the features' 1-based numbers."""
+    forest = model.forest
+    with np.errstate(invalid="ignore"):
+        thresholds = np.maximum(up_to(forest.threshold), -HIGHEST)
+    numbers = shortest_floats(thresholds.astype(np.float32))
+    outputs = shortest_floats(forest.value.astype(np.float32))
+    feature, left = forest.feature.tolist(), forest.left.tolist()
+    yield "<ensemble>"
+    for number, nodes in enumerate(forest.tree_nodes(), start=1):
+        yield f'\t<tree id="{number}" weight="1.0">'
+        stack: list[tuple[int, str, int]] = [(nodes.start, "<split>", 2)]
+        while stack:
+            node, tag, depth = stack.pop()
+            indent = "\t" * depth
+            if node < 0:
+                yield f"{indent}</split>"
+                continue
+            yield f"{indent}{tag}"
+            stack.append((-1, "", depth))
+            if feature[node] == LEAF:
+                yield f"{indent}\t<output> {outputs[node]!r} </output>"
+                continue
+            yield f"{indent}\t<feature> {places[feature[node]]} </feature>"
+            yield f"{indent}\t<threshold> {numbers[node]!r} </threshold>"
+            stack.append((left[node] + 1, '<split pos="right">', depth + 1))
+            stack.append((left[node], '<split pos="left">', depth + 1))
+        yield "\t</tree>"
+    yield "</ensemble>"
+
+
+@dataclass
+class _Node:
+    """A <split> while it is open."""
+
+    number: int
+    pos: str | None
+    texts: dict[str, str] = field(default_factory=dict)
+    children: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Reader:
+    """What expat calls; it keeps the path from the tree's root, never the document."""
+
+    where: str
+    line: Callable[[], int]
+    forests: list[Forest] = field(default_factory=list)
+    path: list[_Node] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    rows: dict[int, tuple[int, float, int, int, float]] = field(default_factory=dict)
+    growing: GrowingForest = field(default_factory=GrowingForest)
+    weight: float = 1.0
+    nodes: int = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """A tag opens."""
+        parent = self.tags[-1] if self.tags else ""
+        if parent not in _PARENTS.get(tag, ()):
+            raise self._fault(f"<{shown(tag)}> inside <{parent}>")
+        self.tags.append(tag)
+        if tag == "ensemble":
+            self.growing = GrowingForest()
+        elif tag == "tree":
+            self.weight, self.rows = self._number(attributes.get("weight", "")), {}
+        elif tag == "split":
+            self._open_split(attributes.get("pos"))
+        elif tag in _TEXTS and tag in self.path[-1].texts:
+            raise self._fault(f"a second <{tag}> in one <split>")
+        elif tag in _TEXTS:
+            self.path[-1].texts[tag] = ""
+
+    def characters(self, text: str) -> None:
+        """Text inside a tag."""
+        if self.tags[-1] in _TEXTS:
+            self.path[-1].texts[self.tags[-1]] += text
+        elif text.strip():
+            raise self._fault(f"the text '{shown(text.strip())}' where a tag should be")
+
+    def end(self, tag: str) -> None:
+        """A tag closes."""
+        self.tags.pop()
+        if tag == "split":
+            self._close_split(self.path.pop())
+        elif tag == "tree":
+            self._close_tree()
+        elif tag == "ensemble":
+            self.forests.append(self.growing.forest(self.where))
+
+    def _open_split(self, pos: str | None) -> None:
+        self.nodes += 1
+        if len(self.path) > DEEPEST or self.nodes > LARGEST:
+            raise self._fault(f"more than {DEEPEST} splits deep, or {LARGEST} nodes")
+        if not self.path and self.rows:
+            raise self._fault("a second root in one <tree>")
+        number = len(self.rows) + len(self.path)
+        if self.path:
+            parent = self.path[-1]
+            if pos != ("left", "right", None)[min(len(parent.children), 2)]:
+                raise self._fault(f"a child of position '{pos}': left comes first, then right")
+            parent.children.append(number)
+        self.path.append(_Node(number, pos))
+
+    def _close_split(self, node: _Node) -> None:
+        if set(node.texts) == {"output"} and not node.children:
+            output = self._number(node.texts["output"]) * self.weight
+            self.rows[node.number] = (LEAF, 0.0, 0, 0, output)
+        elif set(node.texts) == {"feature", "threshold"} and len(node.children) == 2:
+            feature = node.texts["feature"].strip()
+            if not re.fullmatch(r"[1-9]\d{0,6}", feature):
+                raise self._fault(f"the feature number '{shown(feature)}' is not 1, 2, …")
+            threshold = self._number(node.texts["threshold"])
+            left, right = node.children
+            self.rows[node.number] = (int(feature) - 1, threshold, left, right, 0.0)
+        else:
+            raise self._fault("a <split> that is neither an output nor a feature with two children")
+
+    def _close_tree(self) -> None:
+        if not self.rows:
+            raise self._fault("a <tree> without a <split>")
+        columns = list(zip(*(self.rows[number] for number in range(len(self.rows))), strict=True))
+        feature, left, right = (np.array(columns[i], dtype=np.int64) for i in (0, 2, 3))
+        threshold = np.array(columns[1])
+        self.growing.add(
+            NodeTable(feature, below(threshold), left, right, threshold >= 0, np.array(columns[4])),
+            f"{self.where}, line {self.line()}",
+        )
+
+    def _number(self, text: str) -> float:
+        value = float(text) if _XML_NUMBER.fullmatch(text) else float("nan")
+        if not abs(value) <= ROUNDS_TO_FINITE:
+            raise self._fault(f"'{shown(text)}' is not a float32 number")
+        return float(np.float32(value))
+
+    def _fault(self, what: str) -> BadInput:
+        return BadInput(f"{self.where}, line {self.line()}: {what}")

@@ -20,10 +20,10 @@ from owpc_ltr.features.score_analysis import ScoreKind, always_matches, score_ki
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.strict_json import parse_json
 from owpc_ltr.formats.emulator import Scores, emulate, rejection_reason
+from owpc_ltr.files.text import read_text
 from owpc_ltr.formats.engine_versions import XGBOOST, MissingRule, ServingProfile, serving_profile
-from owpc_ltr.formats.external_features import for_engine
-from owpc_ltr.formats.ltr_plugin import plugin_definition
-from owpc_ltr.formats.model_conversion import export_linear
+from owpc_ltr.formats.ltr_plugin import Scores, emulate, plugin_definition, rejection_reason
+from owpc_ltr.formats.model_conversion import export_linear, for_engine
 from owpc_ltr.formats.stored_model import StoredModel, read_model
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.metrics import parse_metric

@@ -99,7 +99,7 @@ SETTINGS: dict[str, Any] = {
 
 def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
-    from owpc_ltr.formats.plugin_free.trees import plugin_free_trees
+    from owpc_ltr.formats.plugin_free_trees import plugin_free_trees
     from owpc_ltr.host import registry as registries
     from owpc_ltr.models.model_file import save_model
     from owpc_ltr.protocols import Run

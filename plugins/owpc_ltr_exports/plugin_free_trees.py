@@ -16,10 +16,13 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json
 from owpc_ltr.formats.engine_versions import parse_version, version_text
-from owpc_ltr.formats.plugin_free.scripts import BIN, LOGISTIC, TABLES, Query
-from owpc_ltr.formats.plugin_free.trees import (
+from owpc_ltr.formats.plugin_free_trees import (
+    BIN,
+    LOGISTIC,
+    TABLES,
     CodedBlock,
     PluginFreeTrees,
+    Query,
     read_plugin_free_trees,
     store_plugin_free_trees,
 )

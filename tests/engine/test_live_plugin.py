@@ -25,8 +25,8 @@ from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
+from owpc_ltr.formats.ltr_plugin import emulate, rejection_reason
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork

@@ -30,8 +30,8 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
-from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free
-from owpc_ltr.formats.plugin_free.trees import TYPE, store_plugin_free_trees
+from owpc_ltr.formats.plugin_free import score_shift, store_plugin_free
+from owpc_ltr.formats.plugin_free_trees import TREES, store_plugin_free_trees
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.model_file import packed
@@ -81,7 +81,7 @@ def told(done: Uploaded) -> str:
 
 def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small) -> None:
     done = put(small, trees(small))
-    assert done.type == TYPE
+    assert done.type == TREES
     assert done.parity.scored_by == "engine"
     assert done.parity.largest_difference < 1e-6
     assert done.parity.swapped == 0

@@ -31,19 +31,17 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.external_features import (
-    for_engine,
-    joined_sources,
-    joined_used,
-    without_joined,
-)
 from owpc_ltr.formats.model_conversion import (
     export_checked,
+    for_engine,
     is_client_scored,
+    joined_sources,
+    joined_used,
     store_for_client,
     to_stored_model,
+    without_joined,
 )
-from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
+from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.linear import AdditiveModel, LinearModel

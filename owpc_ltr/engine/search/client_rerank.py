@@ -26,7 +26,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores.store import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.external_features import index_features, joined_sources
+from owpc_ltr.formats.model_conversion import index_features, joined_sources
 from owpc_ltr.models.reordering import ReorderingModel
 
 _LEAST = 0.001

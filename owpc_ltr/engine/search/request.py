@@ -33,7 +33,7 @@ from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.parameters import plain_params
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
-from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift
+from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.names import check_index

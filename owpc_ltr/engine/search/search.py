@@ -28,9 +28,13 @@ from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
-from owpc_ltr.formats.external_features import joined_sources
-from owpc_ltr.formats.model_conversion import client_model, is_client_scored, joined_in
-from owpc_ltr.formats.plugin_free.form import plugin_free_model
+from owpc_ltr.formats.model_conversion import (
+    client_model,
+    is_client_scored,
+    joined_in,
+    joined_sources,
+)
+from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index

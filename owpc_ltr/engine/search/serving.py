@@ -18,8 +18,12 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.external_features import joined_sources
-from owpc_ltr.formats.model_conversion import client_model, is_client_scored, joined_in
+from owpc_ltr.formats.model_conversion import (
+    client_model,
+    is_client_scored,
+    joined_in,
+    joined_sources,
+)
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval

@@ -49,7 +49,7 @@ from owpc_ltr.engine.stores.store import (
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
-from owpc_ltr.formats.plugin_free.form import plugin_free_model
+from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source, read_featureset, read_model
 from owpc_ltr.names import check_index, check_name, check_store
 

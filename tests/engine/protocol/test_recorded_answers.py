@@ -19,7 +19,9 @@ from owpc_ltr.engine.stores.store import check_window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.emulator import rejection_reason
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.ltr_plugin import rejection_reason
 from owpc_ltr.names import check_name, check_store
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_engine import find

@@ -1,12 +1,12 @@
-"""Additive models served without a plugin: one script per feature, for its curve."""
+"""Models that an engine without a plugin runs by scripts: trees, and curves of straight pieces."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,10 +15,77 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.score_analysis import scoring
 from owpc_ltr.formats.plugin_free.scripts import CURVE, PRESENT, Query, lowest, scripted, summed
 from owpc_ltr.models.linear import AdditiveModel, Curve
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.score_kinds import scoring
+from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.formats.plugin_free_trees import (
+    TREES,
+    Query,
+    check_queries,
+    lowest,
+    read_plugin_free_trees,
+    scripted,
+    store_plugin_free_trees,
+    summed,
+)
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
+from owpc_ltr.protocols import Model
 
-TYPE = "model/plain-curves"
+CURVES = "model/plain-curves"
 _FORMAT = 1
+CURVE = """\
+List t = params.knots; List v = params.values; double x = _score; int high = t.size() - 1;
+if (x <= (double)t.get(0)) { return (double)v.get(0); }
+if (x >= (double)t.get(high)) { return (double)v.get(high); }
+int low = 0;
+while (high - low > 1) {
+  int middle = (low + high) / 2;
+  if (x >= (double)t.get(middle)) { low = middle; } else { high = middle; }
+}
+double a = (double)t.get(low); double b = (double)t.get(high);
+double from = (double)v.get(low); double to = (double)v.get(high);
+return Math.max(0.0, from + (to - from) * ((x - a) / (b - a)));"""
+"""What a curve of straight pieces gives for a feature's score; level beyond its knots."""
+PRESENT = "return _score == 0 ? params.missing : Math.max(0.0, _score - params.span);"
+"""What is above `span`; of a document that has nothing, what is for those."""
+
+
+class PluginFreeModel(Protocol):
+    """A model as one query, whose scores are the model's plus a constant, and never negative."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that it asks for."""
+        ...
+
+    @property
+    def shift(self) -> float:
+        """By how much the engine's scores exceed the model's."""
+        ...
+
+    @property
+    def interval(self) -> ScoreInterval:
+        """Between which numbers the engine's scores lie, for every document."""
+        ...
+
+    def query(self, queries: Mapping[str, Query]) -> Query:
+        """The query that scores every document, from the features' queries by name."""
+        ...
+
+    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
+        """What the engine gives for each row, rounded to float32 where it rounds."""
+        ...
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What an engine's work grows with: the feature queries that it asks, and the tables."""
+        ...
+
+    def in_words(self) -> str:
+        """How the engine comes by its scores."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -115,7 +182,7 @@ def read_plugin_free_curves(definition: Any, where: str) -> PluginFreeCurves:
         content = json.loads(definition) if isinstance(definition, str) else dict(definition)
         if content["format"] != _FORMAT:
             raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
-        curves = tuple(_read(each) for each in content["curves"])
+        curves = tuple(_read_curve(each) for each in content["curves"])
         shift = float(content["shift"])
         if not math.isfinite(shift):
             raise ValueError("its shift is not finite")
@@ -130,7 +197,7 @@ def _lifted(name: str, curve: Curve, low: float, *, never_missing: bool) -> Lift
     return LiftedCurve(name, tuple(curve.knots.tolist()), values, missing)
 
 
-def _read(content: dict[str, Any]) -> LiftedCurve:
+def _read_curve(content: dict[str, Any]) -> LiftedCurve:
     missing = content["missing"]
     curve = Curve(
         np.array(content["knots"], dtype=np.float64),
@@ -140,3 +207,55 @@ def _read(content: dict[str, Any]) -> LiftedCurve:
     if min(curve.ends) < 0:
         raise ValueError("a lifted curve is negative somewhere")
     return _lifted(str(content["feature"]), curve, 0.0, never_missing=missing is None)
+
+
+def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """The model as an engine without a plugin runs it. Raises Refused, saying what would fit."""
+    if not isinstance(model, AdditiveModel):
+        return store_plugin_free_trees(model, featureset, name)
+    check_queries(model.curves, featureset)
+    always = {feature.name for feature in featureset.features if always_matches(feature)}
+    return StoredModel(name, CURVES, plugin_free_curves(model, always).as_dict(), featureset)
+
+
+_READERS: dict[str, Callable[[Any, str], PluginFreeModel]] = {
+    TREES: read_plugin_free_trees,
+    CURVES: read_plugin_free_curves,
+}
+_LARGEST_CACHE = 16
+_CACHE: dict[int, tuple[StoredModel, PluginFreeModel]] = {}
+
+
+def plugin_free_model(stored: StoredModel) -> PluginFreeModel | None:
+    """The model that the engine runs by scripts; None for one that it does not.
+
+    The last models are cached, since many searches use few of them. Raises BadInput if the stored
+    one is damaged.
+    """
+    reader = _READERS.get(stored.type)
+    if reader is None:
+        return None
+    # The cache holds the stored model, so that no other object gets its id.
+    found = _CACHE.get(id(stored))
+    if found is None:
+        found = _CACHE[id(stored)] = stored, _read(reader, stored)
+        for oldest in list(_CACHE)[:-_LARGEST_CACHE]:
+            _CACHE.pop(oldest, None)
+    return found[1]
+
+
+def score_shift(stored: StoredModel) -> float:
+    """By how much an engine's scores of a stored model exceed the model's own."""
+    form = plugin_free_model(stored)
+    return form.shift if form else 0.0
+
+
+def _read(reader: Callable[[Any, str], PluginFreeModel], stored: StoredModel) -> PluginFreeModel:
+    form = reader(stored.definition, f"the stored model '{stored.name}'")
+    unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
+    if unknown:
+        raise BadInput(
+            f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is no "
+            "feature of its set"
+        )
+    return form

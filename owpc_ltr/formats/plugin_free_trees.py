@@ -1,4 +1,8 @@
-"""Trees served without a plugin: a forest's tables as stored JSON, and as a query."""
+"""Trees served without a plugin: a forest's tables as stored JSON, and as a query.
+
+An engine compiles the source of each script once a node, and refuses to compile many in a short
+time: sources are constant, only their parameters vary.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,47 @@ from owpc_ltr.formats.plugin_free.scripts import (
     scripted,
     summed,
 )
+from owpc_ltr.features.score_kinds import scoring
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.tables import MOST_CODES, BinTable, TableBlock, blocks_of, tables_of
 from owpc_ltr.models.trees import LINKS, TreeModel, logistic
 from owpc_ltr.protocols import Model
 
+Query = dict[str, Any]
+BIN = """\
+List t = params.thresholds; int low = 0; int high = t.size();
+while (low < high) {
+  int middle = (low + high) / 2;
+  if (_score >= (double)t.get(middle)) { low = middle + 1; } else { high = middle; }
+}
+return (low + 1) * params.step;"""
+"""The number of a feature's bin (from 1, by its score) times the step of the code."""
+TABLES = """\
+int at(String s, int i, int width) {
+  int x = 0;
+  for (int j = i * width; j < (i + 1) * width; j++) { x = x * 64 + s.charAt(j) - 48; }
+  return x;
+}
+int code = (int)_score; String n = params.sizes; int[] bin = new int[n.length() / 4];
+for (int i = 0; i < bin.length; i++) {
+  int size = at(n, i, 4); bin[i] = code % size; code = code / size;
+}
+String t = params.tables; String p = params.places; String v = params.values;
+long sum = 0; int i = 0; int end = t.length() / 4;
+while (i < end) {
+  int columns = at(t, i, 4); int x = at(t, i + 1, 4); i += 2;
+  for (int j = 0; j < columns; j++) { x += at(p, at(t, i + 1, 4) + bin[at(t, i, 4)], 4); i += 2; }
+  sum += at(v, x, 5);
+}
+return sum * params.unit + params.floor;"""
+"""The bins of a block's features out of their code; the sum of what its tables have for them.
+
+`tables` has for each its number of columns and where its values start, then for each column which
+of the block's it is and where in `places` the steps of its bins start.
+"""
+LOGISTIC = "return params.floor + 1.0 / (1.0 + Math.exp(params.middle - _score));"
+"""The logistic function of a sum, which is 1/2 at `middle`."""
 _FIRST = 48
 PLACE, VALUE = 4, 5
 """Characters of a place in a text or table, and of a value."""
@@ -58,7 +97,7 @@ def numbers_of(text: object, width: int, where: str) -> NDArray[np.int64]:
     return np.asarray((digits.reshape(-1, width) << shifts).sum(axis=1), dtype=np.int64)
 
 
-TYPE = "model/plain-trees"
+TREES = "model/plain-trees"
 MOST_BYTES = 1 << 20
 """How long the tables may be that every search carries."""
 _FORMAT = 1
@@ -232,7 +271,7 @@ def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> 
             f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
             "optimizer.bins=64"
         )
-    return StoredModel(name, TYPE, definition, featureset)
+    return StoredModel(name, TREES, definition, featureset)
 
 
 def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
@@ -314,3 +353,18 @@ def _not_above(thresholds: np.ndarray[Any, Any]) -> list[float]:
         short if short <= value else value
         for value, short in zip(exact.tolist(), map(float, thresholds.astype(str)), strict=True)
     ]
+
+
+def scripted(query: Query, source: str, **params: Any) -> Query:
+    """What a script makes of a query's scores, for the documents that match it."""
+    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
+
+
+def summed(queries: Sequence[Query]) -> Query:
+    """The sum of the scores of queries, 0 where none matches: every document does."""
+    return {"bool": {"filter": [{"match_all": {}}], "should": list(queries)}}
+
+
+def lowest(score: float) -> Query:
+    """The same score for every document."""
+    return {"constant_score": {"filter": {"match_all": {}}, "boost": score}}

@@ -1,1 +1,0 @@
-"""Models that an engine without the LTR plugin runs."""
