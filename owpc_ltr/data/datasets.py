@@ -1,4 +1,4 @@
-"""Datasets in files: read whole, opened as a folder of parts, split, written as such a folder."""
+"""Datasets in files: read whole, opened as a folder of parts, written as such a folder."""
 
 from __future__ import annotations
 
