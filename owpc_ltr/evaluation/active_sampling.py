@@ -227,7 +227,9 @@ class _Sampling:
         if names is None:
             names = [str(code) for code in strata_by_size(scale * gains)]
         ids = part.query_ids.to_pylist()
-        drawn = draw_next(scale * gains, np.array(names), judged, ids, n, seed)
+        drawn = draw_next(
+            scale * gains, np.array(names), judged=judged, query_ids=ids, n=n, seed=seed
+        )
         if not len(drawn.queries):
             raise UsageError("all of these queries have human labels: none is left to draw")
         wanted = [ids[number] for number in drawn.queries.tolist()]

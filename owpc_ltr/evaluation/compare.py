@@ -115,7 +115,13 @@ def compare(
     parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
     how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(
-        named, how, split, not unweighted, tuple(files), documents, id_field
+        rankers=named,
+        how=how,
+        split=split,
+        weighted=not unweighted,
+        plugins=tuple(files),
+        documents=documents,
+        id_field=id_field,
     )
     judged: Any = data
     if isinstance(data, Path | str):

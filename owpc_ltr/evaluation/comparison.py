@@ -137,12 +137,12 @@ def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> Rank
     request.how.drawing.progress("scores and metrics", None)
     found = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
     of = ComparedQueries(
-        part.query_ids,
-        texts_of(part) if isinstance(part, RankingDataset) else None,
-        found.weights if request.weighted else None,
-        chosen.side,
-        chosen.notes,
-        (*chosen.warnings, *unused_weights(part)),
+        ids=part.query_ids,
+        texts=texts_of(part) if isinstance(part, RankingDataset) else None,
+        weights=found.weights if request.weighted else None,
+        split=chosen.side,
+        notes=chosen.notes,
+        warnings=(*chosen.warnings, *unused_weights(part)),
     )
     compared = side_by_side(found.rankers, found.baselines, of, request.how)
     return of_data.doubted(compared).with_doubts(judgment_doubts(head_of(part)))
@@ -426,7 +426,9 @@ def _drawn_intervals(
     _coins, draws = generators(drawing.seed)
     columns = np.column_stack([*values, *(sample.differences for sample in samples)])
     done = drawing.told("drawing queries")
-    return bca_intervals(columns, weights, LEVEL, drawing.resamples, draws, done)
+    return bca_intervals(
+        columns, weights, level=LEVEL, resamples=drawing.resamples, generator=draws, done=done
+    )
 
 
 def _by_counted_queries(

@@ -242,7 +242,15 @@ def evaluate(
         part = _with_fields(chosen.data, ranker, documents, id_field)
         other = None if baseline is None else ranker_of(baseline, part, files)
         names = _names(model, baseline)
-        found = _measured(ranker, other, part, parsed, names, seed, weighted=not unweighted)
+        found = _measured(
+            ranker,
+            other,
+            data=part,
+            metrics=parsed,
+            names=names,
+            seed=seed,
+            weighted=not unweighted,
+        )
     if run is not None:
         _write_run(found.own.scores, part, run)
     return Evaluation(
@@ -290,7 +298,7 @@ def write_run(
 
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
     retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None
-    write_scores(scores, data, path, tag, depth, retrieved)
+    write_scores(scores, data, path=path, tag=tag, depth=depth, retrieved=retrieved)
 
 
 @dataclass(frozen=True)
@@ -334,13 +342,20 @@ def _measured(
     pairs: tuple[ComparedPair, ...] = ()
     warnings = [*of_data.rankers["ranker"].warnings]
     if other is not None:
-        pairs = _pairs(names, (ranker, other), data, (own, theirs), weights, seed)
+        pairs = _pairs(
+            names, (ranker, other), data=data, measured=(own, theirs), weights=weights, seed=seed
+        )
         if isinstance(other, TrecRun):
             warnings += [f"{names[1]}: {told}" for told in of_data.rankers["baseline"].warnings]
     warnings += unused_weights(data)
     warnings += [] if pairs else judgment_findings(data.head)
     return _Found(
-        of_data.rankers["ranker"], own, theirs, pairs, tuple(warnings), weights is not None
+        own=of_data.rankers["ranker"],
+        measured=own,
+        baseline=theirs,
+        pairs=pairs,
+        warnings=tuple(warnings),
+        weighted=weights is not None,
     )
 
 

@@ -69,12 +69,14 @@ def compare_over_folds(
     weights = uneven(np.concatenate([fold.data.query_importance for fold in measured]))
     sizes = ", ".join(f"{fold.data.n_queries:,}" for fold in measured)
     of = ComparedQueries(
-        pa.concat_arrays([fold.data.query_ids for fold in measured]),
-        None if any(one is None for one in texts) else pa.concat_arrays(texts),
-        weights if request.weighted else None,
-        "test" if all(fold.chosen.side == "test" for fold in measured) else "all",
-        (f"the test queries of {len(measured)} folds ({sizes}) are pooled: one test over all",),
-        tuple(dict.fromkeys(_doubts(measured))),
+        ids=pa.concat_arrays([fold.data.query_ids for fold in measured]),
+        texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),
+        weights=weights if request.weighted else None,
+        split="test" if all(fold.chosen.side == "test" for fold in measured) else "all",
+        notes=(
+            f"the test queries of {len(measured)} folds ({sizes}) are pooled: one test over all",
+        ),
+        warnings=tuple(dict.fromkeys(_doubts(measured))),
     )
     values = {name: _pooled(name, measured) for name in request.rankers}
     zero = [np.concatenate(one) for one in zip(*(f.found.baselines for f in measured), strict=True)]

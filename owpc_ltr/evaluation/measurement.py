@@ -278,15 +278,15 @@ class ListFacts(NamedTuple):
     def joined(self, other: ListFacts) -> ListFacts:
         """Both together."""
         return ListFacts(
-            self.ranked + other.ranked,
-            self.tied + other.tied,
-            self.judged + other.judged,
-            self.missing + other.missing,
-            self.queries + other.queries,
-            self.absent + other.absent,
-            self.unjudged + other.unjudged,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
+            ranked=self.ranked + other.ranked,
+            tied=self.tied + other.tied,
+            judged=self.judged + other.judged,
+            missing=self.missing + other.missing,
+            queries=self.queries + other.queries,
+            absent=self.absent + other.absent,
+            unjudged=self.unjudged + other.unjudged,
+            lowest=min(self.lowest, other.lowest),
+            highest=max(self.highest, other.highest),
         )
 
 

@@ -351,13 +351,28 @@ def ranked(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
         absent = np.ones(data.n_queries, np.bool_)
         absent[found.query] = False
         same = not absent.any() and len(found.rows) == len(ranking.scores)
-        return Ranked(scores, labels, offsets, _late(ids), places, absent, same)
+        return Ranked(
+            scores=scores,
+            labels=labels,
+            offsets=offsets,
+            late_ids=_late(ids),
+            places=places,
+            absent=absent,
+            same_queries=same,
+        )
     ids = data.document_ids
     if ids is None:
         ids = pa.array(np.arange(data.n_documents)).cast(pa.string())
     scores, places = np.asarray(ranking, np.float64), np.arange(data.n_documents)
     none = np.zeros(data.n_queries, np.bool_)
-    return Ranked(scores, data.labels, data.offsets, _late(ids), places, none)
+    return Ranked(
+        scores=scores,
+        labels=data.labels,
+        offsets=data.offsets,
+        late_ids=_late(ids),
+        places=places,
+        absent=none,
+    )
 
 
 def _late(ids: pa.StringArray) -> IntVector:

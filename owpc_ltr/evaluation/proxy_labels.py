@@ -72,7 +72,9 @@ def compare_with_proxy_labels(
     of_all = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
     by_human = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
     by_proxy = {name: one.values for name, one in of_all.rankers.items()}
-    pairs = _pairs(found, part, by_proxy, by_human, places, weights, named)
+    pairs = _pairs(
+        found, part, proxy=by_proxy, human=by_human, places=places, weights=weights, strata=named
+    )
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for _, both in pairs))
     found = replace(
@@ -131,7 +133,11 @@ def _pairs(
         check_counted(found.metrics[number], by_proxy, by_human)
         spread = in_all(by_human, places, part.n_queries)
         span = found.metrics[number].span
-        told.append(prediction_powered(by_proxy, spread, ids, weights, strata, span))
+        told.append(
+            prediction_powered(
+                by_proxy, spread, query_ids=ids, weights=weights, strata=strata, span=span
+            )
+        )
     corrected = holm(np.array([one.by_both.p for one in told])).tolist()
     return [
         (pair, replace(both, p_holm=p))

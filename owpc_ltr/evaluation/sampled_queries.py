@@ -144,7 +144,16 @@ def sampled_queries(
     counts = np.bincount(codes[judged], minlength=len(names))
     _check_counts(names, sizes, counts)
     turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
-    return SampledQueries(proxy, human[judged], judged, weights, codes[judged], sizes, counts, turn)
+    return SampledQueries(
+        proxy=proxy,
+        human=human[judged],
+        judged=judged,
+        weights=weights,
+        stratum=codes[judged],
+        sizes=sizes,
+        counts=counts,
+        turn=turn,
+    )
 
 
 def _check(

@@ -177,7 +177,9 @@ def ways_past(
         lead = _lead_alone(model, features, place, target)
         changes = smallest_changes(features[place], ranker.feature_names, ranges, asked, lead)
     document, title, score = shown
-    return ToPass(document, title, target + 1, score, changes, seen)
+    return ToPass(
+        document_id=document, title=title, rank=target + 1, score=score, changes=changes, seen=seen
+    )
 
 
 def _lead_alone(model: Model, features: Matrix, place: int, target: int) -> Lead:

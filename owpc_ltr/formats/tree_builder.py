@@ -74,14 +74,6 @@ class GrowingForest:
             )
         )
 
-    def add_leaf(self, value: float, where: str) -> None:
-        """Add a tree that is a single leaf."""
-        none = np.zeros(1, dtype=np.int64)
-        table = NodeTable(
-            none - 1, np.zeros(1), none, none, np.zeros(1, dtype=bool), np.array([value])
-        )
-        self.add(table, where)
-
     def forest(self, where: str) -> Forest:
         """All trees, in order. Raises BadInput if there are none."""
         if not self.trees:

@@ -315,7 +315,14 @@ def compare_versions(
     means = [measure(scores, data, [metric])[0].mean for scores in rankings]
     trained = means[2] if len(means) > 2 else None
     return UpgradeReport(
-        before, after, stored.type, effect, means[0], means[1], trained, deployed.inexact
+        before=before,
+        after=after,
+        model_type=stored.type,
+        effect=effect,
+        ndcg_before=means[0],
+        ndcg_after=means[1],
+        ndcg_trained=trained,
+        inexact=deployed.inexact,
     )
 
 

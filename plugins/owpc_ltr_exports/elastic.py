@@ -70,7 +70,12 @@ class Elastic:
         log_odds = isinstance(model, TreeModel) and model.link == "logistic"
         notes = (_LICENCE, _SHIFT, _LOG_ODDS)[: 3 if log_odds else 2]
         return ExportedFile(
-            body_text(body), self.name, request, version_text(numbers), log_odds, notes
+            text=body_text(body),
+            type=self.name,
+            request=request,
+            version=version_text(numbers),
+            log_odds=log_odds,
+            notes=notes,
         )
 
     def scores(

@@ -167,7 +167,12 @@ class _Found:
         for name, param in self.params.items():
             columns[name] = param.column(queries)
         return lines_by_role(
-            self.path, self.numbers, list(columns), list(columns.values()), roles, self.topics
+            self.path,
+            self.numbers,
+            names=list(columns),
+            values=list(columns.values()),
+            roles=roles,
+            topics=self.topics,
         )
 
     def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:

@@ -62,7 +62,9 @@ class Parquet:
             for index, name in enumerate(names)
         ]
         numbers = range(1, len(table) + 1)
-        return lines_by_role(path, numbers, names, values, roles, topics, "row")
+        return lines_by_role(
+            path, numbers, names=names, values=values, roles=roles, topics=topics, place="row"
+        )
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The same columns; parameters that are no text are JSON, in columns called so."""

@@ -45,7 +45,13 @@ class Qrels:
         texts = look_up_texts(query_ids, topics)
         params = {"keywords": texts, "query": texts}
         lines = JudgmentLines(
-            path, numbers, query_ids, document_ids, grades, params, negative="zero"
+            path=path,
+            numbers=numbers,
+            query_ids=query_ids,
+            document_ids=document_ids,
+            grades=grades,
+            params=params,
+            negative="zero",
         )
         row = lines.row_without_text()
         if row is not None:

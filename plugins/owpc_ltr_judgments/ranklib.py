@@ -89,12 +89,12 @@ class _Found:
         importance = [self.importance.get(query, "") for query in query_ids]
         unjudged = len(self.named.keys() - set(query_ids))
         lines = JudgmentLines(
-            self.path,
-            self.numbers,
-            query_ids,
-            document_ids,
-            grades,
-            {"keywords": texts, "query": texts},
+            path=self.path,
+            numbers=self.numbers,
+            query_ids=query_ids,
+            document_ids=document_ids,
+            grades=grades,
+            params={"keywords": texts, "query": texts},
             notes=_notes(self.valued, unjudged),
             importance=importance if any(importance) else None,
         )
