@@ -74,8 +74,8 @@ def movies(folder: Path) -> None:
 
 def demo_files(folder: Path) -> None:
     """`workflow/`: what `demo --files workflow` writes, with fewer queries; it asks the cluster."""
-    from owpc_ltr_demo.demo import Narrator
     from owpc_ltr_demo.preparation import write_files
+    from owpc_ltr_demo.session import Narrator
 
     from owpc_ltr.engine.client.engine import open_engine
 

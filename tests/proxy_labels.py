@@ -13,10 +13,6 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import RankerComparison, RankingDataset, make_dataset, save_dataset, save_model
 from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run, commands_in
 

@@ -23,7 +23,7 @@ from owpc_ltr_demo.corpus import (
     split_docstring,
     words_of,
 )
-from owpc_ltr_demo.demo import DemoOptions, next_commands_after_clicks
+from owpc_ltr_demo.demo import next_commands_after_clicks
 from owpc_ltr_demo.queries import (
     MODULE,
     CandidatePool,
@@ -33,6 +33,7 @@ from owpc_ltr_demo.queries import (
     candidates_of,
     make_queries,
 )
+from owpc_ltr_demo.session import DemoOptions
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served

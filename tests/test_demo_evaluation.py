@@ -16,7 +16,7 @@ import pytest
 from owpc_ltr_demo import training
 from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune, untuned
 from owpc_ltr_demo.corpus import index_body
-from owpc_ltr_demo.demo import WINDOW, DemoOptions, DemoSession, Narrator, demo, next_commands
+from owpc_ltr_demo.demo import demo, next_commands
 from owpc_ltr_demo.evaluation import (
     METRICS,
     LiveSearches,
@@ -28,6 +28,7 @@ from owpc_ltr_demo.evaluation import (
 )
 from owpc_ltr_demo.preparation import featureset_file
 from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore

@@ -15,17 +15,10 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
-from owpc_ltr.evaluation.judgment_checks import judgment_findings, list_doubts, recall_doubts
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists
-from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
-from owpc_ltr.features.score_analysis import text_scores
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.evaluation.judged_data import judgment_findings
 from owpc_ltr.evaluation.live_lists import LiveLists, list_doubts, live_lists, recall_doubts
-from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.features.score_kinds import text_scores
+from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.score_analysis import text_scores
 
 NAMES = ("title", "body", "size")
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import (
     FEWEST,
     PredictionPowered,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import quote
 
 from owpc_ltr.errors import Refused
@@ -14,8 +14,6 @@ from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.feature_sets import FeatureSets
 
 MOST_TEXT_FIELDS = 8
 """An engine takes 1,024 clauses in one search; a field has up to four features."""
@@ -36,6 +34,12 @@ _FEW = 20
 """With fewer documents, values that differ tell nothing."""
 _DAY = 86_400_000
 """In milliseconds, as dates are counted."""
+
+
+class EngineOwner(Protocol):
+    """A cluster, or its feature sets."""
+
+    engine: Engine
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class SuggestedFeatureSet:
 
 @job
 def suggest(
-    cluster: Annotated[Cluster | FeatureSets, NO_STORE],
+    cluster: Annotated[EngineOwner, NO_STORE],
     *,
     index: Annotated[
         str | None, Help("The index; default: the only one of the cluster.", metavar="NAME")

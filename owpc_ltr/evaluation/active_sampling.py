@@ -27,8 +27,6 @@ from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.queries import JudgedQuery
-    from owpc_ltr.evaluation.offline_comparison import ChosenData, ComparisonRequest
-    from owpc_ltr.data.judgments.types import JudgedQuery
     from owpc_ltr.evaluation.comparison import ChosenData, ComparisonRequest
     from owpc_ltr.metrics import Metric
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.document_fields import with_document_fields
-from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
+from owpc_ltr.data.documents import with_document_fields
+from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -63,7 +63,6 @@ from owpc_ltr.evaluation.significance import (
     sign_flips,
 )
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import printable_lines, text_table, wrapped_text
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 from owpc_ltr.signatures import Progress, silent, spelled
 
@@ -145,7 +144,7 @@ def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> Rank
         warnings=(*chosen.warnings, *unused_weights(part)),
     )
     compared = side_by_side(found.rankers, found.baselines, of, request.how)
-    return of_data.doubted(compared).with_doubts(judgment_doubts(head_of(part)))
+    return of_data.doubted(compared).with_doubts(judgment_doubts(part.head))
 
 
 def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:

@@ -27,8 +27,7 @@ from owpc_ltr.evaluation.significance import (
     over_metrics,
 )
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.sanitization import printable_lines
+from owpc_ltr.plain_text import printable_lines, text_table, wrapped_text
 
 SYMMETRY = (
     "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.judgments.queries import Judgments
-from owpc_ltr.data.frames import numbers_in
-from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.significance import Doubt

@@ -22,13 +22,17 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import whole_lists
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.conventions import Empty, Gain, Short, empty_words, gain_words
 from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.ranking import (
+    Empty,
+    Gain,
     IntVector,
     RankedQueries,
+    Short,
     best_first,
     divide_defined,
+    empty_words,
+    gain_words,
     sums_by_query,
 )
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.trees import (
     Contributions,
@@ -18,9 +17,8 @@ from owpc_ltr.explanations.trees import (
     splits_in_words,
     thresholds_met,
 )
-from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.trees import TreeModel, logistic
 from owpc_ltr.protocols import Model

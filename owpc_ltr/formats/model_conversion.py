@@ -14,7 +14,6 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.sources import (
-from owpc_ltr.data.external_features.source import (
     KEY,
     ExternalSource,
     external_entry,
@@ -257,7 +256,7 @@ def without_joined(
     """Samples of so many features without the last, joined ones."""
     if not joined:
         return list(samples)
-    from owpc_ltr.models.parity_samples import packed
+    from owpc_ltr.models.model_file import packed
 
     return [
         {**sample, "features": packed(matrix[:, : features - joined])}
@@ -318,6 +317,6 @@ def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
 def _features(sample: dict[str, Any], width: int) -> Any:
     if "features" not in sample:
         return None
-    from owpc_ltr.models.parity_samples import unpacked
+    from owpc_ltr.models.model_file import unpacked
 
     return unpacked(sample["features"], len(sample["document_ids"]), width)

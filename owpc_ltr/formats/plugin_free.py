@@ -12,12 +12,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.features.score_analysis import scoring
-from owpc_ltr.formats.plugin_free.scripts import CURVE, PRESENT, Query, lowest, scripted, summed
-from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_kinds import scoring
-from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.features.score_analysis import always_matches, scoring
 from owpc_ltr.formats.plugin_free_trees import (
     TREES,
     Query,
@@ -29,7 +25,7 @@ from owpc_ltr.formats.plugin_free_trees import (
     summed,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.protocols import Model
 

@@ -19,8 +19,6 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.score_analysis import ScoreKind, always_matches, score_kind
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.formats.emulator import Scores, emulate, rejection_reason
-from owpc_ltr.files.text import read_text
 from owpc_ltr.formats.engine_versions import XGBOOST, MissingRule, ServingProfile, serving_profile
 from owpc_ltr.formats.ltr_plugin import Scores, emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.model_conversion import export_linear, for_engine

@@ -15,32 +15,12 @@ from owpc_ltr.data.columns import ColumnFacts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
-from owpc_ltr.evaluation.judgment_checks import shares_right
+from owpc_ltr.evaluation.judged_data import shares_right
 from owpc_ltr.inspection.columns import (
     constant_columns,
     duplicate_columns,
     missing_values,
     outliers,
-from owpc_ltr.evaluation.judged_data import shares_right
-from owpc_ltr.inspection.columns import constant_columns
-from owpc_ltr.inspection.duplicate_queries import same_queries
-from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, worst_first
-from owpc_ltr.inspection.label_agreement import label_agreement
-from owpc_ltr.inspection.labels import harmful_judgments
-from owpc_ltr.inspection.quick import checks_of_values
-from owpc_ltr.inspection.result import Canary, DataFigures, FeatureRow, Inspection, LearningCurve
-from owpc_ltr.inspection.sample import Data, Sample, take_sample, together
-from owpc_ltr.inspection.stretches import moved_columns, swapped_columns
-from owpc_ltr.inspection.thresholds import TRIAL_CELLS
-from owpc_ltr.inspection.totals import Gathered, gather, limits_of
-from owpc_ltr.inspection.trials import (
-    FEWEST,
-    Learn,
-    canary,
-    canary_findings,
-    cells_read,
-    default_learner,
-    learning_curve,
 )
 from owpc_ltr.inspection.duplicate_queries import same_queries
 from owpc_ltr.inspection.labels import (

@@ -10,11 +10,9 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.measurement import model_data
+from owpc_ltr.evaluation.held_out import model_data
 from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.evaluation.held_out import model_data
-from owpc_ltr.host.settings import values_of
 from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel

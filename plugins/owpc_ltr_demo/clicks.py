@@ -16,9 +16,9 @@ from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
-from owpc_ltr_demo.demo import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
 from owpc_ltr_demo.evaluation import verdict, write_query
 from owpc_ltr_demo.queries import POOL_SIZE, CandidatePool, DemoQuery, pool_query
+from owpc_ltr_demo.session import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
 from owpc_ltr_demo.training import fit_owpc
 
 if TYPE_CHECKING:

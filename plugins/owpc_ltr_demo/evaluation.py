@@ -29,7 +29,8 @@ from owpc_ltr_demo.baselines import (
     fit_lambdamart,
     untuned,
 )
-from owpc_ltr_demo.demo import (
+from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
+from owpc_ltr_demo.session import (
     INDEX,
     MODEL,
     SELECT,
@@ -39,7 +40,6 @@ from owpc_ltr_demo.demo import (
     DemoSession,
     LoggedFeatures,
 )
-from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
-from owpc_ltr_demo.demo import INDEX, DemoEngine, DemoSession, Narrator
 from owpc_ltr_demo.queries import (
     MODULE,
     CandidatePool,
@@ -24,6 +23,7 @@ from owpc_ltr_demo.queries import (
     make_queries,
     pool_query,
 )
+from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession, Narrator
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

@@ -15,7 +15,7 @@ from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
-from owpc_ltr_demo.demo import INDEX, SELECT, WINDOW, DemoEngine, DemoSession
+from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoEngine, DemoSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

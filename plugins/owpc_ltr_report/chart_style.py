@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 
 Spec = dict[str, Any]
 

@@ -10,10 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_report import chart_style as style
 from owpc_ltr_report.chart_style import AFTER, INK, LOSS, QUIET, Spec
-from owpc_ltr.evaluation.significance import Outcome
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite of the specifications."""

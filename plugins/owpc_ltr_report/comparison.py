@@ -18,23 +18,22 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import query_text
-from owpc_ltr.evaluation.comparison import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.comparison_table import (
     SYMMETRY,
     ComparedPair,
+    ComparedRanker,
+    MeanInterval,
     RankerComparison,
     disagreements,
     outcomes_of,
 )
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import RESAMPLES, split_in_words
-from owpc_ltr.evaluation.pairs import SYMMETRY, ComparedPair, disagreements, outcomes_of
 from owpc_ltr.evaluation.prediction_powered import (
     Estimate,
     PredictionPowered,
     strength_in_words,
 )
-from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.significance import (
     LEVEL,
     Outcome,
@@ -43,7 +42,6 @@ from owpc_ltr.evaluation.significance import (
     decide,
     over_metrics,
 )
-from owpc_ltr.evaluation.verdict import LEVEL, Outcome, Verdict, decide, over_metrics
 from owpc_ltr_report.blocks import (
     Block,
     Chart,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.blocks import (

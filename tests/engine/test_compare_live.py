@@ -17,8 +17,6 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
-from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster

@@ -13,7 +13,9 @@ from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_demo.corpus import index_body, read_corpus
-from owpc_ltr_demo.demo import (
+from owpc_ltr_demo.demo import learn_from_clicks, learn_from_judgments, log_corpus
+from owpc_ltr_demo.preparation import featureset_file, write_files
+from owpc_ltr_demo.session import (
     CLICKS_STEPS,
     INDEX,
     STEPS,
@@ -21,22 +23,15 @@ from owpc_ltr_demo.demo import (
     DemoSession,
     LoggedFeatures,
     Narrator,
-    learn_from_clicks,
-    learn_from_judgments,
-    log_corpus,
 )
-from owpc_ltr_demo.preparation import featureset_file, write_files
 
 from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.measurement import measure, model_data
-from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.evaluation.held_out import model_data
 from owpc_ltr.evaluation.measurement import measure
-from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.host.judgment_lists import read_judgments
+from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model

@@ -213,7 +213,7 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
         store = small.store_through(engine)
         succeeded = False
         try:
-            upload_model(engine, store, model, FEATURESET, small.index, small.name)
+            upload_model(engine, store, model, FEATURESET, index=small.index, name=small.name)
             succeeded = True
         except (OwpcLtrError, KeyboardInterrupt):
             pass
@@ -280,7 +280,9 @@ def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
 
     engine.request = last  # type: ignore[method-assign]
     store = STORES[kind](engine, own)
-    upload_model(engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, f"small-{own}", f"m-{own}")
+    upload_model(
+        engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, index=f"small-{own}", name=f"m-{own}"
+    )
 
 
 @pytest.mark.thorough(sample=2)
@@ -405,7 +407,7 @@ class Rival:
         if self.at in {None, self.calls}:
             with contextlib.suppress(BadInput):
                 self.small.store.delete_model(self.model.name)
-            if self.model.name in Aliases(self.small.engine, self.small.store).pointed_to():
+            if self.model.name in Aliases(self.small.engine, self.small.store).models_in_use():
                 self.small.store.put_model(self.model)
         return self.small.engine.request(method, path, **given)
 

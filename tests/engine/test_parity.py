@@ -305,7 +305,9 @@ class Held:
 
     def upload(self, samples: list[dict[str, Any]] = SAMPLES, **how: Any) -> Uploaded:
         model = linear(probes=samples)
-        return upload_model(self.engine, self.store, model, FEATURESET, "small", "m", **how)
+        return upload_model(
+            self.engine, self.store, model, FEATURESET, index="small", name="m", **how
+        )
 
 
 def test_a_model_is_not_proven_on_one_document_of_many() -> None:
@@ -385,12 +387,16 @@ def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path)
     held.upload()
     before = held.store.list_models()
     with pytest.raises(OwpcLtrError, match=r"would read as a model of 'm'|no name has an '@'"):
-        upload_model(held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, "small", name)
+        upload_model(
+            held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, index="small", name=name
+        )
     assert held.store.list_models() == before
     assert [alias.name for alias in all_aliases(held.engine)] == ["m"]
 
 
 def test_a_date_in_a_name_is_none_where_nothing_else_is_called_so() -> None:
     held = Held(ASKED)
-    done = upload_model(held.engine, held.store, linear(), FEATURESET, "small", "shop-20261122")
+    done = upload_model(
+        held.engine, held.store, linear(), FEATURESET, index="small", name="shop-20261122"
+    )
     assert done.alias.current == done.model

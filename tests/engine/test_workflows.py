@@ -28,7 +28,6 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_findings
-from owpc_ltr.evaluation.judgment_checks import UNUSED, judgment_findings
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run, commands_in

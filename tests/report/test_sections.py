@@ -29,7 +29,6 @@ from owpc_ltr.engine.deployment.parity import FeatureDrift, RankAgreement
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel

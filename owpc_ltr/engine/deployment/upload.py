@@ -464,10 +464,8 @@ def _warn_of_judgments(
 ) -> None:
     """Warn about judgments that look harmful; where an index is named, searches check them."""
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.judgment_checks import judgment_findings
-    from owpc_ltr.features.score_analysis import text_scores
     from owpc_ltr.evaluation.judged_data import judgment_findings
-    from owpc_ltr.features.score_kinds import text_scores
+    from owpc_ltr.features.score_analysis import text_scores
 
     doubts = judgment_findings(data, text_scores(featureset))
     asks = index is not None and data.document_ids is not None and data.query_params is not None

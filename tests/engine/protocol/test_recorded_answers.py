@@ -18,8 +18,6 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.store import check_window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
-from owpc_ltr.formats.emulator import rejection_reason
-from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import rejection_reason
 from owpc_ltr.names import check_name, check_store

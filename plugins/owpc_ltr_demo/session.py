@@ -1,0 +1,110 @@
+"""The session: options and names of the demo, its printed steps and its figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.plain_text import text_table
+from owpc_ltr.signatures import Progress
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr_demo.queries import CandidatePool
+
+PORT = 9270
+"""The port of the demo's own node."""
+FOLDER = Path("owpc-ltr-demo")
+QUERIES = 2500
+INDEX = "python-docs"
+"""The name of the index and of the feature set."""
+MODEL = "python-docs-owpc"
+TREES_MODEL = "python-docs-trees"
+WINDOW = 100
+"""Documents that a model reranks in a live search."""
+SELECT = "ndcg@10"
+"""The metric that selects loss weights, C, trees and boosts."""
+CLICKS_MODEL = "python-docs-clicks"
+STEPS, CLICKS_STEPS = 12, 11
+"""The number of steps with judgments, and with clicks."""
+
+
+class Narrator:
+    """Prints the steps of the demo and their results."""
+
+    def step(self, number: int, total: int, title: str) -> None:
+        """Begin a numbered step."""
+        print(f"\n[{number}/{total}] {title}")
+
+    def line(self, text: str = "") -> None:
+        """Print one result."""
+        print(f"  {text}" if text else "")
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print figures."""
+        print(text_table(headers, rows))
+
+    def working(self) -> AbstractContextManager[Progress]:
+        """The progress of a long task on a terminal; nothing is printed meanwhile."""
+        from owpc_ltr.cli.terminal import progress
+
+        return progress()
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """The options of the demo."""
+
+    port: int = PORT
+    folder: Path = FOLDER
+    queries: int = QUERIES
+    threads: int = 1
+    seed: int = 0
+
+    def file(self, ending: str) -> Path:
+        """A file of the demo."""
+        return self.folder / f"{INDEX}{ending}"
+
+
+@dataclass
+class DemoSession:
+    """A run of the demo: its options, and the figures so far."""
+
+    options: DemoOptions
+    narrator: Narrator = field(default_factory=Narrator)
+    steps: int = STEPS
+    figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
+
+    @contextmanager
+    def step(self, key: str, title: str) -> Iterator[None]:
+        """Print a step, and record its seconds."""
+        self.narrator.step(len(self.figures["seconds"]) + 1, self.steps, title)
+        started = time.monotonic()
+        yield
+        self.figures["seconds"][key] = time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class DemoEngine:
+    """The demo's node, its store and feature set."""
+
+    engine: Engine
+    store: Store
+    featureset: FeatureSet
+
+
+@dataclass(frozen=True)
+class LoggedFeatures:
+    """The results of the steps before training: engine, candidates, and the dataset's splits."""
+
+    engine: DemoEngine
+    pools: list[CandidatePool]
+    splits: DatasetSplits[RankingDataset]
