@@ -36,6 +36,11 @@ def is_search_by_ids(asked: Asked) -> bool:
     return is_search(asked) and find(asked.body, "ids") is not None
 
 
+def is_end_of_snapshot(asked: Asked) -> bool:
+    """Whether it closes a point in time, which else ends by itself."""
+    return asked.method == "DELETE" and "point_in_time" in asked.path
+
+
 def is_search_for_features(asked: Asked) -> bool:
     return is_search_by_ids(asked) and find(asked.body, "_name") is not None
 
@@ -191,7 +196,8 @@ FAULTS = [
         for part in (1, 5, 8, 11, 15)
     ),
     # ------------------------------------------------ not the engine
-    Fault("401", wrong.told(401), *_AWAY),
+    # A snapshot that cannot be closed ends by itself.
+    Fault("401", wrong.told(401), *_AWAY, on=lambda asked: not is_end_of_snapshot(asked)),
     # Who may not open a point in time watches the index instead.
     Fault("403", wrong.told(403, "security_exception", "no permissions"), "4", "0|4", "0|4"),
     Fault("301 to another host", lambda proxy: wrong.redirected(301, proxy.elsewhere), *_AWAY,

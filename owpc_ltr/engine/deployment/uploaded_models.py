@@ -5,6 +5,7 @@ Each public function is a command of `owpc-ltr models`, and a method of `Uploade
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
-from owpc_ltr.errors import give_warnings
+from owpc_ltr.errors import OwpcLtrError, give_warnings
 from owpc_ltr.signatures import Help, job
 
 if TYPE_CHECKING:
@@ -396,8 +397,10 @@ def _fetch_again(cluster: Cluster | UploadedModels, alias: Alias) -> str | None:
     """The command that makes the request with the alias's model; None where the client scores."""
     from owpc_ltr.formats.model_conversion import is_client_scored
 
-    if is_client_scored(cluster.holding(alias.current).store.get_model(alias.current)):
-        return None
+    # The alias is switched already: a request that fails now must not say that it is not.
+    with contextlib.suppress(OwpcLtrError):
+        if is_client_scored(cluster.holding(alias.current).store.get_model(alias.current)):
+            return None
     return f"owpc-ltr request --model {alias.name}{cluster.store_options}"
 
 

@@ -15,6 +15,7 @@ from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, 
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
+    Fate,
     FeatureReader,
     LogCounts,
     Values,
@@ -282,7 +283,7 @@ def _resume(job: LogJob, folder: RunFolder, reader: FeatureReader, threads: Requ
     thrown_away = folder.resume(reader.snapshot.contents)
     kept = [chunk for chunk in job.chunks if folder.has(chunk.number)]
     # Merges, stored scripts and clocks move scores though no document is another: of each chunk
-    # one query is asked again.
+    # queries are asked again.
     if kept and not all(threads.map(lambda chunk: _is_unchanged(job, folder, reader, chunk), kept)):
         thrown_away += folder.discard()
     if thrown_away:
@@ -294,18 +295,24 @@ def _resume(job: LogJob, folder: RunFolder, reader: FeatureReader, threads: Requ
 
 
 def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: Chunk) -> bool:
-    """Whether the query of a chunk that has most values has the same ones now."""
+    """Whether two queries of a chunk have the same values now: those with most and with fewest.
+
+    The second one finds documents that a broken answer had left out.
+    """
     kept = from_bytes(folder.read(chunk.number))
     sizes = [len(job.judgments.queries[query].document_ids) for query in chunk.queries]
     starts = np.cumsum([0, *sizes])
     values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
-    richest = int(np.argmax(values))
-    rows = slice(int(starts[richest]), int(starts[richest + 1]))
-    now = reader.values_of(job.question(chunk.queries[richest]))
-    return bool(
-        np.array_equal(now.fates, kept.fates[rows])
-        and np.array_equal(now.features, kept.features[rows], equal_nan=True)
-    )
+    logged = np.add.reduceat((kept.fates == Fate.LOGGED).astype(int), starts[:-1]) / sizes
+    for asked in dict.fromkeys((int(np.argmax(values)), int(np.argmin(logged)))):
+        rows = slice(int(starts[asked]), int(starts[asked + 1]))
+        now = reader.values_of(job.question(chunk.queries[asked]))
+        if not (
+            np.array_equal(now.fates, kept.fates[rows])
+            and np.array_equal(now.features, kept.features[rows], equal_nan=True)
+        ):
+            return False
+    return True
 
 
 def _requested_here(
