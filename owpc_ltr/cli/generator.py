@@ -349,9 +349,8 @@ def _connects(
 
 
 def _connect() -> Callable[..., Any]:
-    import owpc_ltr
+    from owpc_ltr.engine.cluster import connect
 
-    connect: Callable[..., Any] = owpc_ltr.connect
     return connect
 
 
