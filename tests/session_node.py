@@ -20,6 +20,7 @@ from owpc_ltr_node.settings import LocalNode, command, jvm_options
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
+from owpc_ltr.engine.deployment.alias import Aliases
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 
@@ -74,7 +75,7 @@ def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
         yield made
         # Aliases are in an index of the node, which outlives the plugin.
         cluster = connect(made[0], store_kind="ltr-plugin")
-        for alias in cluster.models.overview().aliases:
+        for alias in Aliases(cluster.engine, cluster.store).all():
             place = f"/{ALIASES}/_doc/{alias.name}"
             cluster.engine.request("DELETE", place, params={"refresh": "true"})
 

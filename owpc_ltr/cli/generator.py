@@ -310,7 +310,7 @@ def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
 
 def help_text(function: Callable[..., Any]) -> str:
     """The docstring as a help page has it: the summary, then all but what is for Python."""
-    text = inspect.getdoc(function) or ""
+    text = inspect.getdoc(inspect.unwrap(function)) or ""
     end = _NO_HELP.search(text)
     told = text[: end.start()] if end else text
     summary, _, rest = told.strip().partition(".")

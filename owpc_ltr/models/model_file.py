@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, is_frame
 from owpc_ltr.data import html
-from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
@@ -314,6 +312,8 @@ def parity_samples_of(
 
 def dataset_of(samples: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
     """The remembered documents of a model with these features, as judged queries."""
+    from owpc_ltr.data.construction import make_dataset
+
     sizes = [len(sample["document_ids"]) for sample in samples]
     parts = [
         unpacked(sample["features"], size, len(names))

@@ -349,7 +349,7 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
             thread.join()
     alias, models, certified = state(small)
     assert alias is not None
-    assert all("somebody else moved" in words for words in refused)
+    assert all("another process changed alias" in words for words in refused)
     assert len(done) + len(refused) == 8
     assert sorted([*alias.previous, alias.current]) == sorted([base.model, *done])
     assert set(models) == alias.models
@@ -442,7 +442,7 @@ def test_a_model_that_is_taken_out_again_and_again_is_given_up_and_leaves_nothin
     before = put(small, linear())
     model = linear((1.0, 2.0, 0.25))
     rival = Rival(small, as_stored(small, model), None)
-    with pytest.raises(Refused, match="took it out: try again"):
+    with pytest.raises(Refused, match="failed at the same time, and removed it: try again"):
         put_beside(small, model, rival)
     assert rival.calls < 60
     assert state(small) == (before.alias, [before.model], [True])

@@ -165,7 +165,7 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     assert "--client-scored" in line
     assert small.store.list_models() == []
     code, out, err = upload(run, small, place, "--client-scored", "--extra-features", "ctr.parquet")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"cluster: {small.engine.settings.url}\n")
     assert "the client scores it: as requested" in out
     (stored,) = small.store.list_models()
     assert is_client_scored(small.store.get_model(stored))

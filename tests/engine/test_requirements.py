@@ -305,16 +305,16 @@ def test_a_model_beyond_the_cache_is_refused_before_anything_is_stored(
     name = str(raised.value).split("'")[1]
     assert str(raised.value) == (
         f"compiled, '{name}' takes 0.0311 MB of the 0.0195 MB of the engine's cache of models (2 "
-        "trees like its 8 or as many of depth 4 would leave room): every search would compile it "
-        "anew, and drive all other models out; raise ltr.caches.max_mem, train a smaller one, or "
-        "--allow-slow"
+        "trees like its 8 or as many of depth 4 would leave room): every search would compile it, "
+        "and evict all other models; raise ltr.caches.max_mem, train a smaller model, or give "
+        "allow_slow="
     )
     assert {asked.method for asked in fake_cache.requests} == {"GET"}
 
 
 def test_it_is_uploaded_with_a_caution_if_that_is_wanted(fake_cache: FakeEngine) -> None:
     (caution,) = sent(fake_cache, "20kb", full_trees(8, 6), allow_slow=True).cautions
-    assert "every search would compile it anew" in caution
+    assert "every search would compile it" in caution
 
 
 @pytest.mark.parametrize(("limit", "cautions"), [("40kb", 1), ("70kb", 0), ("10mb", 0), ("1gb", 0)])
