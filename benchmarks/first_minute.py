@@ -25,7 +25,7 @@ from owpc_ltr.data.letor import write_letor
 COMMANDS = (
     "--help",
     "train train.txt --validation validation.txt --loss owpc --optimizer larank --out model.json",
-    "evaluate model.json validation.txt",
+    "evaluate model.json --data validation.txt",
     "check owpc",
 )
 RUN = """

@@ -49,7 +49,8 @@ def silent(_message: str, _done: float | None = None) -> None:
 class Help:
     """What a parameter of a public function means, and how the command line takes it.
 
-    `flag` is the option where it differs from the parameter's name, `short` its one-letter form.
+    `flag` is the option where it differs from the parameter's name, `short` its one-letter form. A
+    positional parameter with a `flag` is an option on the command line.
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
     is `required` has a default in Python only.

@@ -60,11 +60,11 @@ def test_the_workflow_of_a_researcher(run: Run) -> None:
     assert (code, err) == (0, "")
     assert out.count("\n") == 8
     assert "wrote m.json" in out
-    code, out, _ = run("evaluate", "m.json", "vali.txt", "--metric", "ndcg@3", "--json")
+    code, out, _ = run("evaluate", "m.json", "--data", "vali.txt", "--metric", "ndcg@3", "--json")
     assert code == 0
     (metric,) = json.loads(out)["metrics"]
     assert metric["mean"] > metric["all_tied_baseline"]
-    code, out, _ = run("evaluate", "m.json", "vali.txt", "--baseline", "feature:1")
+    code, out, _ = run("evaluate", "m.json", "--data", "vali.txt", "--baseline", "feature:1")
     assert "P HOLM" in out
 
 
@@ -73,7 +73,7 @@ def test_a_ranking_written_as_a_run_measures_as_its_model(run: Run) -> None:
              enumerate((0, 2, 1))]  # fmt: skip
     Path("data.txt").write_text("\n".join(lines) + "\n")
     save_model(LinearModel(("1", "2"), np.array([1.0, 0.3])), Path("model.json"))
-    words = ("evaluate", "model.json", "data.txt", "--metric", "ndcg@2", "--json")
+    words = ("evaluate", "model.json", "--data", "data.txt", "--metric", "ndcg@2", "--json")
     code, of_model, _ = run(*words, "--run", "out.trec")
     assert code == 0
     of_run = run("evaluate", "out.trec", *words[2:])[1]
@@ -82,7 +82,7 @@ def test_a_ranking_written_as_a_run_measures_as_its_model(run: Run) -> None:
 
 def test_an_uploaded_name_is_measured_live_and_evaluate_says_so(run: Run) -> None:
     Path("judgments.tsv").write_text("query\tdoc\tgrade\na\td1\t1\n")
-    code, out, err = run("evaluate", "movies-owpc", "judgments.tsv")
+    code, out, err = run("evaluate", "movies-owpc", "--data", "judgments.tsv")
     assert (code, out) == (3, "")
     assert "cannot read the model movies-owpc" in err
     assert "evaluate-live" in err
@@ -167,10 +167,10 @@ def test_bad_training_data_is_named_by_file_and_line(
             "'larank' needs a convex loss",
         ),
         (("train", "good.txt", "--out", "m.json", "--test-share", "2"), 3, "2.0"),
-        (("evaluate", "nowhere.json", "good.txt"), 3, "nowhere.json"),
-        (("evaluate", "good.txt", "good.txt"), 3, "not a model file"),
-        (("evaluate", "model.json", "good.txt"), 3, "lacks 'title'"),
-        (("evaluate", "model.json", "good.txt", "--split", "some"), 2, "'some'"),
+        (("evaluate", "nowhere.json", "--data", "good.txt"), 3, "nowhere.json"),
+        (("evaluate", "good.txt", "--data", "good.txt"), 3, "not a model file"),
+        (("evaluate", "model.json", "--data", "good.txt"), 3, "lacks 'title'"),
+        (("evaluate", "model.json", "--data", "good.txt", "--split", "some"), 2, "'some'"),
         (("nonsense",), 2, "nonsense"),
         (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),
         (("featureset", "push", "twice.json", "--index", "i"), 3, "'a'"),

@@ -74,7 +74,7 @@ COMMANDS = {
     "average": ("average", "m.json", "m.json", "--out"),
     "import": ("import", "ranklib.txt", "--features", "names.txt", "--out"),
     "export": ("export", "m.json", "--for", "opensearch", "--version", "3.8", "--out"),
-    "evaluate": ("evaluate", "m.json", "data.txt", "--split", "all", "--run"),
+    "evaluate": ("evaluate", "m.json", "--data", "data.txt", "--split", "all", "--run"),
     "select": ("select", "data.txt", "--folds", "3", "--grid", "C=1", "--journal"),
     "judge": ("judge", "pool", "--queries", "data.txt", "--rankers", "x", "--out"),
     "log-features": ("log-features", "--judgments", "data.txt", "--out"),
@@ -145,7 +145,7 @@ def test_an_option_names_an_input_too(tmp_path: Path, run: Run) -> None:
         ("train", "data.txt", "--validation", "vali.txt", "--out", "vali.txt"),
         ("import", "ranklib.txt", "--features", "names.txt", "--out", "names.txt"),
         ("average", "m.json", "n.json", "--out", "n.json"),
-        ("evaluate", "m.json", "data.txt", "--run", "m.json"),
+        ("evaluate", "m.json", "--data", "data.txt", "--run", "m.json"),
     ):
         content = (tmp_path / words[-1]).read_bytes()
         code, _, error = run(*words)

@@ -107,7 +107,10 @@ def test_a_damaged_model_file_is_one_line(
     content = json.loads(Path("m.json").read_text())
     Path("m.json").write_text(json.dumps({**content, key: value}))
     save_dataset(data, Path("data.parquet"))
-    for words in (("import", "m.json", "--out", "o.json"), ("evaluate", "m.json", "data.parquet")):
+    for words in (
+        ("import", "m.json", "--out", "o.json"),
+        ("evaluate", "m.json", "--data", "data.parquet"),
+    ):
         code, out, err = run(*words)
         assert (code, out) == (3, "")
         assert err.count("\n") == 1
@@ -132,7 +135,7 @@ def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDatas
     # What a gain must not be measured on.
     assert model.record["source"]["data"] == "data.parquet"
     assert (known_sides(model.record, data) == "train").all()  # type: ignore[union-attr]
-    code, out, _ = run("evaluate", "m.json", "data.parquet", "--json")
+    code, out, _ = run("evaluate", "m.json", "--data", "data.parquet", "--json")
     assert code == 0
     assert json.loads(out)["metrics"][0]["mean"] > 0.8
 

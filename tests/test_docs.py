@@ -136,7 +136,11 @@ def test_a_block_that_nothing_runs_must_say_so(text: str, complaint: str, tmp_pa
         ("```python\nraise KeyError('lost')\n```\n", KeyError, "lost"),
         ("```python\na = 1\n```\n\n```python\nb = c\n```\n", NameError, "'c'"),
         ('```python title="own.py"\nimport nothing_of_this_name\n```\n', ImportError, "nothing"),
-        ("```console\n$ owpc-ltr evaluate no.json no.parquet\n```\n", AssertionError, "with 3"),
+        (
+            "```console\n$ owpc-ltr evaluate no.json --data no.parquet\n```\n",
+            AssertionError,
+            "with 3",
+        ),
         ("<!-- exit code: 5 -->\n```console\n$ owpc-ltr plugins\n```\n", AssertionError, "with 0"),
         ("```json\n{1}\n```\n", ValueError, "property name"),
         ("```toml\n[a\n```\n", ValueError, "Expected"),

@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def of(model: str, *words: str) -> tuple[str, ...]:
-    return ("explain", f"{model}.json", "data.parquet", *words, "--query-id", "q2")
+    return ("explain", f"{model}.json", "--data", "data.parquet", *words, "--query-id", "q2")
 
 
 @pytest.mark.parametrize("model", ["linear", "trees"])
@@ -123,7 +123,7 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
     with pytest.raises(UsageError, match="a run has no features"):
         ltr.explain(tmp_path / "run.trec", DATA, query_id="q1")
     refused = [
-        (("explain", "linear.json", "data.parquet"), "--query-id"),
+        (("explain", "linear.json", "--data", "data.parquet"), "--query-id"),
         (of("linear", "--above", "d1"), "--above is for one document: give its id too"),
         (
             ("explain-search", "words", "--model", "m", "--reranker", "linear.json"),
@@ -134,12 +134,12 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
         code, out, err = run(*words)
         assert (code, out) == (2, "")
         assert said in err
-    assert run("explain", "none.json", "data.parquet", "--query-id", "q1")[0] == 3
+    assert run("explain", "none.json", "--data", "data.parquet", "--query-id", "q1")[0] == 3
 
 
 def test_letor_text_is_explained_as_well(run: Run) -> None:
     write_letor(DATA, Path("data.txt"))
-    code, out, _ = run("explain", "feature:2", "data.txt", "--query-id", "q1", "--json")
+    code, out, _ = run("explain", "feature:2", "--data", "data.txt", "--query-id", "q1", "--json")
     assert code == 0
     assert json.loads(out)["model"] == "feature:2"
 

@@ -304,7 +304,7 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
         models.append(model.weights.tolist())
     assert models[0] == models[1]
     assert models[0][0] == 0
-    assert run("evaluate", "m.json", "d.parquet")[0] == 0
+    assert run("evaluate", "m.json", "--data", "d.parquet")[0] == 0
     code, _, err = run(*words, *more, "bad.json")
     assert code == 3
     assert "the cost of 'strong' is 'much'" in err

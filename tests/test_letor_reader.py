@@ -209,8 +209,8 @@ def test_every_way_to_read_takes_the_bound(
     code, out, error = run(*words)
     assert (code, out, "--max-features 20000" in error) == (3, "", True)
     assert run(*words, "--max-features", "20000")[0] == 0
-    assert run("evaluate", "m.json", "a.txt")[0] == 3
-    assert run("evaluate", "m.json", "a.txt", "--max-features", "20000")[0] == 0
+    assert run("evaluate", "m.json", "--data", "a.txt")[0] == 3
+    assert run("evaluate", "m.json", "--data", "a.txt", "--max-features", "20000")[0] == 0
 
 
 @pytest.mark.parametrize("character", ["\u200b", "\u202e", "\u2066", "\ufeff", "\u2060"])

@@ -227,7 +227,7 @@ def test_foreign_names_steer_no_terminal(environ: dict[str, str]) -> None:
 def test_a_message_is_bounded_with_its_remedy(run: Run) -> None:
     Path("data.txt").write_text(DATA)
     name = "/".join(["x" * 200] * 15)
-    told = one_line(run("evaluate", name, "data.txt")[2].encode())
+    told = one_line(run("evaluate", name, "--data", "data.txt")[2].encode())
     assert len(told) < 1300
     assert told.startswith("owpc-ltr: cannot read the model xxx")
     assert told.endswith("(evaluate-live)\n")

@@ -410,9 +410,9 @@ def test_the_command_says_that_means_are_weighted(
     for name, weights in (("weighted", WEIGHTS), ("plain", None)):
         ltr.save_dataset(data(weights), f"{name}.parquet")
     save_model(replace(MODEL, record={}), Path("m.json"))
-    words = ["evaluate", "m.json", "weighted.parquet", "--split", "all"]
+    words = ["evaluate", "m.json", "--data", "weighted.parquet", "--split", "all"]
     assert "weighted by the importance of queries" in " ".join(run(*words)[1].split())
     assert json.loads(run(*words, "--json")[1])["weighted"] is True
     unweighted = run(*words, "--unweighted")[1]
-    plain = run("evaluate", "m.json", "plain.parquet", "--split", "all")[1]
+    plain = run("evaluate", "m.json", "--data", "plain.parquet", "--split", "all")[1]
     assert unweighted == plain.replace("plain", "weighted")

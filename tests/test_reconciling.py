@@ -335,7 +335,7 @@ def test_the_command_line_explains_and_lists(
 
     run = commands_in(tmp_path, monkeypatch, capsys)
     path = str(tmp_path / "data.parquet")
-    code, out, _ = run("metrics", "--explain", path, "feature:s", "--metric", "ndcg@5")
+    code, out, _ = run("metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5")
     assert code == 0
     value = ltr.explain_metric("feature:s", data, "ndcg@5").value
     assert f"{value:.4f}" in out
@@ -345,7 +345,7 @@ def test_the_command_line_explains_and_lists(
     code, out, _ = run("metrics")
     assert code == 0
     assert "pairwise-error" in out
-    code, _, err = run("metrics", path)
+    code, _, err = run("metrics", "--data", path)
     assert code == 2
     assert "--explain" in err
 

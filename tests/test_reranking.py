@@ -300,7 +300,7 @@ def test_the_command_line_learns_measures_and_compares(run: RunCommand) -> None:
     assert (code, unexpected(err)) == (0, [])
     assert "the base" in out
     assert "chosen: " in out
-    measure = ("evaluate", "r.json", "data.txt", "--baseline", "base.json", "--json")
+    measure = ("evaluate", "r.json", "--data", "data.txt", "--baseline", "base.json", "--json")
     code, out, _ = run(*measure, "--metric", "ndcg@10")
     assert code == 0
     answer = json.loads(out)

@@ -546,16 +546,20 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     recall = compared.ranker("short").measured[0].mean
     assert recall < compared.ranker("whole").measured[0].mean
     command = commands_in(tmp_path, monkeypatch, capsys)
-    code, out, _ = command("evaluate", "short.run", "data.parquet", "--metric", "recall@10")
+    code, out, _ = command(
+        "evaluate", "short.run", "--data", "data.parquet", "--metric", "recall@10"
+    )
     assert code == 0
     assert f"{recall:.4f}" in out
     assert "210 of 240 judged documents are not in it" in " ".join(out.split())
-    code, out, _ = command("metrics", "--explain", "data.parquet", "short.run", "--metric", "map")
+    code, out, _ = command(
+        "metrics", "--explain", "short.run", "--data", "data.parquet", "--metric", "map"
+    )
     assert code == 0
     assert "lacks 2 queries and 210 judged documents" in " ".join(out.split())
     assert "trec_eval" in out
     assert "XGBoost" not in out
-    code, _, _ = command("evaluate", "short.run", "data.parquet", "--run", "again.run")
+    code, _, _ = command("evaluate", "short.run", "--data", "data.parquet", "--run", "again.run")
     assert code == 0
     again = (tmp_path / "again.run").read_text().splitlines()
     assert len(again) == 30

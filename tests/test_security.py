@@ -118,7 +118,7 @@ def test_an_environment_tells_no_secret(
     check_hidden(out, err, caplog.text)
     Path("data.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n" * 2)
     save_model(LinearModel(("1",), np.ones(1)), "model.json")
-    assert run("evaluate", "model.json", "data.txt", "--json")[0] == 0
+    assert run("evaluate", "model.json", "--data", "data.txt", "--json")[0] == 0
     check_hidden(caplog.text)
     check_files()
 

@@ -66,7 +66,7 @@ def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
 def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(folder: Path) -> None:
     for told in run_all(
         folder,
-        ("evaluate", "none.json", "none.parquet"),
+        ("evaluate", "none.json", "--data", "none.parquet"),
         ("train", "none.parquet", "--out", "m.json"),
         ("select", "none.parquet"),
         ("compare", "none.json", "feature:1", "--data", "none.parquet"),
@@ -86,7 +86,7 @@ def test_looking_at_all_plugins_imports_no_solver(folder: Path) -> None:
 
 
 def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:
-    told = run(folder, "evaluate", "model.json", "data.parquet", "--split", "all")
+    told = run(folder, "evaluate", "model.json", "--data", "data.parquet", "--split", "all")
     assert told.code == 0, told.err
     assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
     assert "pyarrow.dataset" not in told.modules

@@ -214,16 +214,16 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     code, out, err = run("train", "parts", "--out", "m.json", *chosen)
     assert code == 0, err
     assert "trained on" in out
-    code, out, err = run("evaluate", "m.json", "parts", "--json", "--memory", "10K")
+    code, out, err = run("evaluate", "m.json", "--data", "parts", "--json", "--memory", "10K")
     assert code == 0, err
     found = json.loads(out)
     assert found["split"] == "test"
     record = json.loads((tmp_path / "m.json").read_text())["record"]
     assert record["source"]["data"] == "parts"
     save_dataset(ltr.read_dataset(folder), tmp_path / "whole.parquet")
-    code, out, _ = run("evaluate", "m.json", "whole.parquet", "--json", "--split", "all")
+    code, out, _ = run("evaluate", "m.json", "--data", "whole.parquet", "--json", "--split", "all")
     whole = json.loads(out)
-    code, out, _ = run("evaluate", "m.json", "parts", "--json", "--split", "all")
+    code, out, _ = run("evaluate", "m.json", "--data", "parts", "--json", "--split", "all")
     assert json.loads(out)["metrics"] == whole["metrics"]
     code, out, err = run("select", "parts", "--folds", "3", *chosen)
     assert code == 0, err
@@ -233,7 +233,7 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
         "train", "parts", "--out", "m.json", "--optimizer", "adarank", "--memory", "1K"
     )
     assert (code, "needs its data in memory" in err) == (2, True)
-    code, _, err = run("evaluate", "m.json", "parts", "--run", "a.run")
+    code, _, err = run("evaluate", "m.json", "--data", "parts", "--run", "a.run")
     assert (code, "--run lists documents" in err) == (2, True)
 
 
@@ -241,7 +241,7 @@ def test_a_half_written_folder_is_refused_by_commands(folder: Path, run: Run) ->
     (folder / "_manifest.json").rename(folder / "_unfinished")
     for words in (
         ("train", "parts", "--out", "m.json"),
-        ("evaluate", "feature:x", "parts"),
+        ("evaluate", "feature:x", "--data", "parts"),
         ("select", "parts"),
     ):
         code, _, err = run(*words)

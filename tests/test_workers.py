@@ -616,7 +616,7 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
     )
     words = {
         "train": ["train", data, "--out", tmp_path / "new.json"],
-        "evaluate": ["evaluate", tmp_path / "model.json", data],
+        "evaluate": ["evaluate", tmp_path / "model.json", "--data", data],
         "select": ["select", data],
     }[command]
     run = commands_in(tmp_path, monkeypatch, capsys)

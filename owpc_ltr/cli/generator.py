@@ -1,7 +1,8 @@
 """Commands of the command line, made from the signatures of public functions.
 
-Positional parameters are arguments, keyword-only ones are options; parameters without a `Help` are
-for Python only, but for `progress`, and `cluster`, which stands for the options of `connect`.
+Positional parameters are arguments, unless their `Help` names a flag; keyword-only ones are
+options. Parameters without a `Help` are for Python only, but for `progress`, and `cluster`, which
+stands for the options of `connect`.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def option_of(parameter: inspect.Parameter) -> Option | None:
     kind = about.cli or command_line_type(get_args(parameter.annotation)[0])
     if kind is None:
         raise TypeError(f"the parameter '{parameter.name}' needs cli=, its type on the shell")
-    return Option(parameter, about, kind, parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
+    positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    return Option(parameter, about, kind, argument=positional and about.flag is None)
 
 
 def command_line_type(annotation: Any) -> Any:

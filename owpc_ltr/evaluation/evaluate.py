@@ -176,7 +176,8 @@ def evaluate(
         ),
     ],
     data: Annotated[
-        Data | Path | str, Reads("Judged queries: Parquet, LETOR text, or a folder of parts.")
+        Data | Path | str,
+        Reads("Judged queries: Parquet, LETOR text, or a folder of parts.", flag="--data"),
     ],
     *,
     metrics: Metrics = METRICS,

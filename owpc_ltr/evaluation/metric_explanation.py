@@ -99,9 +99,6 @@ class MetricExplanation:
 
 @job(shows=MetricExplanation.of)
 def metrics(
-    data: Annotated[
-        RankingDataset | Path | str | None, Reads("Judged queries: Parquet, or LETOR text.")
-    ] = None,
     model: Annotated[
         Model | ReorderingModel | TrecRun | str | Path | None,
         Reads(
@@ -112,6 +109,9 @@ def metrics(
         ),
     ] = None,
     *,
+    data: Annotated[
+        RankingDataset | Path | str | None, Reads("Judged queries: Parquet, or LETOR text.")
+    ] = None,
     explain: Annotated[
         bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
     ] = False,
@@ -131,14 +131,15 @@ def metrics(
     RankLib and LETOR's scripts. Each convention is applied to it, and every difference told.
     """
     if not explain:
-        if data is not None:
+        if data is not None or model is not None:
             raise UsageError(
-                f"DATA and MODEL are for {spelled('explain')}: add it, or use owpc-ltr evaluate"
+                f"a ranking is measured with {spelled('explain')}: add it, or use "
+                "owpc-ltr evaluate MODEL --data DATA"
             )
         return _installed(plugins)
     if data is None or model is None:
         raise UsageError(
-            f"{spelled('explain')} is of one ranking: owpc-ltr metrics --explain DATA MODEL"
+            f"{spelled('explain')} is of one ranking: owpc-ltr metrics --explain MODEL --data DATA"
         )
     if isinstance(data, Path | str):
         from owpc_ltr.data.datasets import read_dataset

@@ -33,7 +33,7 @@ def explain(
     ],
     data: Annotated[
         Data | Path | str,
-        Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+        Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", flag="--data"),
     ],
     document: Annotated[
         str | None, Help("The id of one document, for all of it.", metavar="DOC")

@@ -179,7 +179,7 @@ def train(
     """Train a ranker, its settings chosen on validation queries.
 
     Without --validation the queries of DATA are cut in three by the hash of their ids: training,
-    validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
+    validation and test. `owpc-ltr evaluate MODEL --data DATA` then measures on the test queries.
     Without --grid, C is chosen from 0.001 … 1000 where the optimizer has one.
     Warns about judgments that are likely to hurt the model.
 

@@ -64,7 +64,8 @@ class RiskBounds:
 def bounds(
     model: Annotated[Model | Path | str, Reads("A linear model.", cli=Path, absent=NO_MODEL)],
     data: Annotated[
-        RankingDataset | Path | str, Reads("The queries that it was trained on.", cli=Path)
+        RankingDataset | Path | str,
+        Reads("The queries that it was trained on.", cli=Path, flag="--data"),
     ],
     *,
     delta: Annotated[float, Help("The bounds hold with probability 1 − DELTA.")] = DEFAULT_DELTA,

@@ -269,7 +269,7 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     sheet += [*template, "--out", "sheet.csv", *place]
     assert run(*sheet)[0] == 2
     assert run(*sheet, "--extra-features", "ctr.parquet")[0] == 0
-    assert run("evaluate", "model.json", "data.parquet", "--split", "all")[0] == 0
+    assert run("evaluate", "model.json", "--data", "data.parquet", "--split", "all")[0] == 0
 
 
 def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(

@@ -130,7 +130,7 @@ def test_weighted_clicks_go_the_whole_workflow(
         _, err = done("train", "data.parquet", "--loss", loss, "--grid", "C=1", "--out",
                       f"{loss}.json", *optimizer)  # fmt: skip
         assert UNUSED in err
-        out, err = done("evaluate", f"{loss}.json", "data.parquet", "--json")
+        out, err = done("evaluate", f"{loss}.json", "--data", "data.parquet", "--json")
         assert UNUSED in out + err
         # What attracts is found, and told from noise.
         _, worth, noise = json.loads(Path(f"{loss}.json").read_text())["weights"]

@@ -84,7 +84,9 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
     train = ("train", "movies.parquet", "--loss", "owpc", "--set", "loss.generator=inverse")
     did(*train, "--optimizer", "larank", "--metric", "map", "--out", "model.json")
     against = ("--metric", "ndcg@10", "--baseline", "feature:best_fields", "--json")
-    (gain,) = json.loads(did("evaluate", "model.json", "movies.parquet", *against))["comparisons"]
+    (gain,) = json.loads(did("evaluate", "model.json", "--data", "movies.parquet", *against))[
+        "comparisons"
+    ]
     assert gain["low"] > 0
     upload = ("upload", "model.json", *index, "--featureset", "movies", "--name", "movies-owpc")
     first = did(*upload)

@@ -32,7 +32,7 @@ COMMANDS = {
     "average": ("average", "m.json", "m.json", "--out", OUT),
     "import": ("import", "ranklib.txt", "--features", "names.txt", "--out", OUT),
     "export": ("export", "m.json", "--for", "opensearch", "--version", "3.8", "--out", OUT),
-    "evaluate": ("evaluate", "m.json", "data.txt", "--split", "all", "--run", OUT),
+    "evaluate": ("evaluate", "m.json", "--data", "data.txt", "--split", "all", "--run", OUT),
     "select": ("select", "data.txt", "--folds", "3", "--grid", "C=1", "--journal", OUT),
 }
 FAULTS = ("ENOSPC", "EIO", "EACCES", "EROFS")
@@ -184,7 +184,7 @@ FULL = Path("/dev/full")
         ("--help",),
         ("average", "m.json", "m.json", "--out", "a.json"),
         ("average", "m.json", "m.json", "--out", "-"),
-        ("evaluate", "m.json", "data.txt", "--split", "all", "--run", "-"),
+        ("evaluate", "m.json", "--data", "data.txt", "--split", "all", "--run", "-"),
     ],
 )
 def test_a_full_standard_output_is_one_line_and_exit_4(

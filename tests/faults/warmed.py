@@ -17,4 +17,4 @@ with tempfile.TemporaryDirectory() as name:
     write_letor(folder / "t.letor")
     run(("train", "t.letor", "--out", "m.json", "--grid", "C=1"), folder)
     run(("select", "t.letor", "--folds", "3", "--loss", "pairwise", "--grid", "C=1"), folder)
-    run(("evaluate", "m.json", "t.letor"), folder)
+    run(("evaluate", "m.json", "--data", "t.letor"), folder)

@@ -270,7 +270,7 @@ def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run_report: R
 
 def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run_report: Run) -> None:
     linear(1.0, 0.1, 0.0).save(tmp_path / "m.json")
-    words = ("explain", "m.json", "d.parquet", "--query-id", "q1")
+    words = ("explain", "m.json", "--data", "d.parquet", "--query-id", "q1")
     code, out, _ = run_report(*words, "--report", "page.html")
     assert (code, run_report(*words)[1]) == (0, out.replace("wrote page.html\n", ""))
     page = (tmp_path / "page.html").read_text()
