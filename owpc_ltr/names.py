@@ -30,9 +30,15 @@ def check_name(what: str, name: str) -> str:
     if not _NAME.fullmatch(name) or ".." in name:
         raise UsageError(
             f"{name!r} cannot name a {what}: use up to 128 letters, digits, '_', '-', '@' and "
-            "single dots, a letter or digit first"
+            f"single dots, a letter or digit first{_suggested(name)}"
         )
     return name
+
+
+def _suggested(name: str) -> str:
+    """The name with dashes for all that cannot stand in one, if that makes a name."""
+    plain = re.sub(r"[^a-z0-9_@-]*\.[^a-z0-9_@-]*|[^a-z0-9_@-]+", "-", name.lower()).strip("-_@")
+    return f": did you mean {plain}?" if _NAME.fullmatch(plain) else ""
 
 
 def check_alias(name: str) -> str:

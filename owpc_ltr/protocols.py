@@ -354,6 +354,9 @@ class JudgmentReader(Protocol):
         The file may be packed (gzip, xz, zstandard): `owpc_ltr.files.input` unpacks. Grades, ids
         and repeated judgments are checked by the host. Raises BadInput naming file, line and
         value for all else that cannot be right, and for a file that has no judgment.
+
+        A reader of tables may take `columns` too: by role, as `doc_id`, the column that the user
+        names.
         """
         ...
 

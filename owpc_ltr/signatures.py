@@ -94,7 +94,10 @@ class Reads(Help):
             except FileNotFoundError as error:
                 if self.absent is None:
                     continue
-                raise self.error(self.absent.format(path=path)) from error
+                message = self.absent.format(path=path)
+                if self.unless == "feature:" and not Path(path).suffix:
+                    message += f"; a feature of the data is feature:{path}"
+                raise self.error(message) from error
             except (OSError, ValueError):
                 continue
 
@@ -226,12 +229,27 @@ def _job(function: Function, marks: Mapping[str, Any]) -> Function:
         try:
             values = inspect.signature(function).bind(*args, **named).arguments
         except TypeError:
+            _refuse_misspelled(function, named)
             return function(*args, **named)  # which says, by its name, what does not fit
         check(function, values)
         return function(*args, **named)
 
     vars(run).update(marks)
     return run  # type: ignore[return-value]
+
+
+def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -> None:
+    """Raise TypeError for the first argument that is almost a parameter, and name that one."""
+    from difflib import get_close_matches
+
+    known = list(inspect.signature(function).parameters)
+    for name in named:
+        close = [] if name in known else get_close_matches(name, known, 1)
+        if close:
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument '{name}': did you mean "
+                f"'{close[0]}'?"
+            )
 
 
 def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
@@ -280,6 +298,17 @@ def spelled(parameter: str) -> str:
     if options is None:
         return f"{parameter}="
     return options.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+def takes(parameter: str) -> bool:
+    """Whether the running command has an option for this parameter; in Python it may be given."""
+    options = _OPTIONS.get()
+    return options is None or parameter in options
+
+
+def in_python() -> bool:
+    """Whether the caller is Python, and not the command line."""
+    return _OPTIONS.get() is None
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from typer.testing import CliRunner
 
 from owpc_ltr import save_model
 from owpc_ltr.cli.app import app
+from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.names import check_name
 from owpc_ltr.plain_text import text_table
 from tests.commands import Run, commands_in
 
@@ -171,6 +173,18 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("evaluate", "good.txt", "--data", "good.txt"), 3, "not a model file"),
         (("evaluate", "model.json", "--data", "good.txt"), 3, "lacks 'title'"),
         (("evaluate", "model.json", "--data", "good.txt", "--split", "some"), 2, "'some'"),
+        (("evaluate", "binary", "--data", "good.txt"), 3, "not a model file: it holds binary data"),
+        (("import", "binary", "--out", "m.json"), 3, "it is binary"),
+        (
+            ("evaluate", "model.json", "--data", "good.txt", "--baseline", "bm25"),
+            3,
+            "a feature of the data is feature:bm25",
+        ),
+        (
+            ("train", "good.txt", "--out", "m.json", "--grid", "C=0.001-1000"),
+            2,
+            "a grid is C=0.001..1000",
+        ),
         (("nonsense",), 2, "nonsense"),
         (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),
         (("featureset", "push", "twice.json", "--index", "i"), 3, "'a'"),
@@ -197,6 +211,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     run: Run, words: tuple[str, ...], code: int, fragment: str, closed_port: int
 ) -> None:
     Path("good.txt").write_text(GOOD)
+    Path("binary").write_bytes(bytes(range(256)))
     Path("broken.jsonl").write_text("{")
     Path("list.jsonl").write_text("[1]\n")
     feature = FEATURE % ("a", "keywords")
@@ -300,3 +315,21 @@ def test_no_line_is_wider_than_80_and_no_word_is_lost(
     shown = " ".join(told).split()
     words = [word for a, b in texts for word in (*a, *b)]
     assert sorted(shown) == sorted(["A", "B", *words])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Docs Search", "docs-search"), ("_Docs..", "docs"), ("a/../b", "a-b")]
+)
+def test_a_name_that_cannot_be_one_is_told_with_one_that_can(name: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean {re.escape(meant)}\\?"):
+        check_name("model", name)
+    assert check_name("model", meant) == meant
+
+
+@pytest.mark.parametrize("group", [(), ("judge",), ("models",), ("featureset",)])
+def test_without_a_command_the_help_is_printed(run: Run, group: tuple[str, ...]) -> None:
+    code, out, err = run(*group)
+    assert (code, out) == (2, "")
+    assert " ".join((*group, "[OPTIONS] COMMAND")) in err.splitlines()[0]
+    assert max(map(len, err.splitlines())) <= 100
+    assert err.count("\n") > 8

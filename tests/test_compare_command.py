@@ -130,6 +130,16 @@ def test_metrics_between_commas_keep_their_options() -> None:
     assert split_metrics(None) == []
 
 
+def test_a_text_of_several_metrics_is_taken_where_one_is() -> None:
+    one, several = (
+        ltr.train(DATA, metric=metric, grid={"C": [1, 10]}, test_share=0.2)
+        for metric in ("ndcg@10", "ndcg@10,map")
+    )
+    assert several.record["select"] == one.record["select"] == "ndcg@10"
+    measured = ltr.evaluate(several, DATA, metrics="ndcg@3,ties=file-order,map", split="all")
+    assert [str(each.metric) for each in measured.measured] == ["ndcg@3,ties=file-order", "map"]
+
+
 FOLDS_DATA = judged()
 FOLDS = cut_folds(FOLDS_DATA, 4)
 TESTS = [fold.test for fold in FOLDS]

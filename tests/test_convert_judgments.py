@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -217,3 +219,53 @@ def test_the_command_converts_there_and_back(
     )
     code, _, err = run("judge", "convert", "c.tsv", "--out", "d", "--as", "ranklib")
     assert (code, "is read, not written" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_columns_with_other_names_are_named_by_role(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    # The column `grade` is another one than that which is named.
+    rows = {"q": ["red", "red"], "sku": ["a", "b"], "Stars": [2, 0], "grade": [5, 6]}
+    if name.endswith("parquet"):
+        pq.write_table(pa.table(rows), name)
+    elif name.endswith("jsonl"):
+        lines = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        mark = "," if name.endswith("csv") else "\t"
+        table = [rows, *zip(*rows.values(), strict=True)]
+        Path(name).write_text("".join(mark.join(map(str, row)) + "\n" for row in table))
+    named = "query=q,document_id=sku,grade=stars"
+    code, _, _ = run("judge", "convert", name, "--columns", named, "--out", "out.tsv")
+    assert code == 0
+    assert Path("out.tsv").read_text() == (
+        "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
+    )
+    columns = {"query": "q", "doc_id": "sku", "grade": "Stars"}
+    (query,) = ltr.read_judgments(name, columns=columns).queries
+    assert (query.document_ids, query.grades.tolist()) == (["a", "b"], [2, 0])
+
+
+def test_a_column_that_is_not_there_is_told_with_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
+    Path("a.qrels").write_text("q1 0 a 2\n")
+    convert = ("judge", "convert", "a.csv", "--out", "b.tsv")
+    code, _, err = run(*convert)
+    assert (code, "give --columns (query=q,doc_id=sku)" in err) == (3, True)
+    code, _, err = run(*convert, "--columns", "query=q,doc_id=product")
+    assert (code, err) == (
+        3,
+        "owpc-ltr: cannot read a.csv: no column is called 'product', which is given as the doc_id: "
+        "its columns are 'q', 'sku', 'rating'\n",
+    )
+    code, _, err = run(*convert, "--columns", "text=q")
+    assert (code, "the role is query_id, query, doc_id, grade" in err) == (2, True)
+    code, _, err = run("judge", "convert", "a.qrels", "--columns", "query=q", "--out", "b.tsv")
+    assert (code, "qrels, which has no columns to name" in err) == (2, True)
+    with pytest.raises(UsageError, match="columns= names the unknown role 'text'"):
+        ltr.read_judgments("a.csv", columns={"text": "q"})

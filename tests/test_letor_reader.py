@@ -225,3 +225,27 @@ def test_ids_with_characters_that_nobody_sees_are_refused(tmp_path: Path, charac
 def test_characters_that_join_letters_stay(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "0 qid:می\u200cخواهم 1:1 # 👩\u200d🔬\n")
     assert read_letor(path).query_ids.to_pylist() == ["می\u200cخواهم"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "query\tdoc_id\tgrade\nred\ta\t2\n"),
+        ("a.csv", '"query_id","query","document_id","grade"\n1,red,a,2\n'),
+        ("a.qrels", "1 0 a 2\n"),
+        ("a.jsonl", '{"query": "red", "doc_id": "a", "grade": 2}\n'),
+    ],
+)
+def test_a_judgment_list_is_told_from_a_dataset(
+    name: str,
+    content: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path(name).write_text(content)
+    code, _, err = run("train", name, "--out", "m.json")
+    assert (code, "owpc-ltr log-features --judgments" in err) == (3, True)
+    with pytest.raises(BadInput, match=r"judgment list.*Cluster\.log_features"):
+        read_dataset(name)

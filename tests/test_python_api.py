@@ -272,3 +272,11 @@ def test_it_stands_at_the_end_of_a_pipeline() -> None:
     pipeline: Any = make_pipeline(StandardScaler(), ltr.OwpcRanker(normalise="none"))
     pipeline.fit(X, Y, owpcranker__qid=QID)
     assert pipeline.predict(X).shape == (len(X),)
+
+
+def test_a_misspelled_argument_is_told_with_the_parameter_that_is_meant() -> None:
+    call: Any = ltr.evaluate
+    with pytest.raises(TypeError, match=r"'metric': did you mean 'metrics'\?"):
+        call("m.json", "d.parquet", metric="map")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
+        call("m.json", "d.parquet", xyz=1)

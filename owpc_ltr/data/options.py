@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Reads
+from owpc_ltr.signatures import Help, Reads, in_python, spelled
 
 DEFAULT_BUCKETS = 20
 """Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
@@ -25,6 +26,81 @@ JudgmentFormat = Annotated[
     str, Help("The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid.", flag="--as")
 ]
 SkipUnjudged = Annotated[bool, Help("Leave out lines without a grade, and say how many.")]
+ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "query_id": ("query_id", "qid"),
+        "query": ("query", "keywords", "query_text"),
+        "doc_id": ("doc_id", "document_id", "docid"),
+        "grade": ("grade", "label", "relevance", "rating"),
+        "weight": ("weight",),
+        "query_weight": ("query_weight",),
+        "judged_by": ("judged_by",),
+    }
+)
+"""The names that a column of a judgment list may have, in any case of letters."""
+
+
+def parse_columns(text: str, roles: Mapping[str, tuple[str, ...]] = ROLES) -> dict[str, str]:
+    """The column of each role, from `query=q,doc_id=sku`. Raises UsageError.
+
+    >>> parse_columns("query=q, document_id=sku")
+    {'query': 'q', 'doc_id': 'sku'}
+    """
+    found: dict[str, str] = {}
+    for part in text.split(",") if text.strip() else ():
+        given, equals, column = (piece.strip() for piece in part.partition("="))
+        role = _role_of(given, roles)
+        if not (equals and column) or role is None:
+            raise UsageError(
+                f"cannot read the column '{part.strip()}': write ROLE=COLUMN, where the role is "
+                f"{', '.join(roles)}"
+            )
+        if role in found:
+            raise UsageError(f"two columns are named for the {role}: name one")
+        found[role] = column
+    return found
+
+
+def checked_columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a judgment list by their roles. Raises UsageError for an unknown role."""
+    found = {_role_of(role, ROLES): column for role, column in columns.items()}
+    if None in found:
+        unknown = next(role for role in columns if _role_of(role, ROLES) is None)
+        raise UsageError(
+            f"{spelled('columns')} names the unknown role '{unknown}': use {', '.join(ROLES)}"
+        )
+    return {role: column for role, column in found.items() if role is not None}
+
+
+def _role_of(name: str, roles: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The role that is so called, or whose columns may be."""
+    if name in roles:
+        return name
+    return next((role for role, known in roles.items() if name in known), None)
+
+
+def judgment_list() -> str:
+    """What is wrong with judgments where a dataset is expected, and what makes one of them."""
+    how = (
+        "Cluster.log_features(judgments=…)"
+        if in_python()
+        else "owpc-ltr log-features --judgments FILE --out DATA.parquet"
+    )
+    return f"this is a judgment list, which has no features: log its features first: {how}"
+
+
+Columns = Annotated[
+    "Mapping[str, str] | None",
+    Help(
+        "The columns of the judgments by role, where their names differ: "
+        "query=q,doc_id=sku,grade=rating.",
+        cli=str,
+        parse=parse_columns,
+        metavar="ROLE=COLUMN,…",
+        panel="Data",
+        python='The columns of the judgments by role: {"query": "q", "doc_id": "sku"}.',
+    ),
+]
 Topics = Annotated[
     "Mapping[str, str] | Path | str | None",
     Reads("The texts of the queries, where qrels do not have them.", cli=Path),

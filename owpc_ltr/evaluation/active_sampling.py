@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted
+from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted, first_metric
 from owpc_ltr.files.output import output_file
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
@@ -122,7 +122,14 @@ def judge_sample(
     ] = None,
     n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
     depth: Annotated[int, Help("How many of each ranker's documents.", min=1)] = SHEET_DEPTH,
-    metric: Annotated[Any, Help("The metric whose difference is estimated.", cli=str)] = METRIC,
+    metric: Annotated[
+        Any,
+        Help(
+            "The difference by this metric is estimated; of several, by the first.",
+            metavar="METRIC",
+            cli=str,
+        ),
+    ] = METRIC,
     split: Split = "auto",
     unweighted: Unweighted = False,
     seed: Seed = 0,
@@ -152,7 +159,7 @@ def judge_sample(
         raise UsageError("there is nothing to judge: draw 1 query and 1 document at least")
     beside = _strata_file(out, strata, strata_out, [proxy_labels, human_labels, data, *rankers])
     files = tuple(map(Path, plugins))
-    plan = ComparisonPlan((parse_metric(metric, load(files)),))
+    plan = ComparisonPlan((parse_metric(first_metric(metric), load(files)),))
     request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
     candidates, everything = _candidates(proxy_labels, data)
     drawing = _Sampling(request, candidates, everything, human_labels, read_strata(strata))

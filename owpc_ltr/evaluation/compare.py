@@ -25,6 +25,7 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
+    listed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
@@ -103,7 +104,7 @@ def compare(
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.evaluation.judged_data import Data, read_data
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import Metric, parse_metric
+    from owpc_ltr.metrics import parse_metric
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -111,8 +112,7 @@ def compare(
     check_unjudged(unjudged)
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
-    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
     how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(
         rankers=named,

@@ -23,6 +23,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     by_workers,
     engine_doubts,
+    listed_metrics,
     split_in_words,
     workers_at,
 )
@@ -225,12 +226,11 @@ def evaluate(
     from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import Metric, parse_metric
+    from owpc_ltr.metrics import parse_metric
 
     files = [Path(plugin) for plugin in plugins]
-    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     registry = load(files)
-    parsed = [parse_metric(one, registry) for one in listed]
+    parsed = [parse_metric(one, registry) for one in listed_metrics(metrics)]
     judged = _judged(data, documents, memory, max_features)
     doubts = engine_doubts(cluster, judged, index, query_template)
     if run is not None and _in_parts(judged):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
 
@@ -116,7 +117,7 @@ def metrics(
         bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
     ] = False,
     metric: Annotated[
-        Metric | str, Help("ndcg, ndcg@10, map or map@10.", metavar="METRIC")
+        Metric | str, Help("ndcg, ndcg@10, map or map@10; of several, the first.", metavar="METRIC")
     ] = "ndcg@10",
     split: Annotated[
         str,
@@ -186,7 +187,7 @@ def explain_metric(
     from owpc_ltr.models.reordering import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
-    parsed = parse_metric(metric, load(files))
+    parsed = parse_metric(first_metric(metric), load(files))
     ranker = ranker_of(model, data, files)
     chosen = model_data(ranker, data, split).data
     ranking = ranker if isinstance(ranker, TrecRun) else dataset_scores(ranker, chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -46,6 +46,28 @@ def split_metrics(texts: Sequence[str] | None) -> list[str]:
     return found
 
 
+def listed_metrics(metrics: Any) -> list[Any]:
+    """The metrics of one or several: texts may name some between commas, metrics stay.
+
+    >>> listed_metrics("ndcg@10,map")
+    ['ndcg@10', 'map']
+    """
+    several = isinstance(metrics, Sequence | Set) and not isinstance(metrics, str)
+    return [
+        metric
+        for one in (metrics if several else [metrics])
+        for metric in (split_metrics([one]) if isinstance(one, str) else [one])
+    ]
+
+
+def first_metric(metrics: Any) -> Any:
+    """The first of the metrics, which chooses. Raises UsageError where there is none."""
+    listed = listed_metrics(metrics)
+    if not listed:
+        raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
+    return listed[0]
+
+
 Metrics = Annotated[
     Sequence[Any] | str,
     Help(
@@ -54,6 +76,16 @@ Metrics = Annotated[
         metavar="METRIC",
         cli=list[str],
         parse=split_metrics,
+    ),
+]
+ChoosingMetric = Annotated[
+    Any,
+    Help(
+        "Validation queries choose by this metric; of several, as map,ndcg@10, by the first.",
+        flag="--metric",
+        metavar="METRIC",
+        cli=str,
+        panel="Model",
     ),
 ]
 Split = Annotated[

@@ -32,7 +32,13 @@ def parse_json(content: bytes | str, where: str) -> Any:
     try:
         return json.loads(raw, object_pairs_hook=each_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{where} is not valid JSON: {error}") from error
+        raise BadInput(f"{where} is not valid JSON: {why_no_json(raw, error)}") from error
+
+
+def why_no_json(raw: bytes, error: Exception) -> str:
+    """Why the bytes are no JSON: what the parser says, if they are a text at all."""
+    binary = isinstance(error, UnicodeDecodeError) or b"\0" in raw
+    return "it holds binary data" if binary else str(error)
 
 
 def take(content: Any, key: str, where: str) -> Any:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from owpc_ltr.data.options import (
     DEFAULT_FORMAT,
+    Columns,
     DuplicatePolicy,
     Duplicates,
     JudgmentFormat,
     SkipUnjudged,
     Topics,
+    checked_columns,
 )
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import Reads, Writes, job
+from owpc_ltr.signatures import Reads, Writes, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.lines import JudgmentLines
@@ -36,13 +39,15 @@ def read_judgments(
     topics: Mapping[str, str] | Path | str | None = None,
     duplicates: Duplicates = "refuse",
     skip_unjudged: bool = False,
+    columns: Mapping[str, str] | None = None,
     registry: Registry | None = None,
 ) -> Judgments:
     """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
 
     `format` names a judgment reader of the registry (without one, of what is installed), where
     content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
-    texts (TREC's, or id TAB text), or these by id, for formats that do not have them.
+    texts (TREC's, or id TAB text), or these by id, for formats that do not have them. `columns`
+    names columns of a table by their roles, as `{"query": "q", "doc_id": "sku"}`.
 
     Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out, and counts them.
     A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
@@ -57,7 +62,8 @@ def read_judgments(
     check_policy(duplicates)
     reader = reader or reader_of_file(registry, path)
     texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
-    judgments = judgments_of(reader.read(path, texts), duplicates, skip_unjudged)
+    lines = _read_columns(reader, path, texts, columns) if columns else reader.read(path, texts)
+    judgments = judgments_of(lines, duplicates, skip_unjudged)
     if texts is None:
         return judgments
     judged = {query.query_id for query in judgments.queries}
@@ -66,12 +72,30 @@ def read_judgments(
     return replace(judgments, notes=judgments.notes + notes)
 
 
+def _read_columns(
+    reader: JudgmentReader,
+    path: Path,
+    texts: Mapping[str, str] | None,
+    columns: Mapping[str, str],
+) -> JudgmentLines:
+    """The lines of a table whose columns are given. Raises UsageError where there are none."""
+    read: Any = reader.read
+    if "columns" not in inspect.signature(read).parameters:
+        raise UsageError(
+            f"{path} is of the format {reader.name}, which has no columns to name: leave out "
+            f"{spelled('columns')}"
+        )
+    lines: JudgmentLines = read(path, texts, columns=checked_columns(columns))
+    return lines
+
+
 @job
 def convert_judgments(
     judgments: Annotated[Path | str, Reads("Judgments, in any format that there is a reader of.")],
     *,
     out: Annotated[Path | str, Writes("The file of the judgments.")],
     to: JudgmentFormat = DEFAULT_FORMAT,
+    columns: Columns = None,
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
@@ -82,7 +106,11 @@ def convert_judgments(
     or nothing is written.
     """
     read = read_judgments(
-        judgments, topics=topics, duplicates=duplicates, skip_unjudged=skip_unjudged
+        judgments,
+        topics=topics,
+        duplicates=duplicates,
+        skip_unjudged=skip_unjudged,
+        columns=columns,
     )
     give_warnings(read.notes)
     write_judgments(read, out, format=to)

@@ -17,6 +17,7 @@ number.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from numbers import Integral, Real
@@ -26,6 +27,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from owpc_ltr.errors import UsageError
 
 T = TypeVar("T")
+
+
+_SPAN = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?)-([0-9.]+(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
+"""Two numbers with a dash between them, which many tools read as a range."""
 
 
 def named_settings(texts: Iterable[str]) -> dict[str, str]:
@@ -199,7 +204,11 @@ def _checked(plugin: str, name: str, value: Any, hint: Any) -> Any:
 
 
 def _refusal(plugin: str, name: str, value: str, hint: Any) -> UsageError:
-    return UsageError(f"'{plugin}' cannot take {name}={value}: it must be {_describe_type(hint)}")
+    ends = _SPAN.fullmatch(value)
+    meant = f"; a grid is {name}={ends[1]}..{ends[2]}" if ends and hint in {int, float} else ""
+    return UsageError(
+        f"'{plugin}' cannot take {name}={value}: it must be {_describe_type(hint)}{meant}"
+    )
 
 
 def _describe_type(hint: Any) -> str:

@@ -25,7 +25,7 @@ from owpc_ltr.data import html
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
-from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings
+from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
 from owpc_ltr.protocols import Model, Ranker
 
 if TYPE_CHECKING:
@@ -138,11 +138,12 @@ def load_scoring_model(path: Path | str) -> Model:
 
 def read_content(path: Path) -> dict[str, Any]:
     """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
+    raw = b""
     try:
         raw = read_regular(path, _LARGEST_FILE, "cannot read the model", "a model file")
         content = json.loads(raw, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is not a model file: {error}") from error
+        raise BadInput(f"{path} is not a model file: {why_no_json(raw, error)}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadInput(f"{path} is not a model file of owpc-ltr")
     return without_digest(content, raw, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -153,12 +153,19 @@ def read_base(text: str, data: RankingDataset) -> Model:
     )
 
 
+def _close(name: str, names: Sequence[str]) -> list[str]:
+    """The names that have the name in them, or are spelled almost alike."""
+    from difflib import get_close_matches
+
+    within = [one for one in names if name.lower() in one.lower()]
+    return within or get_close_matches(name, names)
+
+
 def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Model:
     """The ranker `feature:NAME`: one feature as it is, 0 where missing. UsageError if none."""
     name = text.removeprefix(FEATURE)
     if name not in data.feature_names:
-        raise UsageError(
-            f"no feature is called '{name}'; there are {', '.join(data.feature_names)}"
-        )
+        named = ", ".join(_close(name, data.feature_names) or data.feature_names)
+        raise UsageError(f"no feature is called '{name}'; there are {named}")
     weights = np.array([float(own == name) for own in data.feature_names])
     return LinearModel(data.feature_names, weights, record={"base": text})

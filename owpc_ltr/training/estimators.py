@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
@@ -130,7 +131,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         from owpc_ltr.metrics import parse_metric
 
         data = self._dataset(X, y, qid, sample_weight)
-        metric = parse_metric(self.metric)
+        metric = parse_metric(first_metric(self.metric))
         value = metric.mean(self.model_.score(data.features), data.labels, data.offsets)
         return value if metric.higher_is_better else -value
 

@@ -11,6 +11,7 @@ from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.held_out import model_data
+from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, parse_metric, uneven
@@ -84,7 +85,7 @@ def reranking_plan(
     classes, fixed, candidates = chosen_plugins(
         registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
     )
-    select = parse_metric(select, registry)
+    select = parse_metric(first_metric(select), registry)
     plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
     for candidate in plan.candidates():
         plan.make(candidate)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import Dask, workers_at
+from owpc_ltr.evaluation.options import Dask, listed_metrics, split_metrics, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     Help,
@@ -66,16 +66,18 @@ def select(
     settings: Settings = None,
     grid: Grid = None,
     select_metric: Annotated[
-        Any, Help("The metric by which validation chooses.", cli=str, panel="Model")
+        Any,
+        Help("Validation queries choose by this metric.", metavar="METRIC", cli=str, panel="Model"),
     ] = DEFAULT_METRIC,
     metrics: Annotated[
         Sequence[Any],
         Help(
-            f"What is measured on test queries; may be repeated; default: "
+            f"What is measured on test queries, between commas; may be repeated; default: "
             f"{', '.join(REPORTED_METRICS)}.",
             flag="--metric",
-            metavar="TEXT",
+            metavar="METRIC",
             cli=list[str],
+            parse=split_metrics,
         ),
     ] = REPORTED_METRICS,
     normalise: Annotated[
@@ -140,7 +142,7 @@ def select(
         )
         for loss, optimizer in product(losses, optimizers)
     ]
-    measured = [parse_metric(metric, registry) for metric in metrics]
+    measured = [parse_metric(metric, registry) for metric in listed_metrics(metrics)]
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import (
-    Dask,
-    by_workers,
-    workers_at,
-)
+from owpc_ltr.evaluation.options import ChoosingMetric, Dask, by_workers, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import (
@@ -107,9 +103,7 @@ def train(
     ] = DEFAULT_OPTIMIZER,
     settings: Settings = None,
     grid: Grid = None,
-    metric: Annotated[
-        Any, Help("The metric by which validation queries choose.", cli=str, panel="Model")
-    ] = DEFAULT_METRIC,
+    metric: ChoosingMetric = DEFAULT_METRIC,
     normalise: Annotated[
         Normalisation,
         Help("scale: features by their spread within queries; none: as they are.", panel="Model"),

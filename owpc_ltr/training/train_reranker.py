@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import give_warnings
+from owpc_ltr.evaluation.options import ChoosingMetric
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import (
@@ -94,9 +95,7 @@ def train_reranker(
     loss: LossChoice = RERANKING_LOSS,
     settings: Settings = None,
     grid: Grid = None,
-    metric: Annotated[
-        Any, Help("The metric by which validation queries choose.", cli=str, panel="Model")
-    ] = RERANKING_METRIC,
+    metric: ChoosingMetric = RERANKING_METRIC,
     documents: Annotated[
         Path | str | None,
         Reads(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from owpc_ltr.data.options import parse_columns
 from owpc_ltr.errors import UsageError
 from owpc_ltr_clicks.grading import MIN_PEOPLE
 
@@ -129,21 +130,10 @@ def parse_actions(text: str) -> dict[str, float]:
     return found
 
 
-def parse_columns(text: str) -> dict[str, str]:
-    """The column of each role, from `query=q,document=sku`. Raises UsageError.
+def click_columns(text: str) -> dict[str, str]:
+    """The column of each role, from `query=q,doc_id=sku`. Raises UsageError.
 
-    >>> parse_columns("query=q, document=sku")
+    >>> click_columns("query=q, doc_id=sku")
     {'query': 'q', 'document': 'sku'}
     """
-    found: dict[str, str] = {}
-    for part in text.split(",") if text.strip() else ():
-        role, equals, column = (piece.strip() for piece in part.partition("="))
-        if not (equals and column) or role not in KNOWN:
-            raise UsageError(
-                f"cannot read the column '{part.strip()}': write ROLE=COLUMN, where the role is "
-                f"{', '.join(KNOWN)}"
-            )
-        if role in found:
-            raise UsageError(f"two columns are named for the {role}: name one")
-        found[role] = column
-    return found
+    return parse_columns(text, KNOWN)

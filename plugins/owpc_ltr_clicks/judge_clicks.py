@@ -28,8 +28,8 @@ from owpc_ltr_clicks.cleaning import (
     MAX_RANK,
     MAX_SESSIONS_PER_CLIENT,
     EventOptions,
+    click_columns,
     parse_actions,
-    parse_columns,
 )
 from owpc_ltr_clicks.grading import (
     CLIP,
@@ -78,10 +78,10 @@ def judge_clicks(
     columns: Annotated[
         Mapping[str, str] | None,
         Help(
-            "The columns by their roles: query=q,document=sku,position=rank,action=type,"
+            "The columns by their roles: query=q,doc_id=sku,position=rank,action=type,"
             "session=sid; also client, search, time, shown, field. Known names need none.",
             cli=str,
-            parse=parse_columns,
+            parse=click_columns,
             panel="Data",
         ),
     ] = None,

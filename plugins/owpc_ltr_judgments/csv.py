@@ -32,10 +32,15 @@ class Csv:
         """Always: what nobody else knows is a table, or fails with what a table must have."""
         return True
 
-    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+    def read(
+        self,
+        path: Path,
+        topics: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> JudgmentLines:
         """The judgments; the delimiter is the header's."""
         text = read_text(path)
-        return parse_table(text, path, header_delimiter(text), topics)
+        return parse_table(text, path, header_delimiter(text), topics, columns=columns)
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """A table that reads back equal, between commas."""

@@ -24,7 +24,7 @@ from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, Typed
 from owpc_ltr.data.judgments.grouping import decimal
 from owpc_ltr.data.judgments.lines import Column, decode, whole_numbers
 from owpc_ltr.data.judgments.queries import JUDGED_BY
-from owpc_ltr.data.judgments.tables import ROLES, SHOWN, find_roles, further_params, lines_by_role
+from owpc_ltr.data.judgments.tables import SHOWN, TAKEN, find_roles, further_params, lines_by_role
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.files.strict_json import kind_of, read_json_value
@@ -33,7 +33,6 @@ from owpc_ltr.protocols import JudgmentReader
 _ROLES = ("query_id", "query", "doc_id", "grade")
 _WEIGHTS = ("weight", "query_weight")
 _OPTIONAL = (*_WEIGHTS, JUDGED_BY)
-_TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 _UNSAID = -1
 
 
@@ -48,9 +47,14 @@ class Jsonl:
         """Whether the first line that is not blank begins an object."""
         return any(line.startswith("{") for line in first_lines(head)[:1])
 
-    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+    def read(
+        self,
+        path: Path,
+        topics: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> JudgmentLines:
         """The judgments. Raises BadInput for a line that is no object with the keys of one."""
-        found = _Found(path, topics)
+        found = _Found(path, topics, columns or {})
         # Unicode has more line ends than one, which may stand inside a text.
         for number, line in enumerate(read_text(path).split("\n"), 1):
             if line.strip():
@@ -60,7 +64,7 @@ class Jsonl:
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The same lines; a query's parameters stand on its first one."""
         names = further_params(judgments)
-        taken = [name for name in names if name.lower() in _TAKEN]
+        taken = [name for name in names if name.lower() in TAKEN]
         if taken:
             raise BadInput(f"a line's {shown(taken[0])} is no parameter: write tsv")
         lines = [
@@ -114,6 +118,7 @@ class _Found:
 
     path: Path
     topics: Mapping[str, str] | None
+    given: Mapping[str, str]
     numbers: list[int] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=_of_no_line)
     """By role; the query's id is its text where it has no other."""
@@ -149,7 +154,7 @@ class _Found:
         query = self.queries.setdefault(said["query_id"], len(self.queries))
         self.query_of.append(query)
         for name, value in content.items():
-            if not name.startswith(SHOWN):
+            if not name.startswith(SHOWN) and name.lower() not in TAKEN:
                 self.params.setdefault(name, _Param()).add(row, query, value)
 
     def judgments(self) -> JudgmentLines:
@@ -176,7 +181,7 @@ class _Found:
         )
 
     def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:
-        found = find_roles(keys, place, self.topics is not None, "each line", "key")
+        found = find_roles(keys, place, self.topics is not None, "each line", "key", self.given)
         return {role: keys[position] for role, position in found.items()}
 
 

@@ -45,7 +45,12 @@ class Parquet:
         """Whether the file begins as these formats do."""
         return head.startswith((PARQUET, ARROW))
 
-    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+    def read(
+        self,
+        path: Path,
+        topics: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> JudgmentLines:
         """The judgments; columns of text are the file's own. `topics` as for csv."""
         table, names = _table(path)
         if _DATASET in (table.schema.metadata or {}):
@@ -53,7 +58,7 @@ class Parquet:
                 f"cannot read {path}: it is a dataset of owpc-ltr, whose queries have features "
                 "already: train on it, or name the judgments that it was logged from"
             )
-        roles = find_roles(names, path, topics is not None, "its columns")
+        roles = find_roles(names, path, topics is not None, "its columns", given=columns)
         if not len(table):
             raise BadInput(f"cannot read {path}: it has columns, and no row")
         role_of = {column: role for role, column in roles.items()}

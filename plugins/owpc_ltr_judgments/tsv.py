@@ -25,9 +25,14 @@ class Tsv:
         """Whether the first line has a tab."""
         return header_delimiter(head.decode("utf-8", "replace")) == "\t"
 
-    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+    def read(
+        self,
+        path: Path,
+        topics: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> JudgmentLines:
         """The judgments, between tabs whatever the header has."""
-        return parse_table(read_text(path), path, "\t", topics)
+        return parse_table(read_text(path), path, "\t", topics, columns=columns)
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """A table that reads back equal."""

@@ -32,21 +32,15 @@ from owpc_ltr.data.judgments.lines import (
     text_column,
 )
 from owpc_ltr.data.judgments.queries import JUDGED_BY, JudgedQuery, Judgments
+from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import marked_cell, read_cell
+from owpc_ltr.signatures import spelled, takes
 
-ROLES = {
-    "query_id": ("query_id", "qid"),
-    "query": ("query", "keywords", "query_text"),
-    "doc_id": ("doc_id", "document_id", "docid"),
-    "grade": ("grade", "label", "relevance", "rating"),
-    "weight": ("weight",),
-    "query_weight": ("query_weight",),
-    "judged_by": ("judged_by",),
-}
-"""The names that a column may have, in any case of letters."""
+TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
+"""Columns so called are no parameters of a query, even where a role is read from another."""
 
 SHOWN = "document:"
 """How the columns begin that show a document and say nothing of the query."""
@@ -58,10 +52,12 @@ def find_roles(
     with_topics: bool,
     where: str = "the first line",
     column: str = "column",
+    given: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
     """Which column has which role. Raises BadInput, saying what was found, where one lacks.
 
     `path` may have a line beside it; `where` and `column` are what messages call header and column.
+    `given` names the columns of some roles.
     """
     lowered = [name.lower() for name in names]
     found = ", ".join(shown(name) for name in names[:12])
@@ -73,7 +69,18 @@ def find_roles(
                 f"{shown(name)}: name each {column}, once"
             )
     columns: dict[str, int] = {}
+    given = given or {}
+    for role, name in given.items():
+        if name.lower() in lowered:
+            columns[role] = lowered.index(name.lower())
+        elif column == "column":
+            raise BadInput(
+                f"cannot read {path}: no column is called {shown(name)}, which is given as the "
+                f"{role}: its columns are {found}"
+            )
     for role, known in ROLES.items():
+        if role in given:
+            continue
         present = [name for name in known if name in lowered]
         if len(present) > 1 and present[:2] != ["query", "keywords"]:
             raise BadInput(
@@ -85,10 +92,12 @@ def find_roles(
     lacking = [role for role in ("doc_id", "grade") if role not in columns]
     if "query" not in columns and not (with_topics and "query_id" in columns):
         lacking.insert(0, "query")
+    lacking = [given.get(role, role) for role in lacking]
     if lacking:
+        how = f", or give {spelled('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
-            f"{found}; {where} must name query_id, query, doc_id, grade"
+            f"{found}; {where} must name query_id, query, doc_id, grade{how}"
         )
     return columns
 
@@ -119,7 +128,7 @@ def lines_by_role(
     others = [name for i, name in enumerate(names) if i not in weights]
     params: dict[str, Any] = {"keywords": texts, "query": texts}
     for i, name in enumerate(names):
-        if i in used or name.startswith(SHOWN):
+        if i in used or name.startswith(SHOWN) or name.lower() in TAKEN:
             continue
         param, column = name, values[i]
         stem = declared(name)
@@ -176,14 +185,15 @@ def parse_table(
     topics: Mapping[str, str] | None,
     *,
     unjudged_queries: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> JudgmentLines:
-    """The judgments of a delimited text; fields may be quoted.
+    """The judgments of a delimited text; fields may be quoted. `columns` names some by role.
 
     With `unjudged_queries` a row of one field is a query that nobody judged: a note counts them.
     Raises BadInput, naming the line, where rows and header do not fit together.
     """
     header, fields, numbers, alone = _rows(text, path, delimiter, alone=unjudged_queries)
-    roles = find_roles(header, path, topics is not None)
+    roles = find_roles(header, path, topics is not None, given=columns)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
     _refuse_swallowed(text, path, numbers, delimiter, len(header), roles["grade"])

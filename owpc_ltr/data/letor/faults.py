@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from owpc_ltr.data.letor import kernel
+from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.files.input import shown
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(?=[ \t\r\n#])")
@@ -16,8 +17,21 @@ _FEATURE = re.compile(rb"(\d+):(NULL(?=[ \t\r\n#]))?")
 _COMMENT = re.compile(rb"#?([^\x00-\x08\x0a-\x1f]*)\r?")
 
 
+def is_judgment(line: bytes) -> bool:
+    """Whether a line is the header of a judgment list, or a judgment of JSON lines or qrels."""
+    text = line.decode("utf-8", "replace").strip().lower()
+    if text.startswith("{"):
+        return any(f'"{name}"' in text for name in ROLES["doc_id"])
+    fields = [field.strip(' "') for field in re.split(r"[\t,;]", text)]
+    tokens = text.split()
+    qrels = len(tokens) == 4 and tokens[1] in {"0", "q0"}
+    return qrels or any(field in ROLES["doc_id"] for field in fields)
+
+
 def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
     """What is wrong with a line that compiled code has refused, in words."""
+    if is_judgment(line):
+        return judgment_list()
     at = _after_blanks(line, 0)
     label, token = _NUMBER.match(line, at), _token(line, at)
     if label is None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
+from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.data.parquet.writing import COLUMNS, FORMAT, KEY, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import reading_columns
@@ -207,6 +208,9 @@ class Parts:
     def _about(self) -> dict[str, Any]:
         metadata = self.schema.metadata or {}
         if KEY not in metadata:
+            names = {name.lower() for name in self.schema.names}
+            if names <= {known for role in ROLES.values() for known in role}:
+                raise BadInput(f"cannot read {self.path}: {judgment_list()}")
             raise BadInput(
                 f"cannot read {self.path}: it is Parquet, but no dataset of owpc-ltr: give its "
                 "columns to owpc_ltr.from_frame(frame, query=…, label=…), and the result to "

@@ -24,6 +24,7 @@ from owpc_ltr.engine.client.retry import BUSY, RetryBudget, Retrying, TransientE
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.engine.client.transport import ErrorAnswer, Transport, transport_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.signatures import spelled
 
 PATIENCE = 3.0
 """Seconds for the first connection to an engine."""
@@ -253,10 +254,16 @@ class Engine:
         )
 
     def _hint(self, fault: TransientError) -> str:
-        if "refused" in str(fault) and self.settings.url.startswith("http://127.0.0.1:"):
-            or_else = "" if self.settings.given else ", or give --url"
-            return f"; start a local node: owpc-ltr engine start{or_else}"
-        return ""
+        if "refused" not in str(fault) or self.client_given:
+            return ""
+        if not self.settings.url.startswith("http://127.0.0.1:"):
+            return "; check the address"
+        other = (
+            "check the address"
+            if self.settings.given
+            else f"name your cluster by OWPC_LTR_URL or {spelled('url')}"
+        )
+        return f"; start a local node: owpc-ltr engine start, or {other}"
 
 
 def open_engine(

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import DEFAULT_BUCKETS, DuplicatePolicy, SkipUnjudged, Topics
+from owpc_ltr.data.options import DEFAULT_BUCKETS, Columns, DuplicatePolicy, SkipUnjudged, Topics
 from owpc_ltr.engine.feature_log.request_options import MOST_DOCUMENTS, LogOptions
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
@@ -50,6 +50,7 @@ def log_features(
         str | None,
         Help("Log one part of such a folder, as 3/16; others may run beside it.", panel="Data"),
     ] = None,
+    columns: Columns = None,
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
@@ -111,7 +112,7 @@ def log_features(
         in_flight=in_flight, rate=rate, schedule=schedule, batch=batch, max_absent=max_absent,
         allow_rejected=allow_rejected, restart=restart, attempts=attempts, pause=pause, chunk=chunk,
     )  # fmt: skip
-    judged, source = _read(judgments, topics, duplicates, skip_unjudged)
+    judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
     where = the_index(cluster.engine, index)
     store = cluster.holding_set(featureset).store
     known = store.get_featureset(the_featureset(store, featureset))
@@ -153,16 +154,25 @@ def _read(
     topics: Mapping[str, str] | Path | str | None,
     duplicates: Any,
     skip_unjudged: bool,
+    columns: Mapping[str, str] | None,
 ) -> tuple[Judgments, str | None]:
     """The judgments, and the SHA-256 of their file, where they are in one."""
     if not isinstance(judgments, Path | str):
+        if columns is not None:
+            raise UsageError(
+                f"{spelled('columns')} names columns of a file: these judgments are read"
+            )
         return judgments, None
     import hashlib
 
     from owpc_ltr.host.judgment_lists import read_judgments
 
     judged = read_judgments(
-        judgments, topics=topics, duplicates=duplicates, skip_unjudged=skip_unjudged
+        judgments,
+        topics=topics,
+        duplicates=duplicates,
+        skip_unjudged=skip_unjudged,
+        columns=columns,
     )
     give_warnings(judged.notes)
     return judged, hashlib.sha256(Path(judgments).read_bytes()).hexdigest()

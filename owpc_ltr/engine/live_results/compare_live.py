@@ -29,6 +29,7 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
+    listed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
@@ -98,7 +99,7 @@ def compare_live(
     )
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import Metric, parse_metric
+    from owpc_ltr.metrics import parse_metric
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -106,8 +107,7 @@ def compare_live(
     check_unjudged(unjudged)
     files = tuple(map(Path, plugins))
     registry = load(files)
-    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     live = LiveQueries(
