@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"README.md": "index.md", "featuresets/README.md": "feature-sets.md"}
+ELSEWHERE = {"README.md": "index.md"}
 """Files of the repository, and the pages that they are on the site."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")

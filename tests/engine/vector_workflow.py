@@ -43,8 +43,8 @@ class Workflow:
 
 
 def featureset_of_page(file: str) -> FeatureSet:
-    """A feature set that docs/vector-features.md shows."""
-    page = ROOT / "docs" / "vector-features.md"
+    """A feature set that docs/hybrid.md shows."""
+    page = ROOT / "docs" / "hybrid.md"
     (source,) = (block.source for block in blocks_of(page) if block.title == file)
     return load_featureset(str(source))
 

@@ -1,4 +1,4 @@
-"""Outcomes of cells, brought together from all processes: printed, and kept in docs/reliability.md.
+"""Outcomes of cells, brought together from all processes: printed, and kept in docs/operations.md.
 
 A cell of the table has the exit codes of its seeds. The page is written only where every cell of
 every table has run.
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 BEGIN = "<!-- The outcomes: made by make test-faults; do not edit. -->\n"
 END = "<!-- The end of the outcomes. -->\n"
 _PROPERTY = "fault"
