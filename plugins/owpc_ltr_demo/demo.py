@@ -100,7 +100,9 @@ def _write_files(session: DemoSession) -> DemoResult:
     written = write_files(engine, options.folder, options.queries, session.narrator)
     figures = {**asdict(written), "folder": str(written.folder)}
     url = engine.settings.url
-    return DemoResult(figures, f"  the node at {url} is still running; next: docs/first-road.md")
+    return DemoResult(
+        figures, f"  the node at {url} is still running; next: docs/start-opensearch.md"
+    )
 
 
 def _run(

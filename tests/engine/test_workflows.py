@@ -267,7 +267,8 @@ def empty_node(session_node: SessionNode) -> Iterator[str]:
 
 def _empty(url: str) -> None:
     engine = Engine(ConnectionSettings(url))
-    for name in ("movies", "python-docs", "products", "owpc-ltr-store", "owpc-ltr-pointers"):
+    indices = ("movies", "python-docs", "articles", "products")
+    for name in (*indices, "owpc-ltr-store", "owpc-ltr-pointers"):
         with contextlib.suppress(EngineRefusal):
             # A name that was made anew is an alias, and it is its index that is taken away.
             for index in engine.request("GET", f"/{name}"):
