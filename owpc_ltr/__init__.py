@@ -18,7 +18,7 @@ Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgment
 Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
 Cluster      connect, Cluster; its models and featuresets
-Other tools  import_model, export_model, upgrade_check
+Other tools  import_model, export_model, from_sklearn, upgrade_check
 Plugins      plugins, hookimpl
 Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …
 
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.public_names import public_name
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
@@ -42,7 +43,17 @@ if TYPE_CHECKING:
     from owpc_ltr.data.runs import read_run
     from owpc_ltr.engine.cluster import Cluster, connect
     from owpc_ltr.engine.upgrade_check import upgrade_check
-    from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
+    from owpc_ltr.errors import (
+        BadInput,
+        DiskFault,
+        EngineUnavailable,
+        OwpcLtrError,
+        OwpcLtrWarning,
+        PluginError,
+        Refused,
+        UsageError,
+        WorkersUnavailable,
+    )
     from owpc_ltr.evaluation.active_sampling import judge_sample
     from owpc_ltr.evaluation.compare import compare
     from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -51,6 +62,7 @@ if TYPE_CHECKING:
     from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.export_model import export_model
     from owpc_ltr.formats.import_model import import_model
+    from owpc_ltr.formats.sklearn_trees import from_sklearn
     from owpc_ltr.host.hookspecs import hookimpl
     from owpc_ltr.host.judgment_lists import read_judgments, write_judgments
     from owpc_ltr.host.plugin_list import plugins
@@ -65,15 +77,22 @@ if TYPE_CHECKING:
     from owpc_ltr.training.train_reranker import train_reranker
 
 __all__ = [
+    "BadInput",
     "Cluster",
+    "DiskFault",
+    "EngineUnavailable",
     "Evaluation",
     "OwpcLtrError",
     "OwpcLtrWarning",
     "OwpcRanker",
     "PartitionedDataset",
+    "PluginError",
     "Ranker",
     "RankerComparison",
     "RankingDataset",
+    "Refused",
+    "UsageError",
+    "WorkersUnavailable",
     "__version__",
     "average",
     "compare",
@@ -83,6 +102,7 @@ __all__ = [
     "explain_metric",
     "export_model",
     "from_frame",
+    "from_sklearn",
     "hookimpl",
     "import_model",
     "inspect",
@@ -111,15 +131,22 @@ __all__ = [
 __version__ = VERSION
 
 _HOMES = {
+    "BadInput": "owpc_ltr.errors",
     "Cluster": "owpc_ltr.engine.cluster",
+    "DiskFault": "owpc_ltr.errors",
+    "EngineUnavailable": "owpc_ltr.errors",
     "Evaluation": "owpc_ltr.evaluation.evaluate",
     "OwpcLtrError": "owpc_ltr.errors",
     "OwpcLtrWarning": "owpc_ltr.errors",
     "OwpcRanker": "owpc_ltr.training.estimators",
     "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
+    "PluginError": "owpc_ltr.errors",
     "Ranker": "owpc_ltr.training.estimators",
     "RankerComparison": "owpc_ltr.evaluation.comparison_table",
     "RankingDataset": "owpc_ltr.data.dataset",
+    "Refused": "owpc_ltr.errors",
+    "UsageError": "owpc_ltr.errors",
+    "WorkersUnavailable": "owpc_ltr.errors",
     "average": "owpc_ltr.models.average",
     "compare": "owpc_ltr.evaluation.compare",
     "connect": "owpc_ltr.engine.cluster",
@@ -128,6 +155,7 @@ _HOMES = {
     "explain_metric": "owpc_ltr.evaluation.metric_explanation",
     "export_model": "owpc_ltr.formats.export_model",
     "from_frame": "owpc_ltr.data.construction",
+    "from_sklearn": "owpc_ltr.formats.sklearn_trees",
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.formats.import_model",
     "inspect": "owpc_ltr.inspection.inspect",
@@ -139,16 +167,16 @@ _HOMES = {
     "plugins": "owpc_ltr.host.plugin_list",
     "read_costs": "owpc_ltr.training.train",
     "read_dataset": "owpc_ltr.data.datasets",
-    "read_folds": "owpc_ltr.training.cross_validation",
     "read_external_features": "owpc_ltr.data.external_features.table",
+    "read_folds": "owpc_ltr.training.cross_validation",
     "read_judgments": "owpc_ltr.host.judgment_lists",
     "read_run": "owpc_ltr.data.runs",
     "save_dataset": "owpc_ltr.data.parquet",
     "save_model": "owpc_ltr.models.model_file",
-    "upgrade_check": "owpc_ltr.engine.upgrade_check",
     "select": "owpc_ltr.training.select",
     "train": "owpc_ltr.training.train",
     "train_reranker": "owpc_ltr.training.train_reranker",
+    "upgrade_check": "owpc_ltr.engine.upgrade_check",
     "write_judgments": "owpc_ltr.host.judgment_lists",
     "write_run": "owpc_ltr.evaluation.evaluate",
 }
@@ -156,27 +184,20 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, so that what nobody asks for costs nothing."""
-    from importlib import import_module
-
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-    else:
-        value = _of_a_plugin(name)
-        if value is None:
-            raise AttributeError(f"module 'owpc_ltr' has no attribute '{name}'")
-    from owpc_ltr.python_help import with_help
-
-    globals()[name] = with_help(value)
+    """Import a public name when it is first used."""
+    value = public_name(name, globals(), _HOMES, otherwise=_module_or_command)
     if name == "connect":
-        with_help(__getattr__("Cluster"))
+        __getattr__("Cluster")  # whose methods show their parameters then, too
     return value
 
 
-def _of_a_plugin(name: str) -> Any:
-    """The function of a plugin's command, or None."""
+def _module_or_command(name: str) -> Any:
+    """The function of a plugin's command, or None; a public module is imported."""
+    from importlib import import_module
     from importlib.util import find_spec
 
+    if name in {"types", "plugin_checks"}:
+        return import_module(f"owpc_ltr.{name}")
     # `from owpc_ltr import data` asks here first, before it imports the module.
     if name.startswith("_") or find_spec(f"owpc_ltr.{name}") is not None:
         return None

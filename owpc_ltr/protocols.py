@@ -66,7 +66,7 @@ class Loss(Protocol):
         ...
 
 
-class Ranker(Protocol):
+class RankingModel(Protocol):
     """What ranks documents by their features and is kept in a file: a model, or a reordering."""
 
     kind: ClassVar[str]
@@ -90,7 +90,7 @@ class Ranker(Protocol):
         ...
 
 
-class Model(Ranker, Protocol):
+class Model(RankingModel, Protocol):
     """A ranker that scores each document by its own features alone."""
 
     def score(self, features: Matrix) -> Vector:

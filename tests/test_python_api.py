@@ -192,11 +192,6 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(owpc_ltr)
 
 
-def test_the_table_has_just_the_public_names() -> None:
-    assert set(owpc_ltr._HOMES) | {"__version__"} == set(owpc_ltr.__all__)
-    assert list(owpc_ltr.__all__) == sorted(owpc_ltr.__all__)
-
-
 def test_a_name_that_there_is_not_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="module 'owpc_ltr' has no attribute 'nothing'"):
         _ = owpc_ltr.nothing

@@ -22,7 +22,7 @@ from owpc_ltr.data.sources import (
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.models.reordering import FEATURE
-from owpc_ltr.protocols import Ranker
+from owpc_ltr.protocols import RankingModel
 
 SIDES = ("auto", "all", "train", "validation", "test")
 Records = Mapping[str, Mapping[str, Any]]
@@ -114,7 +114,7 @@ class EvaluationQueries(tuple[D, str]):
         return self[1]
 
 
-def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
+def model_data(model: RankingModel | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
     """The queries to evaluate a model on, with the columns it expects, and which side they are.
 
     `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
@@ -172,7 +172,7 @@ def check_side(side: str) -> None:
         raise UsageError(f"unknown split '{side}': choose among {', '.join(SIDES)}")
 
 
-def _check_features(model: Ranker, data: Data) -> None:
+def _check_features(model: RankingModel, data: Data) -> None:
     if data.feature_names != model.feature_names:
         raise BadInput(_difference(model, data))
     trained_hash = model.record.get("featureset_hash")
@@ -183,7 +183,7 @@ def _check_features(model: Ranker, data: Data) -> None:
         )
 
 
-def _difference(model: Ranker, data: Data) -> str:
+def _difference(model: RankingModel, data: Data) -> str:
     missing = [name for name in model.feature_names if name not in data.feature_names]
     extra = [name for name in data.feature_names if name not in model.feature_names]
     if not missing and not extra:

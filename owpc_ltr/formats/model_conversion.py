@@ -32,7 +32,7 @@ from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of, with_record
 from owpc_ltr.names import check_name
-from owpc_ltr.protocols import ExportedFile, Model, Ranker
+from owpc_ltr.protocols import ExportedFile, Model, RankingModel
 
 _TYPE = "owpc-ltr/"
 LEFT_OUT = "joined_left_out"
@@ -210,7 +210,7 @@ def ltr_plugin_scores(
     return emulate(stored, features, profile).astype(np.float64)
 
 
-def joined_sources(model: Ranker) -> tuple[ExternalSource, ...]:
+def joined_sources(model: RankingModel) -> tuple[ExternalSource, ...]:
     """Where the model's joined features are from. Raises BadInput where its record is damaged."""
     sources = sources_in(model.record, "the model's record")
     names = external_names(sources)
@@ -219,7 +219,7 @@ def joined_sources(model: Ranker) -> tuple[ExternalSource, ...]:
     return sources
 
 
-def index_features(model: Ranker) -> tuple[str, ...]:
+def index_features(model: RankingModel) -> tuple[str, ...]:
     """The features that an index has: all but the joined ones, which are the last."""
     joined = len(external_names(joined_sources(model)))
     return model.feature_names[: len(model.feature_names) - joined]

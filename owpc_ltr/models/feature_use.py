@@ -11,7 +11,7 @@ import numpy as np
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.protocols import Model, Ranker
+from owpc_ltr.protocols import Model, RankingModel
 
 
 def features_used(model: Model) -> frozenset[str]:
@@ -73,7 +73,7 @@ def with_features(model: Model, kept: Sequence[str]) -> Model:
 GAIN, COVER = "gain", "cover"
 
 
-def importances(model: Ranker) -> dict[str, dict[str, Any]]:
+def importances(model: RankingModel) -> dict[str, dict[str, Any]]:
     """Facts of each feature, those that matter most first; nothing of a kind that has none.
 
     Of a linear model the weight, as the features come (normalisers multiplied in). Of trees the

@@ -26,13 +26,13 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
-from owpc_ltr.protocols import Model, Ranker
+from owpc_ltr.protocols import Model, RankingModel
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
-AnyRanker = TypeVar("AnyRanker", bound=Ranker)
+AnyRanker = TypeVar("AnyRanker", bound=RankingModel)
 
 FORMAT = "owpc-ltr model"
 
@@ -86,7 +86,7 @@ _WORDS = {dict: "JSON object", list: "list", str: "text"}
 class SavedRanker:
     """What every kind of model can do: write its file, and show itself in a notebook."""
 
-    def save(self: Ranker, path: str | Path) -> None:
+    def save(self: RankingModel, path: str | Path) -> None:
         """Write the model's file: whole or not at all."""
         save_model(self, Path(path))
 
@@ -111,13 +111,13 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
     return changed
 
 
-def save_model(model: Ranker, path: Path | str) -> None:
+def save_model(model: RankingModel, path: Path | str) -> None:
     """Write a model file, with its digest: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
     write_output(path, signed(content, after="version"))
 
 
-def content_of(model: Ranker) -> dict[str, Any]:
+def content_of(model: RankingModel) -> dict[str, Any]:
     """What a model file holds: the kind, the features, the model itself, its record.
 
     What a record has no finite number for is null in it; a model's own numbers must be finite.
@@ -247,7 +247,7 @@ def ranker_html(
     )
 
 
-def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
+def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:
     """The features of a model as float32 or float64, one row a document; arrays of these as given.
 
     Columns of a data frame are picked by name. Raises BadInput where it lacks one, where a value

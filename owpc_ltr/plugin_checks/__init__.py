@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.public_names import public_name
+
 if TYPE_CHECKING:
     from owpc_ltr.plugin_checks.check import Checked, check_plugin
     from owpc_ltr.plugin_checks.click_models import check_click_model
@@ -40,23 +42,22 @@ __all__ = [
 
 
 _HOMES = {
-    "check": ("Checked", "check_plugin"),
-    "click_models": ("check_click_model",),
-    "exports": ("check_export",),
-    "judgment_readers": ("Judged", "check_judgment_reader"),
-    "losses": ("LossReport", "check_loss", "describe_loss"),
-    "metrics": ("check_metric",),
-    "optimizers": ("check_optimizer",),
-    "rerankers": ("check_reranker",),
+    "Checked": "owpc_ltr.plugin_checks.check",
+    "Judged": "owpc_ltr.plugin_checks.judgment_readers",
+    "LossReport": "owpc_ltr.plugin_checks.losses",
+    "check_click_model": "owpc_ltr.plugin_checks.click_models",
+    "check_export": "owpc_ltr.plugin_checks.exports",
+    "check_judgment_reader": "owpc_ltr.plugin_checks.judgment_readers",
+    "check_loss": "owpc_ltr.plugin_checks.losses",
+    "check_metric": "owpc_ltr.plugin_checks.metrics",
+    "check_optimizer": "owpc_ltr.plugin_checks.optimizers",
+    "check_plugin": "owpc_ltr.plugin_checks.check",
+    "check_reranker": "owpc_ltr.plugin_checks.rerankers",
+    "describe_loss": "owpc_ltr.plugin_checks.losses",
 }
-"""The names of each module, which are imported on first use."""
+"""Each public name and the module that it is imported from when it is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on first use."""
-    from importlib import import_module
-
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    """Import a public name when it is first used."""
+    return public_name(name, globals(), _HOMES)

@@ -23,7 +23,7 @@ from owpc_ltr.models.model_file import FORMAT, content_of
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.protocols import Ranker
+from owpc_ltr.protocols import RankingModel
 
 NAMES = ("a", "b", "c")
 ENGINE = serving_profile("opensearch", "3.8.0")
@@ -58,7 +58,7 @@ def _ours(linear: LinearModel, trees: TreeModel, network: LogisticNetwork) -> di
     learned = ExchangeableReordering(
         NAMES, ReorderingShape("cosine,rbf"), np.ones((1, 2)), np.ones(1)
     )
-    rankers: dict[str, Ranker] = {
+    rankers: dict[str, RankingModel] = {
         "linear": linear,
         "trees": trees,
         "logistic network": network,

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines
-from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import read_text, shown
-from owpc_ltr.protocols import JudgmentReader
+from owpc_ltr import BadInput, hookimpl
+from owpc_ltr.types import JudgmentLines, JudgmentReader, read_text, shown
 
 _FORM = '{"query_id": …, "query": …, "judged": [[document, grade], …]}'
 

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr.protocols import ClickFit, ClickModel
+from owpc_ltr.types import ClickCounts, ClickFit, ClickModel
 
 
 @dataclass(frozen=True)

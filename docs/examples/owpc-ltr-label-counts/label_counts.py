@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr import hookimpl
-from owpc_ltr.signatures import Command, Help, Reads, job
+from owpc_ltr.types import Command, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr import RankingDataset

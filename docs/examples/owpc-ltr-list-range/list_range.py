@@ -13,13 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import losses_of_scores
-from owpc_ltr.protocols import Loss, Reordering, Reranker, Run
+from owpc_ltr import BadInput, RankingDataset, hookimpl
+from owpc_ltr.types import (
+    Fields,
+    Loss,
+    Matrix,
+    Reordering,
+    Reranker,
+    Run,
+    Vector,
+    bind,
+    losses_of_scores,
+)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.protocols import Loss, Reordering, Reranker, Run
+from owpc_ltr import RankingDataset, hookimpl
+from owpc_ltr.types import Fields, Loss, Matrix, Reordering, Reranker, Run, Vector
 
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 

@@ -9,11 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr import RankingDataset, hookimpl
+from owpc_ltr.types import Certificate, Fit, LinearModel, Loss, Matrix, Optimizer, Run, Vector
 
 
 @dataclass(frozen=True)

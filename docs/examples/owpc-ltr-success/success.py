@@ -10,9 +10,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
-from owpc_ltr.metrics import Metric, RankedQueries
-from owpc_ltr.metrics.ranking import cutoff_words, relevant_of_runs, relevant_words
+from owpc_ltr.types import (
+    Metric,
+    RankedQueries,
+    Vector,
+    cutoff_words,
+    relevant_of_runs,
+    relevant_words,
+)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.names import check_name
-from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr import BadInput, Refused, UsageError, hookimpl
+from owpc_ltr.types import (
+    ExportedFile,
+    ExportTarget,
+    FeatureSet,
+    LinearModel,
+    Matrix,
+    Model,
+    Vector,
+    check_name,
+)
 
 _HEADER = ["feature", "weight"]
 

@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.protocols import Loss
+from owpc_ltr.types import Labels, Loss, Vector
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,206 @@
+"""Every class that a public signature mentions can be imported from a public module."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import collections.abc
+import functools
+import importlib
+import inspect
+import pathlib
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
+
+import owpc_ltr
+import owpc_ltr.plugin_checks
+import owpc_ltr.types
+from owpc_ltr.host.commands import function_of, plugin_commands
+from owpc_ltr.signatures import _AnyName
+from tests.fresh_process import printed_by
+
+INSIDE = {"Files", "Piece", "Workers", "OpenSearch", "Elasticsearch"}
+"""Of the folder that a partitioned dataset is, and of libraries that need not be installed."""
+PASSED_ON = {"Engine", "Store"}
+"""Classes of objects that a caller passes on, and whose methods are no part of the interface."""
+_IMPORT = re.compile(
+    r"^\s*(?:>>> )?(?:from|import) (owpc_ltr(?:\.[\w.]+)?)\b(?! as simulate)", re.M
+)
+MODULES = (owpc_ltr, owpc_ltr.types, owpc_ltr.plugin_checks)
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def public_classes() -> dict[type, str]:
+    """Each public class, and its name."""
+    named = [(name, getattr(module, name)) for module in MODULES for name in module.__all__]
+    return {found: name for name, found in named if inspect.isclass(found)}
+
+
+class Names(dict[str, Any]):
+    """What the annotations of a module may name, with what only type checkers import."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__()
+        self.module = sys.modules.get(module) or importlib.import_module(module)
+
+    def __missing__(self, name: str) -> Any:
+        for module in (self.module, builtins, typing, collections.abc, pathlib):
+            if name in vars(module):
+                return vars(module)[name]
+        for statement in self.for_type_checkers():
+            if isinstance(statement, ast.Import):
+                for alias in statement.names:
+                    if name == (alias.asname or alias.name).partition(".")[0]:
+                        return importlib.import_module(alias.name if alias.asname else name)
+            elif isinstance(statement, ast.ImportFrom):
+                for alias in statement.names:
+                    if name == (alias.asname or alias.name):
+                        return Names(str(statement.module))[alias.name]
+            elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+                return eval(ast.unparse(statement.value), {}, self)  # noqa: S307 - our own source
+        # A text inside an alias is of the module of the alias.
+        others = [other for other in sys.modules if other.startswith("owpc_ltr.")]
+        home = next((other for other in others if name in names_of(other)), None)
+        # A class of a library that need not be installed.
+        return _AnyName(name, (), {}) if home is None else Names(home)[name]
+
+    def for_type_checkers(self) -> list[ast.stmt]:
+        tree = ast.parse(Path(str(self.module.__file__)).read_text())
+        blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+        return [
+            statement
+            for block in blocks
+            if "TYPE_CHECKING" in ast.unparse(block.test)
+            for statement in block.body
+        ]
+
+
+@functools.cache
+def names_of(module: str) -> set[str]:
+    """What a module defines or imports, type checkers included."""
+    tree = ast.parse(Path(str(sys.modules[module].__file__)).read_text())
+    return {
+        *vars(sys.modules[module]),
+        *(
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        ),
+        *(ast.unparse(node.targets[0]) for node in ast.walk(tree) if isinstance(node, ast.Assign)),
+    }
+
+
+def classes_in(annotation: Any, module: str) -> Iterator[type]:
+    """The classes that an annotation mentions."""
+    if isinstance(annotation, ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        annotation = eval(annotation, {}, Names(module))  # noqa: S307 - our own source
+    origin = get_origin(annotation)
+    if isinstance(annotation, list):
+        for one in annotation:
+            yield from classes_in(one, module)
+    elif origin is Annotated:
+        yield from classes_in(get_args(annotation)[0], module)
+    elif origin is not Literal and origin is not None:
+        for one in (origin, *get_args(annotation)):
+            yield from classes_in(one, module)
+    elif isinstance(annotation, type):
+        yield annotation
+
+
+def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public methods and properties of a class, and its constructor."""
+    for base in cls.__mro__:
+        if not base.__module__.startswith("owpc_ltr"):
+            continue
+        for name, member in vars(base).items():
+            for kept in ("fget", "__func__", "func"):  # of properties and class methods
+                found = getattr(member, kept, member)
+                if inspect.isfunction(found) and not name.startswith("_"):
+                    yield name, found
+
+
+def signatures() -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The annotations of public functions, of methods of public classes, and of their fields."""
+    offered = [
+        (name, getattr(module, name))
+        for module in MODULES
+        for name in module.__all__
+        if name not in PASSED_ON
+    ]
+    offered += [
+        (command.public_name, function_of(command))
+        for command in plugin_commands().commands
+        if command.function.startswith("owpc_ltr.")
+    ]
+    for name, found in offered:
+        if inspect.isfunction(found):
+            bare = inspect.unwrap(found)
+            yield name, bare.__annotations__, bare.__module__
+        elif inspect.isclass(found):
+            for method, function in methods(found):
+                bare = inspect.unwrap(function)
+                yield f"{name}.{method}", bare.__annotations__, bare.__module__
+            for base in found.__mro__:
+                if base.__module__.startswith("owpc_ltr"):
+                    fields = {
+                        field: annotation
+                        for field, annotation in vars(base).get("__annotations__", {}).items()
+                        if not field.startswith("_")
+                    }
+                    yield name, fields, base.__module__
+
+
+def test_every_class_in_a_public_signature_is_public() -> None:
+    public = public_classes()
+    lacking = {
+        f"{cls.__module__}.{cls.__name__} in {place}"
+        for place, annotations, module in signatures()
+        for annotation in annotations.values()
+        for cls in classes_in(annotation, module)
+        if cls.__module__.startswith("owpc_ltr")
+        and cls not in public
+        and cls.__name__ not in INSIDE
+    }
+    assert not lacking, "\n".join(sorted(lacking))
+
+
+def test_no_name_is_public_in_two_modules() -> None:
+    named = [name for module in MODULES for name in module.__all__ if name != "__version__"]
+    assert len(named) == len(set(named))
+
+
+def test_the_public_names_are_those_with_a_home() -> None:
+    for module in MODULES:
+        assert {*module._HOMES, "__version__"} == {*module.__all__, "__version__"}
+        assert module.__all__ == sorted(module.__all__)
+
+
+def test_pages_and_examples_import_public_names_only() -> None:
+    """So that whatever else changes, what they show still works."""
+    allowed = {module.__name__ for module in MODULES}
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages += [
+        *(ROOT / "docs" / "examples").rglob("*.py"),
+        *(ROOT / "docs" / "plugins").rglob("*.md"),
+    ]
+    inside = {
+        f"{page.relative_to(ROOT)}: {found[0].strip()}"
+        for page in pages
+        for found in _IMPORT.finditer(page.read_text())
+        if found[1] not in allowed
+    }
+    assert not inside, "\n".join(sorted(inside))
+
+
+def test_importing_types_imports_nothing_heavy() -> None:
+    code = (
+        "import owpc_ltr.types, sys\nprint([n for n in ('numpy', 'pyarrow') if n in sys.modules])"
+    )
+    assert printed_by(code).strip() == "[]"
