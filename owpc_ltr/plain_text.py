@@ -6,6 +6,7 @@ Control characters are escaped, and secrets are replaced by ***.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import math
 import os
 import re
@@ -13,6 +14,8 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from reprlib import Repr
+from typing import Any
 from urllib.parse import quote
 
 _INVISIBLE = (
@@ -33,6 +36,49 @@ _LONGEST, _END = 1200, 500
 
 _NARROWEST = 12
 """Columns of text are not made narrower than this."""
+
+
+REPR_LINES, REPR_CHARACTERS = 15, 1000
+"""How long the repr of a public object is, at most."""
+
+
+class ShortRepr:
+    """Of a dataclass: its repr is the beginning of its text; without a text, its fields, cut."""
+
+    def __repr__(self) -> str:
+        cls: Any = type(self)
+        if cls.__str__ is not object.__str__:
+            return shortened(str(self))
+        fields = [one.name for one in dataclasses.fields(cls) if one.repr]
+        short = Repr()
+        short.maxother = short.maxstring = 60
+        short.maxlevel = 2
+        told = (f"{name}={_flat(short.repr(getattr(self, name)))}" for name in fields)
+        return shortened(f"{cls.__name__}({', '.join(told)})")
+
+
+def shortened(text: str) -> str:
+    r"""The first lines of a text, as many as a repr shows, and how many lines follow.
+
+    >>> shortened("\n".join("abcdefghijklmnopqrstuvwxyz")).splitlines()[-2:]
+    ['n', '… and 12 more lines: print it']
+    """
+    lines = text.split("\n")
+    room, kept = REPR_CHARACTERS - 60, 0
+    for line in lines[: REPR_LINES - 1]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept += 1
+    if kept == len(lines) or (len(lines) <= REPR_LINES and len(text) <= REPR_CHARACTERS):
+        return text
+    if not kept:
+        return f"{text[: REPR_CHARACTERS - 60]} … print it for the rest"
+    return "\n".join([*lines[:kept], f"… and {len(lines) - kept} more lines: print it"])
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def printable(text: str) -> str:

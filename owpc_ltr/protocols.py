@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
 from owpc_ltr.files.output import finite_json
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,8 +99,8 @@ class Model(RankingModel, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(ShortRepr):
     """How near to the optimum a fit is, and why it stopped.
 
     `gap` is primal minus dual objective, `relative_gap` the gap divided by what training gained
@@ -144,8 +145,8 @@ def relative_gap(gap: float, gain: float) -> float:
     return gap / gain if gain > 0 else float("nan")
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, repr=False)
+class Fit(ShortRepr):
     """What an optimizer found: a model, how it got there, and how near the optimum it is.
 
     `history` has one row a pass. `state` is the optimizer's own, for a warm start.
@@ -248,8 +249,8 @@ class Reordering(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class ListTerm:
+@dataclass(frozen=True, eq=False, repr=False)
+class ListTerm(ShortRepr):
     """One of the terms by which a list changed its documents' scores, and what it added to each.
 
     `amounts` (n_documents) are in the units of the scores. `logarithms` (n_documents) are the term
@@ -416,8 +417,8 @@ class ExportTarget(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ExportedFile:
+@dataclass(frozen=True, repr=False)
+class ExportedFile(ShortRepr):
     """A model as a version of an engine takes it: the file's text, its type, how to send it.
 
     `version` is written as the engine's own, without what does not count (`3.8` for
@@ -464,8 +465,8 @@ class ClickModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class ClickFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickFit(ShortRepr):
     """What a click model found: how attractive each pair is, how sure that is, how far users look.
 
     The chance that a user who looks at a document is drawn to it is, of pair i, distributed as

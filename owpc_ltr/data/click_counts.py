@@ -13,14 +13,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.plain_text import ShortRepr
 
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
 _MOVED = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class ClickCounts:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickCounts(ShortRepr):
     """All that click models learn from: counts by pair (a query and a document) and rank.
 
     `queries` and `documents` are texts, each once, in order; `people` says of each query how many
@@ -90,8 +91,8 @@ def ranks_vary(counts: ClickCounts) -> bool:
     return counts.n_ranks == 1 or counts.moved >= _MOVED
 
 
-@dataclass(frozen=True, eq=False)
-class ClickLists:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickLists(ShortRepr):
     """Lists that were shown: a row is a result, rows lie by list, then rank, from 1.
 
     `list` numbers the lists from 0; `pair` is as in the counts; `clicked` says whether it was.

@@ -168,6 +168,13 @@ class DatasetSplits(Generic[Data]):
         sizes = ", ".join(f"{part.n_queries} {side}" for side, part in self.sides.items())
         return f"DatasetSplits: {self.everything.n_queries} queries, by hash: {sizes}"
 
+    def _repr_html_(self) -> str:
+        from owpc_ltr.data import html
+
+        rows = [(side, f"{part.n_queries:,} queries") for side, part in self.sides.items()]
+        title = f"DatasetSplits: {self.everything.n_queries:,} queries, by hash"
+        return html.block(title, html.facts(rows))
+
     def _side(self, side: str) -> Data:
         if side not in self.sides:
             raise UsageError(

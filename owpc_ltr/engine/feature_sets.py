@@ -196,6 +196,9 @@ class FeatureSets:
         self.engine, self._store = engine, store
         self._holding = holding or (lambda _: store())
 
+    def __repr__(self) -> str:
+        return f"FeatureSets({self.engine.settings.url!r})"
+
     @property
     def store(self) -> Store:
         """Where the feature sets are stored."""

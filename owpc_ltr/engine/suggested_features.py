@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import quote
 
 from owpc_ltr.errors import Refused
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ class SuggestedFeature:
         }
 
 
-@dataclass(frozen=True)
-class SuggestedFeatureSet:
+@dataclass(frozen=True, repr=False)
+class SuggestedFeatureSet(ShortRepr):
     """A first feature set for an index, and the fields that it does not use, with the reason."""
 
     name: str

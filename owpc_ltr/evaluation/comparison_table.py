@@ -27,7 +27,7 @@ from owpc_ltr.evaluation.significance import (
     over_metrics,
 )
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import printable_lines, text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, printable_lines, text_table, wrapped_text
 
 SYMMETRY = (
     "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
@@ -41,8 +41,8 @@ _UNJUDGED = {
 _SPLITS = {"test": "none of which a ranker was trained on", "all": "all of them"}
 
 
-@dataclass(frozen=True)
-class ComparedPair:
+@dataclass(frozen=True, repr=False)
+class ComparedPair(ShortRepr):
     """Two rankers by one metric; differences are a − b.
 
     `p_holm` is the permutation test's p, corrected over all pairs and metrics of the result (Holm
@@ -131,8 +131,8 @@ class MeanInterval:
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedRanker:
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedRanker(ShortRepr):
     """One ranker: each metric's value of every query, its mean by the metric's text, its warnings.
 
     `unjudged` is the mean share of unjudged documents among those that each metric looks at, by

@@ -20,6 +20,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import RankerValues, top_of
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.plain_text import ShortRepr
 
 TOP = 10
 """How many documents of a list users look at."""
@@ -49,8 +50,8 @@ _OF_THE_IDEAL = frozenset({"ndcg"})
 """The same, divided by what the ideal order of the judged documents gets."""
 
 
-@dataclass(frozen=True, eq=False)
-class LiveLists:
+@dataclass(frozen=True, eq=False, repr=False)
+class LiveLists(ShortRepr):
     """The grades of ranked documents, and of those that are relevant and not in the lists.
 
     `there` marks the ranks at which there is a document. `missed` has the grades of the relevant

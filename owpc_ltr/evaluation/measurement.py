@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 import pyarrow as pa
@@ -38,14 +38,22 @@ Ranking = Model | ReorderingModel | TrecRun
 Rankers = Mapping[str, Ranking]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured:
-    """One metric of one ranking: its mean, each query's value, and what no ranker gets."""
+    """One metric of one ranking: its mean, each query's value, and the all-tied baseline.
+
+    It prints as its mean, and stands for it: `float(value)`, `f"{value:.3f}"`, `value > .3`.
+    """
 
     metric: Metric
     mean: float
     per_query: Vector
     all_tied_baseline: float
+
+    @property
+    def queries(self) -> int:
+        """On how many queries the metric is defined."""
+        return int((~np.isnan(self.per_query)).sum())
 
     def as_dict(self) -> dict[str, Any]:
         """The mean and what is needed to read it, as JSON."""
@@ -54,8 +62,24 @@ class Measured:
             "mean": self.mean,
             "all_tied_baseline": self.all_tied_baseline,
             "convention": self.metric.convention,
-            "queries": int((~np.isnan(self.per_query)).sum()),
+            "queries": self.queries,
         }
+
+    def __float__(self) -> float:
+        return self.mean
+
+    def __format__(self, form: str) -> str:
+        return format(self.mean, form) if form else str(self)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return self.mean < float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return self.mean > float(other)
+
+    def __repr__(self) -> str:
+        tied = f"all-tied baseline {self.all_tied_baseline:.4f}"
+        return f"{self.mean:.4f} ({self.metric}, {self.queries:,} queries, {tied})"
 
 
 def measure(

@@ -35,6 +35,7 @@ from owpc_ltr.metrics.ranking import (
     gain_words,
     sums_by_query,
 )
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,8 +201,8 @@ class Step:
     change: float
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+@dataclass(frozen=True, repr=False)
+class Elsewhere(ShortRepr):
     """A metric as a library prints it, and the steps from our figure to its own."""
 
     library: str
@@ -210,8 +211,8 @@ class Elsewhere:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Reconciled:
+@dataclass(frozen=True, repr=False)
+class Reconciled(ShortRepr):
     """Our figure, and what others print of the same ranking.
 
     `empty` counts the queries where the metric is undefined, `tied` those with tied scores, `lone`

@@ -15,7 +15,7 @@ from owpc_ltr.data import html
 from owpc_ltr.explanations.trees import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.output import finite_json
-from owpc_ltr.plain_text import message_line, text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, message_line, text_table, wrapped_text
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Term:
     value: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class ExplainedHit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedHit(ShortRepr):
     """One document: where it is, and what each feature contributes to its score.
 
     The baseline of the explanation, the `contributions` (n_features) and the amounts of the `parts`

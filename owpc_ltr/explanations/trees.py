@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel, logistic
+from owpc_ltr.plain_text import ShortRepr
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +53,8 @@ class Split:
         return f"{self.feature} {'<' if self.below else '>='} {self.threshold:.4g}{missing}"
 
 
-@dataclass(frozen=True)
-class TreePath:
+@dataclass(frozen=True, repr=False)
+class TreePath(ShortRepr):
     """How a document went down one tree: which (its number), its splits, and what it gave.
 
     `output` is what the tree adds to the score (before a link), `mean_output` what it adds in the

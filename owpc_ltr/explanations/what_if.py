@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.explanations.contributions import breakpoints
 from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 
 Single = NDArray[np.float32]
@@ -37,8 +38,8 @@ class ValueChange:
     share: float
 
 
-@dataclass(frozen=True)
-class ToPass:
+@dataclass(frozen=True, repr=False)
+class ToPass(ShortRepr):
     """What would bring a document above another: changes that each do it alone, nearest first.
 
     No changes: none of its features could, alone. `seen` says where the ranges of the features that

@@ -25,6 +25,7 @@ from owpc_ltr.features.mustache import (
 )
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import each_once, is_structure, kind_of
+from owpc_ltr.plain_text import ShortRepr, printable, shortened
 
 MUSTACHE = "mustache"
 DERIVED = "derived_expression"
@@ -49,8 +50,8 @@ MOST_FEATURES = 1000
 _LARGEST_FILE = 50_000_000
 
 
-@dataclass(frozen=True)
-class Feature:
+@dataclass(frozen=True, repr=False)
+class Feature(ShortRepr):
     """One query template; its score on a document is the feature's value.
 
     `params` are the variables that the mustache template names. `template` is the query (an
@@ -72,7 +73,7 @@ class Feature:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeatureSet:
     """Features in order: the order is the models' column order."""
 
@@ -80,6 +81,16 @@ class FeatureSet:
     features: tuple[Feature, ...]
     validation: dict[str, Any] | None = field(default=None, compare=False)
     """`{"index": …, "params": {…}}`: where and with what the engine tries the templates."""
+
+    def __repr__(self) -> str:
+        names, rest = self.feature_names[:10], len(self.features) - 10
+        return shortened(
+            f"FeatureSet {printable(self.name)!r}: {len(self.features)} features, "
+            f"hash {self.hash[:12]}\n"
+            f"  features: {', '.join(map(printable, names))}"
+            f"{f' and {rest} more' if rest > 0 else ''}\n"
+            f"  params: {', '.join(map(printable, self.params)) or 'none'}"
+        )
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:

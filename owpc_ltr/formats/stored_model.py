@@ -8,10 +8,11 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.plain_text import ShortRepr
 
 
-@dataclass(frozen=True)
-class StoredModel:
+@dataclass(frozen=True, repr=False)
+class StoredModel(ShortRepr):
     """A model as a store keeps it: the LTR plugin's type and definition."""
 
     name: str

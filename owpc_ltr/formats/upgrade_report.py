@@ -28,6 +28,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, dataset_of, model_of
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 
 
@@ -165,8 +166,8 @@ class Deployed:
     inexact: str | None = None
 
 
-@dataclass(frozen=True)
-class UpgradeReport:
+@dataclass(frozen=True, repr=False)
+class UpgradeReport(ShortRepr):
     """The effect of an upgrade; NDCG@10 in both versions, and as the model was trained.
 
     `model` and `data` are what they are called, for the text.

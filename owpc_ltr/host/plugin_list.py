@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.plain_text import text_table
+from owpc_ltr.plain_text import ShortRepr, shortened, text_table
 from owpc_ltr.signatures import Help, Plugins, job
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ _CLAIMS = (
 )
 
 
-@dataclass(frozen=True)
-class PluginDescription:
+@dataclass(frozen=True, repr=False)
+class PluginDescription(ShortRepr):
     """A plugin in words; `settings` are written NAME=DEFAULT."""
 
     kind: str
@@ -58,8 +58,8 @@ class PluginDescription:
         return "\n".join([first, self.formula, *claims, table])
 
 
-@dataclass(frozen=True)
-class InstalledPlugins:
+@dataclass(frozen=True, repr=False)
+class InstalledPlugins(ShortRepr):
     """The plugins that are installed, or those of one name, and those that fail to load."""
 
     plugins: tuple[PluginDescription, ...]
@@ -74,8 +74,26 @@ class InstalledPlugins:
     def __str__(self) -> str:
         if self.name is not None:
             return "\n".join(map(str, self.plugins))
-        rows = [(one.kind, one.name, one.summary) for one in self.plugins]
-        return text_table(["KIND", "NAME", "WHAT IT IS"], rows)
+        return text_table(["KIND", "NAME", "WHAT IT IS"], self._rows())
+
+    def __repr__(self) -> str:
+        if self.name is not None:
+            return super().__repr__()
+        names: dict[str, list[str]] = {}
+        for one in self.plugins:
+            names.setdefault(one.kind, []).append(one.name)
+        lines = [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items()]
+        return shortened("\n".join([*lines, *(f"failed: {one}" for one in self.failures)]))
+
+    def _repr_html_(self) -> str:
+        from owpc_ltr.data import html
+
+        failures = (html.line(str(failure)) for failure in self.failures)
+        table = html.table(["kind", "name", "what it is"], self._rows())
+        return html.block(f"{len(self.plugins)} plugins", table, *failures)
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [(one.kind, one.name, one.summary) for one in self.plugins]
 
 
 @job

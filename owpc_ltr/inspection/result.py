@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from owpc_ltr.data.html import bars, block, facts, line, table
-from owpc_ltr.plain_text import printable, printable_lines, text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, printable, printable_lines, text_table, wrapped_text
 from owpc_ltr.signatures import spelled
 
 Severity = Literal["warning", "note"]
@@ -228,8 +228,8 @@ class CurvePoint:
     high: float
 
 
-@dataclass(frozen=True)
-class LearningCurve:
+@dataclass(frozen=True, repr=False)
+class LearningCurve(ShortRepr):
     """How the metric grows with the training queries, and what `twice` as many would add.
 
     `told` says it in a sentence, also where nothing can be told.

@@ -24,6 +24,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.sorting import sort_ascending
+from owpc_ltr.plain_text import ShortRepr
 
 Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
 
@@ -48,8 +49,8 @@ _CELLS_A_SCORE = 16
 _LARGEST_EXPONENT = 1000.0
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(ShortRepr):
     """The documents of every query, best first, cut into runs.
 
     A run is the documents that share a score where ties count by their expected value, and one

@@ -30,7 +30,7 @@ from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AverageModel(SavedRanker):
     """Σ_k weight_k · score_k; the weights are not negative and sum to 1."""
 

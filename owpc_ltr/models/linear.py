@@ -19,6 +19,7 @@ from owpc_ltr.models.model_file import (
     model_matrix,
 )
 from owpc_ltr.models.trees import HIGHEST
+from owpc_ltr.plain_text import ShortRepr
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Normaliser:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(SavedRanker):
     """The weighted sum of the features; a missing one counts 0, as in every engine.
 
@@ -128,8 +129,8 @@ def _normaliser(content: Any) -> Normaliser:
     return Normaliser(str(content["kind"]), shift, scale)
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
+@dataclass(frozen=True, eq=False, repr=False)
+class Curve(ShortRepr):
     """What a feature gives: `values` at the ascending `knots`, straight between, level beyond.
 
     Where the feature is missing it gives `missing`.
@@ -173,7 +174,7 @@ class Curve:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdditiveModel(SavedRanker):
     """The sum of the features' `curves`; a feature without one gives nothing."""
 

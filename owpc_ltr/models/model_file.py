@@ -26,6 +26,8 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
+from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings
+from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
 
 if TYPE_CHECKING:
@@ -97,6 +99,15 @@ class SavedRanker:
     def feature_uses(self) -> dict[str, float]:
         """How much it makes of each feature, where that is one number."""
         return {}
+
+    def __repr__(self) -> str:
+        about: Any = self
+        sizes = "".join(f", {name}: {value}" for name, value in self.sizes().items())
+        lines = [f"{type(self).__name__}: {len(about.feature_names)} features{sizes}"]
+        lines += [f"  {name}: {value}" for name, value in _learned(about.record)]
+        if isinstance(about.record.get("featureset_hash"), str):
+            lines.append(f"  feature set hash: {about.record['featureset_hash'][:12]}")
+        return shortened("\n".join(map(printable, lines)))
 
     def _repr_html_(self) -> str:
         about: Any = self

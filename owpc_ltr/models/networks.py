@@ -12,12 +12,13 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.models.trees import ROUNDS_TO_FINITE, logistic
+from owpc_ltr.plain_text import ShortRepr
 
 _LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
 _ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NetworkModel(SavedRanker):
     """Σ_k outputs_k · tanh(weights_k · features + biases_k) (Burges, Ragno & Le 2006, section 5).
 
@@ -88,15 +89,15 @@ class NetworkModel(SavedRanker):
 LARGEST_NETWORK = 1_000_000  # weights
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer(ShortRepr):
     """Neurons that see all of the layer before: `weights` (n_out, n_in) and `bias` (n_out,)."""
 
     weights: NDArray[np.float64]
     bias: Vector
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogisticNetwork(SavedRanker):
     """Layers of logistic neurons, the last of them one; a missing feature counts 0."""
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FEATURE = "feature:"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReorderingModel(SavedRanker):
     """A base model and a reordering of its lists; without one, the base as it is.
 

@@ -14,6 +14,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
+from owpc_ltr.plain_text import ShortRepr
 
 DEEPEST = 64
 LARGEST = 1_000_000
@@ -26,8 +27,8 @@ _BLOCK = 64  # documents that go down a tree together
 _NODE = np.dtype([("feature", "i4"), ("left", "i4"), ("threshold", "f4"), ("missing", "i4")])
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Forest(ShortRepr):
     """Trees whose nodes are numbered so that children follow their parent, side by side.
 
     Node i is a leaf with output `value[i]` where `feature[i]` is −1. Otherwise a document goes to
@@ -180,7 +181,7 @@ LINKS = ("identity", "logistic")
 """What is done to the sum of the trees: nothing, or 1 / (1 + exp(−sum))."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeModel(SavedRanker):
     """`base` plus the outputs of the trees, through the link.
 

@@ -32,7 +32,7 @@ from owpc_ltr.files.output import disk_faults, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.plain_text import text_table
+from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Fit, Run
 from owpc_ltr.training.candidates import (
     check_trainable,
@@ -49,8 +49,8 @@ R = TypeVar("R")
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 
 
-@dataclass(frozen=True)
-class Fold(Generic[D]):
+@dataclass(frozen=True, repr=False)
+class Fold(ShortRepr, Generic[D]):
     """Queries to train on, to choose settings on, and to measure on; in memory or in parts."""
 
     name: str
@@ -59,8 +59,8 @@ class Fold(Generic[D]):
     test: D
 
 
-@dataclass(frozen=True)
-class FitRow:
+@dataclass(frozen=True, repr=False)
+class FitRow(ShortRepr):
     """One fit: its fold, loss, optimizer and settings, and what it scores.
 
     `validation` is the value that chooses; `test` has the mean of each metric over the fold's
@@ -75,8 +75,8 @@ class FitRow:
     test: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(ShortRepr):
     """What validation chose in every fold for one family of settings, and how it does on test.
 
     `test` is the mean over folds of the folds' test means, as the LETOR results are reported.
@@ -88,8 +88,8 @@ class Choice:
     test: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(ShortRepr):
     """What was fitted over which folds, and what validation chose of it, by the metric `select`."""
 
     folds: tuple[str, ...]

@@ -26,13 +26,14 @@ from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
 from owpc_ltr.training.plan import Plan
 
 
-@dataclass(frozen=True)
-class Costs:
+@dataclass(frozen=True, repr=False)
+class Costs(ShortRepr):
     """Milliseconds of each feature, and how much of the metric one millisecond is worth.
 
     A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import shown
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,8 +24,8 @@ KEY = "joined_tables"
 """Where it stands in a manifest, in a record, and beside the content of a stored model."""
 
 
-@dataclass(frozen=True)
-class ExternalSource:
+@dataclass(frozen=True, repr=False)
+class ExternalSource(ShortRepr):
     """A table whose columns are features: its file's name, the digest of it, and its columns.
 
     `keys` are `query_id` or `query`, and `document_id`: those that its rows are found by.
@@ -103,8 +104,8 @@ def _texts(values: Any) -> tuple[str, ...]:
 QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
 
 
-@dataclass(frozen=True, eq=False)
-class DocumentPairs:
+@dataclass(frozen=True, eq=False, repr=False)
+class DocumentPairs(ShortRepr):
     """The documents of some queries, one after the other, `sizes` of each query.
 
     A query has an id, or None where nobody gave it one, and its text, or None where its

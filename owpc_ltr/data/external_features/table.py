@@ -31,6 +31,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns
 from owpc_ltr.files.input import open_regular, shown
+from owpc_ltr.plain_text import ShortRepr
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
@@ -274,8 +275,8 @@ def _add_texts(offsets: Any, content: Any, hashes: Any) -> None:
         hashes[row] = number ^ (number >> np.uint64(31))
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Texts(ShortRepr):
     """Arrow strings, one piece after the other; they are never put together."""
 
     pieces: Sequence[pa.StringArray]
@@ -309,8 +310,8 @@ NOWHERE = -1
 """The row of a pair that the table has not."""
 
 
-@dataclass(frozen=True, eq=False)
-class ExternalTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExternalTable(ShortRepr):
     """The rows of a table, sorted by 64 bits of their keys; `texts` are the keys themselves.
 
     `values` is float32, one row a row and one column a feature, NaN where there is no value.

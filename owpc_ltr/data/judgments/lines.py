@@ -17,13 +17,14 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import INVISIBLE, shown, why_unseen
 from owpc_ltr.files.strict_json import json_text, not_finite, read_json_value
+from owpc_ltr.plain_text import ShortRepr
 
 _UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
 _UNSEEN = f"{_UNFIT}|{INVISIBLE}"
 
 
-@dataclass(frozen=True, eq=False)
-class JudgmentLines:
+@dataclass(frozen=True, eq=False, repr=False)
+class JudgmentLines(ShortRepr):
     """One entry a judgment, in the order of the file: lists of text, or Arrow columns.
 
     `numbers` are those of the lines (or whatever else `place` calls them), from 1. `grades` may
@@ -270,8 +271,8 @@ Refuse = Callable[[int, str], BadInput]
 """Makes the error that names the line of a judgment, counted from 0, and says what is wrong."""
 
 
-@dataclass(frozen=True, eq=False)
-class TypedColumn:
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedColumn(ShortRepr):
     """One JSON value a judgment; None is no value.
 
     `values` are the different ones and `codes` number them, so that a query's vector is held and

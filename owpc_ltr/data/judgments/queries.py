@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.arrays import Labels
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
 
 
-@dataclass(frozen=True)
-class JudgedQuery:
+@dataclass(frozen=True, repr=False)
+class JudgedQuery(ShortRepr):
     """A query and its judged documents.
 
     `params` is what its feature templates may name: `keywords` and `query`, both the query's

@@ -34,6 +34,7 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_name, immutable, split_immutable
+from owpc_ltr.plain_text import ShortRepr
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
@@ -53,8 +54,8 @@ _BODY = {
 _Version = dict[str, str]
 
 
-@dataclass(frozen=True)
-class Alias:
+@dataclass(frozen=True, repr=False)
+class Alias(ShortRepr):
     """The model that an alias is set to (`current`, the champion), and earlier ones (latest last).
 
     `challenger` is the model that is tried against it, if there is one; `history` is how many

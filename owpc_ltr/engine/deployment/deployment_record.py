@@ -24,6 +24,7 @@ from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_name, immutable, split_immutable
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 
 _FORMAT = 1
@@ -38,8 +39,8 @@ _EVIDENCE = ("judged_at_10", "window_recall", "n_queries")
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
-@dataclass(frozen=True)
-class DeploymentRecord:
+@dataclass(frozen=True, repr=False)
+class DeploymentRecord(ShortRepr):
     """A model's provenance and proof.
 
     `content` is the model file's, with its training record but for the samples; `engine` and

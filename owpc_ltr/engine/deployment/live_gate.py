@@ -37,7 +37,7 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_i
 from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict, decide
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
-from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ _SAMPLED = 100
 _MOST_DOCUMENTS = 500
 
 
-@dataclass(frozen=True)
-class GateResult:
+@dataclass(frozen=True, repr=False)
+class GateResult(ShortRepr):
     """The comparison, whose differences are the new model's gains, and the queries that lose most.
 
     `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.

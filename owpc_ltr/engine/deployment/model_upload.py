@@ -56,7 +56,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
-from owpc_ltr.plain_text import wrapped_text
+from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
@@ -68,8 +68,8 @@ _ATTEMPTS = 3
 """How often the same model is stored where failing uploads of it remove it meanwhile."""
 
 
-@dataclass(frozen=True)
-class Uploaded:
+@dataclass(frozen=True, repr=False)
+class Uploaded(ShortRepr):
     """A model in an engine: its immutable name, its alias, and its proof.
 
     `gate` is None where no gain was required. `cautions` are warnings, a line each. `features` is

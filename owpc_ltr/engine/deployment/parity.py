@@ -33,6 +33,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.names import check_index
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
@@ -44,8 +45,8 @@ _LEAST = {"documents": 10, "queries": 2}
 """How many of them at least, where the model remembers so many."""
 
 
-@dataclass(frozen=True)
-class RankAgreement:
+@dataclass(frozen=True, repr=False)
+class RankAgreement(ShortRepr):
     """How far two rankings of the same documents agree.
 
     `swapped` counts pairs of one query that the two order differently, `ties_broken` those that
@@ -116,8 +117,8 @@ def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float 
     return difference if np.isfinite(difference) else None
 
 
-@dataclass(frozen=True)
-class Parity:
+@dataclass(frozen=True, repr=False)
+class Parity(ShortRepr):
     """How far the engine's scores of a model are from the local ones, on judged documents.
 
     `largest_difference` is |engine − local| / max(1, |local|): a relative error for scores above 1,
@@ -384,8 +385,8 @@ def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
     )
 
 
-@dataclass(frozen=True)
-class FeatureDrift:
+@dataclass(frozen=True, repr=False)
+class FeatureDrift(ShortRepr):
     """How far a feature drifted over the samples: `by` is in standard deviations of what it was.
 
     `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values

@@ -19,6 +19,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.errors import OwpcLtrError, give_warnings
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, job
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", metavar="NAME")]
 
 
-@dataclass(frozen=True)
-class ModelList:
+@dataclass(frozen=True, repr=False)
+class ModelList(ShortRepr):
     """The aliases and models of a store; `unused` are the models that no alias uses."""
 
     aliases: list[Alias]
@@ -64,8 +65,8 @@ class ModelList:
         return "\n".join([table, *(f"unused: '{model}'" for model in self.unused)])
 
 
-@dataclass(frozen=True)
-class ModelDescription:
+@dataclass(frozen=True, repr=False)
+class ModelDescription(ShortRepr):
     """A model: everything that is known of it, the main facts, and how it uses features.
 
     `content` is the model's deployment record, or of a file the model without samples and digests.
@@ -95,8 +96,8 @@ class ModelDescription:
         return f"{table}\n\n{text_table(['FEATURE', *(fact.upper() for fact in facts)], used)}"
 
 
-@dataclass(frozen=True)
-class ModelDifferences:
+@dataclass(frozen=True, repr=False)
+class ModelDifferences(ShortRepr):
     """Every fact in which two models differ: its name, and its value for either."""
 
     models: tuple[str, str]
@@ -155,8 +156,8 @@ class AliasSwitch:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Removal:
+@dataclass(frozen=True, repr=False)
+class Removal(ShortRepr):
     """Models that were deleted, or would be: then `done` is False.
 
     `alias` is a name that went with its models.
@@ -341,6 +342,9 @@ class UploadedModels:
     def __init__(self, cluster: Cluster) -> None:
         """Use the store of this cluster; a model may be in another one of it."""
         self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"UploadedModels({self.engine.settings.url!r})"
 
     @property
     def engine(self) -> Engine:

@@ -11,6 +11,7 @@ from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, T
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, job, spelled
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 _MAPPING = "mapping_hash"
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(ShortRepr):
     """The second proof of a model: `drift` has one text per change, and is empty without changes.
 
     `features` is the drift of each feature, the largest first, and `rankings` its effect on

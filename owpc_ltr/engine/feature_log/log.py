@@ -44,6 +44,7 @@ from owpc_ltr.errors import EngineUnavailable, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -54,8 +55,8 @@ Progress = Callable[[int], None]
 """Called with the number of judged documents that have been accounted for since the last call."""
 
 
-@dataclass(frozen=True)
-class LogReport:
+@dataclass(frozen=True, repr=False)
+class LogReport(ShortRepr):
     """What a feature log did: the counts and manifest of the dataset, and how fast."""
 
     path: Path

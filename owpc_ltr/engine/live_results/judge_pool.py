@@ -22,6 +22,7 @@ from owpc_ltr.engine.live_queries import (
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def names_between_commas(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-@dataclass(frozen=True)
-class Pooled:
+@dataclass(frozen=True, repr=False)
+class Pooled(ShortRepr):
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
     `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`

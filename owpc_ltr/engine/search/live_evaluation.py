@@ -33,7 +33,7 @@ from owpc_ltr.evaluation.live_lists import (
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.significance import Comparison, Doubt, Verdict, compare_paired, holm
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
 Progress = Callable[[str, float | None], None]
 QUERY_ALONE = "the query alone"
@@ -41,8 +41,8 @@ THE_MODEL = "the model"
 _SHOWN = 10
 
 
-@dataclass(frozen=True)
-class LiveQuestion:
+@dataclass(frozen=True, repr=False)
+class LiveQuestion(ShortRepr):
     """What is asked live: an application's query for every judged query, and how it is measured.
 
     Means and tests weigh queries by their importance unless `unweighted`.
@@ -73,8 +73,8 @@ class LiveQuestion:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class LiveMeasured:
+@dataclass(frozen=True, eq=False, repr=False)
+class LiveMeasured(ShortRepr):
     """One metric without and with the model, each query's value and what the difference may be.
 
     `before`, `after` and `comparison` take unjudged documents for irrelevant, the `condensed` ones

@@ -37,7 +37,7 @@ from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import printable_lines
+from owpc_ltr.plain_text import ShortRepr, printable_lines
 from owpc_ltr.signatures import Help, job, spelled
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ _MOST = "Math.min(_score, params.most)"
 Clause = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class SearchRequest:
+@dataclass(frozen=True, repr=False)
+class SearchRequest(ShortRepr):
     """What a search asks for, with a model or without.
 
     `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the

@@ -38,7 +38,7 @@ from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
-from owpc_ltr.plain_text import columns, text_table
+from owpc_ltr.plain_text import ShortRepr, columns, text_table
 from owpc_ltr.signatures import Help, Plugins, Writes, job, spelled
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Hit:
     other_rank: int | None = None
 
 
-@dataclass(frozen=True)
-class BeforeAndAfter:
+@dataclass(frozen=True, repr=False)
+class BeforeAndAfter(ShortRepr):
     """The same query without and with the model; `took` in milliseconds, by the engine's clock.
 
     `scored_by` is `engine` or `client`; `reason` says why the client did not, where it failed.
@@ -98,6 +98,17 @@ class BeforeAndAfter:
             ],
         )
         return f"{table}\n\n{self._times()}"
+
+    def _repr_html_(self) -> str:
+        from owpc_ltr.data import html
+
+        rows = [
+            (rank, _short(old.title), _move(rank, new), _short(new.title), f"{new.score:.4g}")
+            for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
+        ]
+        headers = ["#", "before", "move", f"with {self.model}", "score"]
+        times = map(html.line, self._times().splitlines())
+        return html.block(self.keywords, html.table(headers, rows), *times)
 
     def _times(self) -> str:
         lines = [f"the engine took {self.took_before} ms, with the model {self.took_after} ms"]

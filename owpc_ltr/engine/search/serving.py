@@ -27,6 +27,7 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 _PATIENCE = 30.0
 
 
-@dataclass(frozen=True)
-class Served:
+@dataclass(frozen=True, repr=False)
+class Served(ShortRepr):
     """The documents of a window, best first, and the engine's milliseconds for them."""
 
     document_ids: tuple[str, ...]
