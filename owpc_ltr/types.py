@@ -18,8 +18,9 @@ Cluster     FeatureSets, SuggestedFeatureSet, SuggestedFeature, EngineOwner, Ind
             LogReport, LogCounts, RemoteWorkers, Uploaded, Verification, Parity, FeatureDrift,
             RankAgreement, GateResult, ServingMode, Alias, DeploymentRecord, UploadedModels,
             ModelList, ModelDescription, ModelDifferences, AliasSwitch, Removal, LiveEvaluation,
-            LiveMeasured, LiveQuestion, Served, SearchRequest, Pooled, UpgradeReport,
-            UpgradeEffect, ServingProfile, StoredModel, Store, Engine
+            LiveMeasured, LiveQuestion, BeforeAndAfter, Hit, Profile, RequestBody, Served,
+            SearchRequest, Pooled, UpgradeReport, UpgradeEffect, ServingProfile, StoredModel,
+            Store, Engine
 Plugins     Loss, Optimizer, StreamingOptimizer, Fit, Run, Certificate, Reranker,
             DescendingReranker, RerankObjective, Reordering, ExplainingReordering, ListTerm,
             JudgmentReader, JudgmentWriter, ExportTarget, ExportedFile, ClickModel, ClickFit,
@@ -71,8 +72,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_sets import FeatureSets
     from owpc_ltr.engine.index import IndexReport
     from owpc_ltr.engine.live_results.judge_pool import Pooled
+    from owpc_ltr.engine.profile import Profile
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured, LiveQuestion
-    from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.engine.search.request import RequestBody, SearchRequest
+    from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
     from owpc_ltr.engine.search.serving import Served
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.engine.suggested_features import (
@@ -158,6 +161,7 @@ __all__ = [
     "Alias",
     "AliasSwitch",
     "AverageModel",
+    "BeforeAndAfter",
     "BoundLoss",
     "Canary",
     "Certificate",
@@ -206,6 +210,7 @@ __all__ = [
     "GateResult",
     "HashSplit",
     "Help",
+    "Hit",
     "HumanLabelSample",
     "IndexReport",
     "Inspection",
@@ -250,6 +255,7 @@ __all__ = [
     "PluginDescription",
     "Pooled",
     "PredictionPowered",
+    "Profile",
     "Progress",
     "RankAgreement",
     "RankSum",
@@ -264,6 +270,7 @@ __all__ = [
     "Removal",
     "Reordering",
     "ReorderingModel",
+    "RequestBody",
     "RerankObjective",
     "Reranker",
     "Room",
@@ -324,6 +331,7 @@ _HOMES = {
     "Alias": "owpc_ltr.engine.deployment.alias",
     "AliasSwitch": "owpc_ltr.engine.deployment.uploaded_models",
     "AverageModel": "owpc_ltr.models.average",
+    "BeforeAndAfter": "owpc_ltr.engine.search.search",
     "BoundLoss": "owpc_ltr.kernels.kernel",
     "Canary": "owpc_ltr.inspection.result",
     "Certificate": "owpc_ltr.protocols",
@@ -372,6 +380,7 @@ _HOMES = {
     "GateResult": "owpc_ltr.engine.deployment.live_gate",
     "HashSplit": "owpc_ltr.data.splits",
     "Help": "owpc_ltr.signatures",
+    "Hit": "owpc_ltr.engine.search.search",
     "HumanLabelSample": "owpc_ltr.evaluation.active_sampling",
     "IndexReport": "owpc_ltr.engine.index",
     "Inspection": "owpc_ltr.inspection.result",
@@ -416,6 +425,7 @@ _HOMES = {
     "PluginDescription": "owpc_ltr.host.plugin_list",
     "Pooled": "owpc_ltr.engine.live_results.judge_pool",
     "PredictionPowered": "owpc_ltr.evaluation.prediction_powered",
+    "Profile": "owpc_ltr.engine.profile",
     "Progress": "owpc_ltr.signatures",
     "RankAgreement": "owpc_ltr.engine.deployment.parity",
     "RankSum": "owpc_ltr.metrics.metric",
@@ -430,6 +440,7 @@ _HOMES = {
     "Removal": "owpc_ltr.engine.deployment.uploaded_models",
     "Reordering": "owpc_ltr.protocols",
     "ReorderingModel": "owpc_ltr.models.reordering",
+    "RequestBody": "owpc_ltr.engine.search.request",
     "RerankObjective": "owpc_ltr.protocols",
     "Reranker": "owpc_ltr.protocols",
     "Room": "owpc_ltr.data.options",

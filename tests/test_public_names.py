@@ -120,8 +120,9 @@ def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
         if not base.__module__.startswith("owpc_ltr"):
             continue
         for name, member in vars(base).items():
-            for kept in ("fget", "__func__", "func"):  # of properties and class methods
-                found = getattr(member, kept, member)
+            # Of properties and class methods, and methods that are imported when they are called.
+            kept = [getattr(member, kind, None) for kind in ("fget", "__func__", "func")]
+            for found in (member, *kept, getattr(base, name, None)):
                 if inspect.isfunction(found) and not name.startswith("_"):
                     yield name, found
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import textwrap
 import warnings
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import owpc_ltr
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.types import FeatureSets
 from tests.datasets import arrays
 from tests.fresh_process import printed_by
 
@@ -75,6 +79,7 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
         ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
         ({"grid": {"c": [1.0]}}, "did you mean 'C'"),
         ({"settings": {"c": 1.0}}, "did you mean 'C'"),
+        ({"grid": {"C": "0.001-1000"}}, r"write C=0\.001\.\.1000"),
         ({"settings": {"optimizer.D": 1}}, "'larank' has no setting 'D'"),
         ({"loss": "lambdarank"}, "needs a convex loss"),
         ({"metric": "nosuch"}, "no metric 'nosuch'"),
@@ -85,6 +90,87 @@ def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], w
     with pytest.raises(OwpcLtrError, match=why) as refused:
         ltr.train(DATA, **how, validation_share=0, test_share=0)  # type: ignore[arg-type]
     assert "\n" not in str(refused.value)
+
+
+def test_the_notebook_in_the_help_of_the_package_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the laptop as it stands; of its cluster's methods the arguments fit."""
+    local, cluster = notebook().split("cluster = ", 1)
+    monkeypatch.chdir(tmp_path)
+    write_letor(Path("train.txt"))
+    ltr.train("train.txt", settings={"C": 0.01}).save("other.json")
+    names: dict[str, Any] = {}
+    exec(local, names)  # noqa: S102 - our own text
+    printed = capsys.readouterr().out
+    assert "(held out)" in printed
+    assert "owpc against other" in printed
+    assert Path("model.json").is_file()
+    fitting = Fitting(ltr.Cluster)
+    monkeypatch.setattr(ltr, "connect", lambda url: fitting)
+    exec(f"cluster = {cluster}", names)  # noqa: S102 - our own text
+    assert fitting.called == ["log_features", "upload", "search"]
+    assert fitting.featuresets.called == ["push"]
+
+
+class Fitting:
+    """An object whose methods only check that their arguments fit."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls, self.called = cls, list[str]()
+
+    @cached_property
+    def featuresets(self) -> Fitting:
+        return Fitting(FeatureSets)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **named: Any) -> None:
+            inspect.signature(getattr(self._cls, name)).bind(self, *args, **named)
+            self.called.append(name)
+
+        return call
+
+
+def notebook() -> str:
+    """The first block of code in the docstring of the package."""
+    lines = str(ltr.__doc__).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("    import"))
+    end = next(n for n, line in enumerate(lines) if n > start and line and line[0] != " ")
+    return textwrap.dedent("\n".join(lines[start:end]))
+
+
+def write_letor(path: Path) -> None:
+    """The dataset as LETOR text."""
+    rows = zip(*arrays(), strict=True)
+    lines = (
+        f"{int(label)} qid:{query[1:]} " + " ".join(f"{n}:{v:.6g}" for n, v in enumerate(row, 1))
+        for row, label, query in rows
+    )
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
+    how: Any = {"metrics": "map"}
+    with pytest.raises(TypeError, match=r"train\(\) has no parameter 'metrics': .* 'metric'\?"):
+        ltr.train(DATA, **how)
+    how = {"Threads": 2}
+    with pytest.raises(TypeError, match="did you mean 'threads'"):
+        ltr.train(DATA, **how)
+    how = {"xyz": 2}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
+        ltr.train(DATA, **how)
+
+
+def test_a_text_is_one_metric_or_several_between_commas() -> None:
+    model = ltr.train(DATA, settings={"C": 1.0})
+    listed = ltr.evaluate(model, DATA, metrics=["ndcg@10,gain=linear", "map", "map"])
+    text = ltr.evaluate(model, DATA, metrics="ndcg@10,gain=linear,map")
+    assert listed.table == text.table
+    assert [row["metric"] for row in text.table] == ["ndcg@10,gain=linear", "map"]
+    both = ltr.compare({"one": model, "other": "feature:1"}, data=DATA, metrics="map,mrr")
+    assert [str(metric) for metric in both.metrics] == ["map", "mrr"]
+    found = ltr.select(DATA, folds=3, grid={"C": [0.1, 1.0]}, metrics="map,mrr")
+    assert list(found.choices[0].test) == ["map", "mrr"]
 
 
 def test_training_queries_are_not_measured_on_in_silence() -> None:
@@ -198,6 +284,7 @@ def test_a_name_that_there_is_not_is_no_attribute() -> None:
 
 
 X, Y, QID = arrays()
+NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
 def test_it_scores_as_the_model_that_train_makes() -> None:
@@ -269,9 +356,53 @@ def test_it_stands_at_the_end_of_a_pipeline() -> None:
     assert pipeline.predict(X).shape == (len(X),)
 
 
+<<<<<<< HEAD
 def test_a_misspelled_argument_is_told_with_the_parameter_that_is_meant() -> None:
     call: Any = ltr.evaluate
     with pytest.raises(TypeError, match=r"'metric': did you mean 'metrics'\?"):
         call("m.json", "d.parquet", metric="map")
     with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
         call("m.json", "d.parquet", xyz=1)
+=======
+def test_an_estimator_has_the_defaults_of_train() -> None:
+    """The same loss with the same generator, and C chosen among the same values."""
+    trained = ltr.train(ltr.make_dataset(X, Y, QID), test_share=0).record
+    for ranker in (ltr.OwpcRanker(), ltr.Ranker()):
+        fitted = ranker.fit(X, Y, qid=QID).model_.record
+        for part in ("loss", "optimizer", "normalise", "select", "validation"):
+            assert fitted[part] == trained[part], part
+        assert [row["optimizer.C"] for row in fitted["table"]] == [
+            row["optimizer.C"] for row in trained["table"]
+        ]
+
+
+def test_boosting_stops_early_on_validation_queries() -> None:
+    validation = NUMBER % 3 == 0
+    training = ~validation
+    settings = {"loss": "lambdarank", "optimizer": "boosting", "trees": 300, "patience": 5}
+    ranker = ltr.Ranker(metric="ndcg@10", **settings)
+    ranker.fit(
+        X[training], Y[training], qid=QID[training],
+        validation=(X[validation], Y[validation], QID[validation]),
+    )  # fmt: skip
+    stopped: Any = ranker.model_
+    assert len(stopped.forest.roots) < 300
+    assert stopped.record["validation"] == pytest.approx(
+        ranker.score(X[validation], Y[validation], qid=QID[validation])
+    )
+    whole: Any = ltr.Ranker(**settings).fit(X[training], Y[training], qid=QID[training]).model_
+    assert len(whole.forest.roots) == 300
+
+
+def test_validation_queries_may_have_their_ids_in_a_column() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(qid=QID)
+    other = NUMBER % 3 == 0
+    ranker = ltr.OwpcRanker().fit(frame[~other], Y[~other], validation=(frame[other], Y[other]))
+    by_array = ltr.OwpcRanker().fit(
+        X[~other], Y[~other], qid=QID[~other], validation=(X[other], Y[other], QID[other])
+    )
+    np.testing.assert_array_equal(ranker.predict(frame), by_array.predict(X))
+    wrong: Any = [X, Y, QID]
+    with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
+        ltr.OwpcRanker().fit(X, Y, qid=QID, validation=wrong)
+>>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)

@@ -26,6 +26,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
     listed_metrics,
+    parsed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
@@ -112,7 +113,11 @@ def compare(
     check_unjudged(unjudged)
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
+<<<<<<< HEAD
     parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
+=======
+    parsed = parsed_metrics(metrics, registry)
+>>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(
         rankers=named,

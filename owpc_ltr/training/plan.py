@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,10 @@ Data = RankingDataset | PartitionedDataset
 C = "optimizer.C"
 
 ZERO = "zero"
+
+_NUMBER = r"\d*\.?\d+(?:[eE][+-]?\d+)?"
+_DASHED = re.compile(rf"\s*({_NUMBER})\s*[-–:]\s*({_NUMBER})\s*")
+"""A grid that is written as a range of pages."""
 
 _CHECKED_ROWS = 1000
 
@@ -168,6 +173,12 @@ def grid_values(text: str, name: str = "") -> tuple[str, ...]:
     >>> grid_values("1e-1..10")
     ('0.1', '1', '10')
     """
+    dashed = _DASHED.fullmatch(text)
+    if dashed:
+        raise UsageError(
+            f"cannot read the grid '{name}={text}': write {name or 'C'}={dashed[1]}..{dashed[2]} "
+            "for powers of ten from the one to the other"
+        )
     if ".." not in text:
         return tuple(value.strip() for value in text.split(","))
     span, _, per_decade = text.partition("*")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import Dask, listed_metrics, split_metrics, workers_at
+from owpc_ltr.evaluation.options import Dask, parsed_metrics, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     Help,
@@ -70,7 +71,7 @@ def select(
         Help("Validation queries choose by this metric.", metavar="METRIC", cli=str, panel="Model"),
     ] = DEFAULT_METRIC,
     metrics: Annotated[
-        Sequence[Any],
+        Sequence[Any] | str,
         Help(
             f"What is measured on test queries, between commas; may be repeated; default: "
             f"{', '.join(REPORTED_METRICS)}.",
@@ -119,7 +120,6 @@ def select(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import (
         Selection,
@@ -142,7 +142,11 @@ def select(
         )
         for loss, optimizer in product(losses, optimizers)
     ]
+<<<<<<< HEAD
     measured = [parse_metric(metric, registry) for metric in listed_metrics(metrics)]
+=======
+    measured = parsed_metrics(metrics, registry)
+>>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers

@@ -30,6 +30,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
     listed_metrics,
+    parsed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
@@ -107,7 +108,11 @@ def compare_live(
     check_unjudged(unjudged)
     files = tuple(map(Path, plugins))
     registry = load(files)
+<<<<<<< HEAD
     parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
+=======
+    parsed = parsed_metrics(metrics, registry)
+>>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     live = LiveQueries(

@@ -16,6 +16,7 @@ from owpc_ltr.engine.live_queries import (
 )
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.evaluation.options import METRICS, Metrics, Split, Unweighted, listed_metrics
+from owpc_ltr.evaluation.options import METRICS, Metrics, Split, Unweighted, parsed_metrics
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def evaluate_live(
         judgments, query_template, window, split, topics, params, in_flight, unweighted
     )
     registry = load([Path(plugin) for plugin in plugins])
+<<<<<<< HEAD
     parsed = [parse_metric(one, registry) for one in listed_metrics(metrics)]
+=======
+    parsed = parsed_metrics(metrics, registry)
+>>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     with serving_model(
         cluster, model, index=index, featureset=featureset, tables=tables_of(extra_features),
         plugins=plugins,
