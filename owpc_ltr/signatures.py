@@ -14,10 +14,9 @@ hold in both interfaces. A distribution adds commands with the hook `ltr_command
 from __future__ import annotations
 
 import builtins
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
@@ -230,11 +229,7 @@ def _job(function: Function, marks: Mapping[str, Any]) -> Function:
         try:
             values = inspect.signature(function).bind(*args, **named).arguments
         except TypeError:
-<<<<<<< HEAD
             _refuse_misspelled(function, named)
-=======
-            _check_names(function, named)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
             return function(*args, **named)  # which says, by its name, what does not fit
         check(function, values)
         return function(*args, **named)
@@ -243,7 +238,6 @@ def _job(function: Function, marks: Mapping[str, Any]) -> Function:
     return run  # type: ignore[return-value]
 
 
-<<<<<<< HEAD
 def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for the first argument that is almost a parameter, and name that one."""
     from difflib import get_close_matches
@@ -255,16 +249,6 @@ def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -
             raise TypeError(
                 f"{function.__name__}() got an unexpected keyword argument '{name}': did you mean "
                 f"'{close[0]}'?"
-=======
-def _check_names(function: Callable[..., Any], named: Iterable[str]) -> None:
-    """Raise TypeError for a keyword that a parameter was probably meant by."""
-    known = list(inspect.signature(function).parameters)
-    for name in named:
-        close = [] if name in known else difflib.get_close_matches(name.lower(), known, 1)
-        if close:
-            raise TypeError(
-                f"{function.__name__}() has no parameter '{name}': did you mean '{close[0]}'?"
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
             )
 
 

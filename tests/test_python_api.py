@@ -151,7 +151,7 @@ def write_letor(path: Path) -> None:
 
 def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
     how: Any = {"metrics": "map"}
-    with pytest.raises(TypeError, match=r"train\(\) has no parameter 'metrics': .* 'metric'\?"):
+    with pytest.raises(TypeError, match=r"'metrics': did you mean 'metric'\?"):
         ltr.train(DATA, **how)
     how = {"Threads": 2}
     with pytest.raises(TypeError, match="did you mean 'threads'"):
@@ -356,14 +356,14 @@ def test_it_stands_at_the_end_of_a_pipeline() -> None:
     assert pipeline.predict(X).shape == (len(X),)
 
 
-<<<<<<< HEAD
 def test_a_misspelled_argument_is_told_with_the_parameter_that_is_meant() -> None:
     call: Any = ltr.evaluate
     with pytest.raises(TypeError, match=r"'metric': did you mean 'metrics'\?"):
         call("m.json", "d.parquet", metric="map")
     with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
         call("m.json", "d.parquet", xyz=1)
-=======
+
+
 def test_an_estimator_has_the_defaults_of_train() -> None:
     """The same loss with the same generator, and C chosen among the same values."""
     trained = ltr.train(ltr.make_dataset(X, Y, QID), test_share=0).record
@@ -405,4 +405,3 @@ def test_validation_queries_may_have_their_ids_in_a_column() -> None:
     wrong: Any = [X, Y, QID]
     with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
         ltr.OwpcRanker().fit(X, Y, qid=QID, validation=wrong)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)

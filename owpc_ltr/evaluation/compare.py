@@ -25,7 +25,6 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
-    listed_metrics,
     parsed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -105,7 +104,6 @@ def compare(
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.evaluation.judged_data import Data, read_data
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -113,11 +111,7 @@ def compare(
     check_unjudged(unjudged)
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
-<<<<<<< HEAD
-    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
-=======
     parsed = parsed_metrics(metrics, registry)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(
         rankers=named,

@@ -23,7 +23,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     by_workers,
     engine_doubts,
-    listed_metrics,
     parsed_metrics,
     split_in_words,
     workers_at,
@@ -227,18 +226,10 @@ def evaluate(
     from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.host.registry import load
-<<<<<<< HEAD
-    from owpc_ltr.metrics import parse_metric
-
-    files = [Path(plugin) for plugin in plugins]
-    registry = load(files)
-    parsed = [parse_metric(one, registry) for one in listed_metrics(metrics)]
-=======
 
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
     parsed = parsed_metrics(metrics, registry)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     judged = _judged(data, documents, memory, max_features)
     doubts = engine_doubts(cluster, judged, index, query_template)
     if run is not None and _in_parts(judged):

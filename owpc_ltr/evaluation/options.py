@@ -48,7 +48,6 @@ def split_metrics(texts: Sequence[str] | None) -> list[str]:
     return found
 
 
-<<<<<<< HEAD
 def listed_metrics(metrics: Any) -> list[Any]:
     """The metrics of one or several: texts may name some between commas, metrics stay.
 
@@ -69,19 +68,13 @@ def first_metric(metrics: Any) -> Any:
     if not listed:
         raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
     return listed[0]
-=======
-def parsed_metrics(metrics: Sequence[Any] | Any, registry: Registry) -> tuple[Metric, ...]:
-    """Metrics, each once, of a metric, a text with several between commas, or a list of these."""
-    from owpc_ltr.metrics import Metric, parse_metric
 
-    listed = [metrics] if isinstance(metrics, str | Metric) else metrics
-    each = [
-        one
-        for given in listed
-        for one in (split_metrics([given]) if isinstance(given, str) else [given])
-    ]
-    return tuple(dict.fromkeys(parse_metric(one, registry) for one in each))
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
+
+def parsed_metrics(metrics: Any, registry: Registry) -> tuple[Metric, ...]:
+    """The metrics that `listed_metrics` gives, each once."""
+    from owpc_ltr.metrics import parse_metric
+
+    return tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
 
 
 Metrics = Annotated[

@@ -26,7 +26,6 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
-from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings
 from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
 

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import Dask, listed_metrics, split_metrics, workers_at
-from owpc_ltr.evaluation.options import Dask, parsed_metrics, workers_at
+from owpc_ltr.evaluation.options import (
+    Dask,
+    parsed_metrics,
+    split_metrics,
+    workers_at,
+)
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     Help,
@@ -142,11 +146,7 @@ def select(
         )
         for loss, optimizer in product(losses, optimizers)
     ]
-<<<<<<< HEAD
-    measured = [parse_metric(metric, registry) for metric in listed_metrics(metrics)]
-=======
     measured = parsed_metrics(metrics, registry)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers

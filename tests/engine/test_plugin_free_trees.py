@@ -393,7 +393,9 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
                 for one in FEATURESET.features]  # fmt: skip
     edited = replace(FEATURESET, features=tuple(features))
     model = trees_client(small, edited)
-    with pytest.raises(Refused, match=r"feature 'body' has drifted since training.*deviations") as caught:
+    with pytest.raises(
+        Refused, match=r"feature 'body' has drifted since training.*deviations"
+    ) as caught:
         put_client(small, model)
     for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "max_drift="):
         assert words in str(caught.value)

@@ -29,7 +29,6 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
-    listed_metrics,
     parsed_metrics,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -100,7 +99,6 @@ def compare_live(
     )
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -108,11 +106,7 @@ def compare_live(
     check_unjudged(unjudged)
     files = tuple(map(Path, plugins))
     registry = load(files)
-<<<<<<< HEAD
-    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
-=======
     parsed = parsed_metrics(metrics, registry)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     live = LiveQueries(

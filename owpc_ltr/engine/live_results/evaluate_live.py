@@ -15,8 +15,13 @@ from owpc_ltr.engine.live_queries import (
     ModelFeatureSet,
 )
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
-from owpc_ltr.evaluation.options import METRICS, Metrics, Split, Unweighted, listed_metrics
-from owpc_ltr.evaluation.options import METRICS, Metrics, Split, Unweighted, parsed_metrics
+from owpc_ltr.evaluation.options import (
+    METRICS,
+    Metrics,
+    Split,
+    Unweighted,
+    parsed_metrics,
+)
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
@@ -70,17 +75,12 @@ def evaluate_live(
     from owpc_ltr.evaluation.held_out import choose_queries
     from owpc_ltr.evaluation.judged_data import UNUSED
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
 
     live = LiveQueries(
         judgments, query_template, window, split, topics, params, in_flight, unweighted
     )
     registry = load([Path(plugin) for plugin in plugins])
-<<<<<<< HEAD
-    parsed = [parse_metric(one, registry) for one in listed_metrics(metrics)]
-=======
     parsed = parsed_metrics(metrics, registry)
->>>>>>> 1740e4c6 (Python: several metrics in one text, hints for misspelled keywords and grids; the notebook of help(owpc_ltr) is tested)
     with serving_model(
         cluster, model, index=index, featureset=featureset, tables=tables_of(extra_features),
         plugins=plugins,
