@@ -17,7 +17,7 @@ from owpc_ltr_judgments.srw import Srw
 
 from owpc_ltr import read_judgments
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.tables import ROLES
+from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from tests.judgment_writers import RAMBO, Ratings, entries, fetched, told
 

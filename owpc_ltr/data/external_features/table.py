@@ -26,7 +26,7 @@ from owpc_ltr.data.external_features.sources import (
     ExternalSource,
     refuse_taken,
 )
-from owpc_ltr.data.judgments.tables import ROLES
+from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns

@@ -15,7 +15,8 @@ import numpy as np
 from owpc_ltr.data.judgments.grouping import IMPORTANCE, importance_cell, said_weight
 from owpc_ltr.data.judgments.lines import declared, no_json, table_column
 from owpc_ltr.data.judgments.queries import JudgedQuery
-from owpc_ltr.data.judgments.tables import ROLES, SHOWN
+from owpc_ltr.data.judgments.tables import SHOWN
+from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
