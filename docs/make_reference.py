@@ -1,6 +1,6 @@
-"""Writes the reference from the code: commands' help, plugins' settings, the layout of the design.
+"""Writes the reference from the code: commands, Python, plugins, the layout in the design.
 
-python docs/make_reference.py          # writes docs/cli.md, docs/plugins.md, and in docs/design.md
+python docs/make_reference.py          # writes docs/cli.md, python.md, plugins.md, design.md
 python docs/make_reference.py --check  # tells whether they are up to date
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from layout import with_layout
+from python_reference import markdown, python_page
 from typer.testing import CliRunner
 
 from owpc_ltr.cli.app import app
@@ -32,21 +33,45 @@ _CLAIMS = (
     "has_objective",
     "higher_is_better",
 )
+_WIDE = 10_000
+"""Columns in which no line of a help page is wrapped."""
+
 NOTE = "<!-- Made by docs/make_reference.py; do not edit. -->\n"
 
 
 def cli_page() -> str:
-    """The help of each command."""
-    parts = ["# Commands\n", NOTE]
+    """Each command: how it is called, what it does, its arguments and options."""
+    parts = ["# Commands\n", NOTE, CLI_INTRODUCTION]
     for words in [[], *_commands(typer.main.get_command(app), [])]:
-        name = " ".join(["owpc-ltr", *words])
-        parts.append(f"## {name}\n\n```text\n{_help(words)}\n```\n")
+        usage, text, sections = _help(words)
+        parts.append(f"## {' '.join(['owpc-ltr', *words])}\n")
+        parts.append(f"```text\n{usage}\n```\n\n{markdown(text)}\n")
+        for title, rows in sections.items():
+            shown = [_row(words, name, what) for name, what in rows if name not in EVERYWHERE]
+            if shown:
+                parts.append("\n".join([f"**{title}**\n", *shown]) + "\n")
     return "\n".join(parts)
+
+
+def _row(words: list[str], name: str, what: str) -> str:
+    """An option, or a command with a link to its section."""
+    told = re.sub(r"\s+\[(.*)\]$", r" (\1)", what)
+    if re.match("[a-z]", name):
+        place = "-".join(["owpc-ltr", *words, name])
+        return f"- [`{name}`](#{place}): {markdown(told)}"
+    return f"- `{name}`: {markdown(told)}"
+
+
+CLI_INTRODUCTION = """Every command has `-h` (`--help`), and every command with a result has
+`--json`, which prints one JSON object. Exit codes:
+[Errors and exit codes](formats.md#errors-and-exit-codes).
+"""
+EVERYWHERE = {"-h, --help", "--json"}
 
 
 def plugins_page() -> str:
     """What each installed plugin is, claims and takes."""
-    parts = ["# Plugins\n", NOTE]
+    parts = ["# Shipped plugins\n", NOTE]
     for plugin in registry.load().all():
         if not plugin.shipped:
             continue
@@ -54,7 +79,7 @@ def plugins_page() -> str:
         claims = [claim for claim in _CLAIMS if getattr(default, claim, False)]
         document = inspect.getdoc(plugin.cls) or ""
         module = inspect.getdoc(inspect.getmodule(plugin.cls)) or ""
-        parts.append(f"## {plugin.kind} `{plugin.name}`\n\n{document}\n")
+        parts.append(f"## {plugin.kind} `{plugin.name}`\n\n{markdown(document)}\n")
         parts.append(f"```text\n{module}\n```\n")
         if claims:
             parts.append(f"Claims: {', '.join(claims)}.\n")
@@ -83,21 +108,40 @@ def _takes(hint: Any) -> str:
 
 
 def _commands(command: Any, words: list[str]) -> Iterator[list[str]]:
-    for name, child in getattr(command, "commands", {}).items():
+    """The words of every command; a list of all commands adds those of plugins."""
+    children = getattr(command, "commands", {})
+    for name in command.list_commands(None) if children else []:
         yield [*words, name]
-        yield from _commands(child, [*words, name])
+        yield from _commands(children[name], [*words, name])
 
 
-def _help(words: list[str]) -> str:
-    result = CliRunner().invoke(app, [*words, "--help"], prog_name="owpc-ltr")
-    return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
+def _help(words: list[str]) -> tuple[str, str, dict[str, list[tuple[str, str]]]]:
+    """A command's help in its parts: the usage, the text, and the rows of each section."""
+    result = CliRunner().invoke(
+        app, [*words, "--help"], prog_name="owpc-ltr", terminal_width=_WIDE, max_content_width=_WIDE
+    )
+    usage, *lines = result.output.strip().splitlines()
+    text: list[str] = []
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for line in lines:
+        title = re.fullmatch(r"(\S.*):", line)
+        row = re.fullmatch(r"  (\S.*?)(?:  +(\S.*))?", line)
+        if title:
+            rows = sections.setdefault(title[1], [])
+        elif not sections:
+            text.append(line.removeprefix("  "))
+        elif row:
+            rows.append((row[1], row[2] or ""))
+        elif line.strip():  # a long option has its text in the next line
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}".strip())
+    return usage.removeprefix("Usage: "), "\n".join(text), sections
 
 
 def main() -> int:
     """Write the pages, or compare them."""
-    os.environ["COLUMNS"] = "100"
     pages = {
         "cli.md": cli_page(),
+        "python.md": python_page(NOTE.strip()),
         "plugins.md": plugins_page(),
         "design.md": with_layout(_read("design.md")),
     }

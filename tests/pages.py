@@ -182,7 +182,13 @@ def _judged(seed: int, queries: int = 24) -> RankingDataset:
     return make_dataset(features, grades, ids)
 
 
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+_MADE = "<!-- Made by docs/make_reference.py"
+"""In pages whose examples are doctests of the code that they are made from."""
+PAGES = sorted(
+    page
+    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    if _MADE not in page.read_text()[:200]
+)
 
 _REMARK = re.compile(r"[ \t]*<!--\s*(not run|exit code|runs where):\s*(.+?)\s*-->[ \t]*\n")
 _REMARKS_ABOVE = re.compile(rf"(?:{_REMARK.pattern})+[ \t]*\Z")
