@@ -1,4 +1,4 @@
-"""Judgments as JSON lines, several a line: what a stranger writes to add a format.
+"""Judgments as JSON lines, several a line: an example of a judgment reader.
 
 {"query_id": "q1", "query": "rambo", "judged": [["7555", 4], ["1370", 0.5]]}
 """

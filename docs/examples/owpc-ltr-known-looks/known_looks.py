@@ -1,4 +1,4 @@
-"""Clicks by looks, where it is known how users look. What a stranger writes for a click model.
+"""Clicks by looks, where it is known how users look. An example of a click model.
 
 An experiment (results in random order, or eyes that were tracked) told with what chance users look
 at rank r: as r to the power of −steepness. An impression counts so many looks, and every pair has

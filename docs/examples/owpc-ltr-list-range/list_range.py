@@ -1,4 +1,4 @@
-"""Base score plus weighted places within the list's range: a stranger's reranker.
+"""Base score plus weighted places within the list's range: an example of a reranker.
 
 A feature of 7 says little by itself; that nothing else in the list has more than 3 says much. So
 each feature is read as its place between the least and the most of its list, and

@@ -1,4 +1,4 @@
-"""Documents borrow score from those that are alike: what a stranger writes to add a reranker.
+"""Documents borrow score from those that are alike: an example of a reranker.
 
 f_i = (1 − a) b_i + a · median of b over the documents of the list nearest to i (Jardine & van
 Rijsbergen 1971: what is close to a relevant document tends to be relevant). A median does not

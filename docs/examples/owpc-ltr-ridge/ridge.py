@@ -1,4 +1,4 @@
-"""Ridge regression on the grades, within queries: what a stranger writes to add an optimizer.
+"""Ridge regression on the grades, within queries: an example of an optimizer.
 
 Minimise Σ_q Σ_i (w·(x_i − x̄_q) − (y_i − ȳ_q))² + l2 |D w|², D the spread of each feature. What is
 subtracted from a query's documents alike changes no ranking, so each query is centred by itself.

@@ -1,4 +1,4 @@
-"""Subgradient descent with steps of 1/t: what a stranger writes to add an optimizer.
+"""Subgradient descent with steps of 1/t: an example of an optimizer.
 
 P(w) = ½‖w‖² + C risk(w) is strongly convex, and the step 1/t is the one that its curvature of 1
 asks for (Pegasos: Shalev-Shwartz, Singer & Srebro 2007). The same curvature gives a certificate:

@@ -1,4 +1,4 @@
-"""Success: whether the first documents hold a relevant one. What a stranger writes for a metric.
+"""Success: whether the first documents hold a relevant one. An example of a metric.
 
 Of t documents with one score, r of them relevant, c places are within the cutoff: in random order
 none of the r takes one with chance C(t − r, c) / C(t, c). Tied documents count by that chance.

@@ -1,4 +1,4 @@
-"""The weights of a linear model as CSV: what a stranger writes to add an export target."""
+"""The weights of a linear model as CSV: an example of an export target."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The mean hinge over a query's worst pairs: what a stranger writes to add a loss.
+"""The mean hinge over a query's worst pairs: an example of a loss.
 
 The mean of the largest values of convex functions is convex (Rockafellar & Uryasev 2000 call it
 the conditional value at risk), so `larank` solves it to a duality gap. Plain NumPy is enough.
