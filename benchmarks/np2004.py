@@ -1,6 +1,6 @@
 """Top-heavy weights against constant ones on a part of LETOR 3.0 NP2004, with paired tests.
 
-    python benchmarks/np2004.py S4.txt.xz > docs/results-np2004.md
+    python benchmarks/np2004.py S4.txt.xz  # prints a section of docs/results.md
 
 One relevant document among about a thousand a query: what OWPC was made for. With 15 queries, each
 is tested in one of five folds, C chosen on another fold; average precisions are pooled.
@@ -67,11 +67,12 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
 
 def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[str]:
     constant = measured[0]
-    yield "# Top-heavy weights on NP2004\n"
+    yield "## Top-heavy weights on NP2004\n"
     yield (
         f"{queries} queries of LETOR 3.0 NP2004, {documents} documents, one relevant document a "
         "query; five folds of three test queries, C chosen on another fold by MAP, average "
-        f"precisions pooled. Scoring everything alike gets {constant.all_tied_baseline:.4f}.\n"
+        "precisions pooled. Scoring all documents equally gives "
+        f"{constant.all_tied_baseline:.4f}.\n"
     )
     yield "Made by `benchmarks/np2004.py`.\n"
     yield "| weights | MAP | against constant | 95 % interval | p | wins, losses |"
@@ -92,9 +93,9 @@ def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[st
     widest = max(compare(one, constant).detectable for one in measured[1:])
     verdict = f"Better: {', '.join(better)}." if better else "None is better."
     yield (
-        f"\n{verdict} With {queries} queries a paired test finds, four times in five, only "
-        f"differences above some {widest:.2f} MAP (for the pair that differs most): this sample "
-        "can show that the solver works here, and hardly which weights are best."
+        f"\n{verdict} With {queries} queries the minimum detectable difference (80 % power) is "
+        f"{widest:.2f} MAP, for the pair that differs most. This sample shows that the solver "
+        "works here; it is too small to show which weights are best."
     )
 
 

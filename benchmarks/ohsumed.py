@@ -1,6 +1,6 @@
 """Every loss with every suitable optimizer on LETOR 3.0 OHSUMED, beside the published rows.
 
-    python benchmarks/ohsumed.py Fold1 Fold2 Fold3 Fold4 Fold5 > docs/results-ohsumed.md
+    python benchmarks/ohsumed.py Fold1 Fold2 Fold3 Fold4 Fold5
 
 Each folder holds train.txt, vali.txt and test.txt. C (and early stopping) is chosen on each fold's
 validation queries by MAP; figures are means over folds of the folds' test means.
@@ -116,10 +116,11 @@ def _row(
 
 
 def _page(rows: list[tuple[str, str, Choice, float]]) -> Iterator[str]:
-    yield "# Results on LETOR 3.0 OHSUMED\n"
+    yield "## Losses and optimizers on OHSUMED\n"
     yield (
-        "106 queries, 16,140 documents, grades 0 to 2, five folds as published, features as they "
-        "are (QueryLevelNorm). Settings are chosen on each fold's validation queries by MAP; "
+        "LETOR 3.0's OHSUMED: 106 queries, 16,140 documents, grades 0 to 2, five folds as "
+        "published, features as they are (QueryLevelNorm). Settings are chosen on each fold's "
+        "validation queries by MAP; "
         "figures are means over the folds' test queries.\n"
     )
     for metric in METRICS:
@@ -134,29 +135,30 @@ def _page(rows: list[tuple[str, str, Choice, float]]) -> Iterator[str]:
         figures = " | ".join("–" if value is None else f"{value:.4f}" for value in published)
         yield f"| {name} | published | {figures} |"
     yield (
-        "\nAbout 21 test queries a fold tell little: the solver's tolerance alone moves NDCG@1 by "
-        ".04 and MAP by .001. `owpc-ltr evaluate --against` gives intervals for a pair of models.\n"
+        "\nEach fold has about 21 test queries, so small differences mean little: the solver's "
+        "tolerance alone changes NDCG@1 by .04 and MAP by .001. `owpc-ltr evaluate --baseline` "
+        "gives intervals for a pair of models.\n"
     )
     yield (
         "`owpc` with the weights `inverse`, `top` and `exponential` (p = 10) has its optimum at "
-        "scoring everything alike: with some 46 relevant documents a query no direction lowers a "
-        "loss that only looks at the best-scored irrelevant ones. `train` says so (risk ratio 1), "
-        "and the figures are those of a random order.\n"
+        "scoring all documents equally: with about 46 relevant documents per query, no direction "
+        "lowers a loss of the best-scored irrelevant documents only. `train` reports this (risk "
+        "ratio 1). The figures are those of a random order.\n"
     )
     yield (
-        "`bregman` (cross-entropy) fits scores of 0.01 log Ḡ, none above 0, which weights on "
-        "features from 0 to 1 cannot give; with a column of ones beside them MAP is .443. It is "
-        "the rerankers' loss, and they fit its scale and offset themselves. `psi=square` is a "
-        "regression on the gains and needs neither.\n"
+        "`bregman` (cross-entropy) fits scores of 0.01 log Ḡ, none above 0, which a linear model "
+        "without a constant cannot give; with a column of ones MAP is .443. It is the loss of the "
+        "rerankers, which fit its scale and offset. `psi=square` is a regression on the gains and "
+        "needs neither.\n"
     )
     yield (
-        "AdaRank as published takes a feature again and again: the sum of the first few follows "
-        "the best one, and the weights of the queries hardly change any more. Validation MAP is "
-        "best after 1 to 7 rounds, at .4427 in the mean; where each feature is taken once it "
-        "reaches .4537, and the best training MAP is higher in every fold: hence "
-        "`repeats=never`. Which rule the published rows of LETOR 3.0 followed is not known: by "
-        "MAP they are nearer to this one, by NDCG@3 between the two. Leaving out the opposites of "
-        "features, or counting ties in file order as LETOR's scripts do, moves MAP by .001."
+        "AdaRank as published selects a feature repeatedly: the sum of the first few follows the "
+        "best one, and the weights of the queries hardly change. Its validation MAP is best after "
+        "1 to 7 rounds, .4427 on average. If each feature is selected once, it is .4537, and the "
+        "best training MAP is higher in every fold. So `repeats=never` is the default. It is not "
+        "known which rule the published rows of LETOR 3.0 followed: their MAP is nearer to this "
+        "one, their NDCG@3 is between the two. Leaving out the negated features, or counting ties "
+        "in file order as LETOR's scripts do, changes MAP by .001."
     )
 
 
