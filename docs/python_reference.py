@@ -399,12 +399,12 @@ def _text_of_alias(name: str) -> str:
 
 
 def _error_table() -> str:
-    kinds = [
-        one
-        for one in vars(errors).values()
-        if inspect.isclass(one) and issubclass(one, errors.OwpcLtrError)
+    told = (errors.OwpcLtrError, errors.OwpcLtrWarning)
+    kinds = [one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, told)]
+    rows = [
+        f"| `{one.__name__}` | {getattr(one, 'exit_code', '–')} | {inspect.getdoc(one)} |"
+        for one in kinds
     ]
-    rows = [f"| `{one.__name__}` | {one.exit_code} | {inspect.getdoc(one)} |" for one in kinds]
     return "\n".join(["| error | exit code | what |", "|---|---|---|", *rows])
 
 

@@ -1,7 +1,8 @@
 """Pages of the site that lie elsewhere in the repository, and links that suit both places.
 
 README.md is the site's first page. Links work in the repository as they are written; on the site,
-one to a page of it leads there, and one to anything else becomes text.
+one to a page of it leads there, and one to anything else becomes text. A picture with a dark
+version follows the colours that the reader chose on the site.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"README.md": "index.md"}
+HOME = "index.md"
+ELSEWHERE = {"README.md": HOME}
 """Files of the repository, and the pages that they are on the site."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+_PICTURE = re.compile(
+    r"""<picture>\s*<source[^>]*\ssrcset="docs/([^"]+)">\s*"""
+    r"""<img\s+src="docs/([^"]+)"\s+alt="([^"]*)">\s*</picture>"""
+)
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
@@ -32,8 +38,17 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
     """Let links lead to pages of the site; what is in the repository only is named."""
     here = page.file.src_uri
+    if here == HOME:
+        page.meta["hide"] = ["navigation"]
+        markdown = _PICTURE.sub(_picture, markdown)
     source = next((old for old, new in ELSEWHERE.items() if new == here), f"docs/{here}")
     return _LINK.sub(lambda link: _link(link, source, here, files), markdown)
+
+
+def _picture(found: re.Match[str]) -> str:
+    """Two images, of which Material shows one."""
+    dark, light, text = found.groups()
+    return f'<img src="{light}#only-light" alt="{text}"><img src="{dark}#only-dark" alt="{text}">'
 
 
 def _link(link: re.Match[str], source: str, here: str, files: Files) -> str:
