@@ -18,9 +18,9 @@ Cluster     FeatureSets, SuggestedFeatureSet, SuggestedFeature, EngineOwner, Ind
             LogReport, LogCounts, RemoteWorkers, Uploaded, Verification, Parity, FeatureDrift,
             RankAgreement, GateResult, ServingMode, Alias, DeploymentRecord, UploadedModels,
             ModelList, ModelDescription, ModelDifferences, AliasSwitch, Removal, LiveEvaluation,
-            LiveMeasured, LiveQuestion, BeforeAndAfter, Hit, Profile, RequestBody, Served,
-            SearchRequest, Pooled, UpgradeReport, UpgradeEffect, ServingProfile, StoredModel,
-            Store, Engine
+            LiveMeasured, LiveQuestion, BeforeAndAfter, Hit, Profile, Capacity, FeatureCost,
+            Samples, RequestBody, Served, SearchRequest, Pooled, UpgradeReport, UpgradeEffect,
+            ServingProfile, StoredModel, Store, Engine
 Plugins     Loss, Optimizer, StreamingOptimizer, Fit, Run, Certificate, Reranker,
             DescendingReranker, RerankObjective, Reordering, ExplainingReordering, ListTerm,
             JudgmentReader, JudgmentWriter, ExportTarget, ExportedFile, ClickModel, ClickFit,
@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.index import IndexReport
     from owpc_ltr.engine.live_results.judge_pool import Pooled
     from owpc_ltr.engine.profile import Profile
+    from owpc_ltr.engine.search.capacity import Capacity
+    from owpc_ltr.engine.search.latency import FeatureCost, Samples
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured, LiveQuestion
     from owpc_ltr.engine.search.request import RequestBody, SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
@@ -164,6 +166,7 @@ __all__ = [
     "BeforeAndAfter",
     "BoundLoss",
     "Canary",
+    "Capacity",
     "Certificate",
     "Choice",
     "ClickCounts",
@@ -196,6 +199,7 @@ __all__ = [
     "ExternalTable",
     "Failure",
     "Feature",
+    "FeatureCost",
     "FeatureDrift",
     "FeatureRow",
     "FeatureSet",
@@ -275,6 +279,7 @@ __all__ = [
     "Reranker",
     "Room",
     "Run",
+    "Samples",
     "ScoreInterval",
     "ScorePart",
     "SearchRequest",
@@ -334,6 +339,7 @@ _HOMES = {
     "BeforeAndAfter": "owpc_ltr.engine.search.search",
     "BoundLoss": "owpc_ltr.kernels.kernel",
     "Canary": "owpc_ltr.inspection.result",
+    "Capacity": "owpc_ltr.engine.search.capacity",
     "Certificate": "owpc_ltr.protocols",
     "Choice": "owpc_ltr.training.cross_validation",
     "ClickCounts": "owpc_ltr.data.click_counts",
@@ -366,6 +372,7 @@ _HOMES = {
     "ExternalTable": "owpc_ltr.data.external_features.table",
     "Failure": "owpc_ltr.host.registry",
     "Feature": "owpc_ltr.features.feature_set",
+    "FeatureCost": "owpc_ltr.engine.search.latency",
     "FeatureDrift": "owpc_ltr.engine.deployment.parity",
     "FeatureRow": "owpc_ltr.inspection.result",
     "FeatureSet": "owpc_ltr.features.feature_set",
@@ -445,6 +452,7 @@ _HOMES = {
     "Reranker": "owpc_ltr.protocols",
     "Room": "owpc_ltr.data.options",
     "Run": "owpc_ltr.protocols",
+    "Samples": "owpc_ltr.engine.search.latency",
     "ScoreInterval": "owpc_ltr.models.score_range",
     "ScorePart": "owpc_ltr.explanations.explanation",
     "SearchRequest": "owpc_ltr.engine.search.request",

@@ -379,7 +379,8 @@ def test_an_estimator_has_the_defaults_of_train() -> None:
 def test_boosting_stops_early_on_validation_queries() -> None:
     validation = NUMBER % 3 == 0
     training = ~validation
-    settings = {"loss": "lambdarank", "optimizer": "boosting", "trees": 300, "patience": 5}
+    settings: dict[str, Any] = {"trees": 300, "patience": 5}
+    settings |= {"loss": "lambdarank", "optimizer": "boosting"}
     ranker = ltr.Ranker(metric="ndcg@10", **settings)
     ranker.fit(
         X[training], Y[training], qid=QID[training],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
+import owpc_ltr.types
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.plain_text import REPR_CHARACTERS, REPR_LINES
 from owpc_ltr.types import (
@@ -119,3 +122,14 @@ def test_the_figures_of_a_metric_stand_for_their_mean() -> None:
     assert 0 < value < 1.5
     with pytest.raises(KeyError, match=r"mrr was not measured: there are ndcg@10, map"):
         _ = evaluation["mrr"]
+
+
+def test_no_public_class_shows_whole_arrays_and_lists() -> None:
+    """Those with such fields have a repr of their own, or that of `ShortRepr`."""
+    long = "Vector|Labels|Matrix|NDArray|tuple|list|dict|Mapping|Sequence|pa\\."
+    for module in (ltr, owpc_ltr.types):
+        for name in module.__all__:
+            cls = getattr(module, name)
+            if dataclasses.is_dataclass(cls) and hasattr(cls.__repr__, "__wrapped__"):
+                fields = [one for one in dataclasses.fields(cls) if one.repr]
+                assert not any(re.search(long, str(one.type)) for one in fields), name

@@ -29,7 +29,7 @@ from owpc_ltr.features.parameters import plain_params
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.plain_text import text_table
+from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ _COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
 _WINDOWS = ("WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %")
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(ShortRepr):
     """What each feature costs, whole searches (`all`, `none`), windows by their size, and room.
 
     `queries` were given, `repeat` of them timed, features in this `window`. `derived` names the

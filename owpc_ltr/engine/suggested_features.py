@@ -43,8 +43,8 @@ class EngineOwner(Protocol):
     engine: Engine
 
 
-@dataclass(frozen=True)
-class SuggestedFeature:
+@dataclass(frozen=True, repr=False)
+class SuggestedFeature(ShortRepr):
     """A feature, and what it measures."""
 
     name: str

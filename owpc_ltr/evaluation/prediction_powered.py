@@ -34,6 +34,7 @@ from owpc_ltr.evaluation.significance import (
     reaches,
     standard_error,
 )
+from owpc_ltr.plain_text import ShortRepr
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.
@@ -57,8 +58,8 @@ class Estimate:
         return Estimate(-self.mean, -self.high, -self.low, self.p)
 
 
-@dataclass(frozen=True)
-class PredictionPowered:
+@dataclass(frozen=True, repr=False)
+class PredictionPowered(ShortRepr):
     """The mean difference by human labels of a sample, made sharper by proxy labels of all queries.
 
     `by_human` is what the human labels say alone. `by_proxy` is what the proxy labels say alone,

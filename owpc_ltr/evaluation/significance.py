@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import RESAMPLES
+from owpc_ltr.plain_text import ShortRepr
 
 LEVEL = 0.05
 """Two-sided level of the tests; intervals cover one minus it."""
@@ -53,8 +54,8 @@ class Outcome(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-@dataclass(frozen=True)
-class Doubt:
+@dataclass(frozen=True, repr=False)
+class Doubt(ShortRepr):
     """A reason why queries or judgments cannot support a statement, and what would settle it.
 
     `check` is the name of the check that found it, `columns` the features that it concerns.
@@ -76,8 +77,8 @@ class Doubt:
         return {"check": self.check, "message": self.message, "advice": self.advice}
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(ShortRepr):
     """The outcome for the new ranker, and the doubts that make it `cannot tell`."""
 
     outcome: Outcome
@@ -141,8 +142,8 @@ POWER = 0.8
 """The chance of finding an effect of the size called detectable."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(ShortRepr):
     """Two rankers a and b on the same queries; differences are a − b.
 
     `wins` counts the queries where a's value is the larger one (for an error that is a loss).

@@ -18,8 +18,8 @@ from owpc_ltr.files.output import finite_json
 from owpc_ltr.plain_text import ShortRepr, message_line, text_table, wrapped_text
 
 
-@dataclass(frozen=True)
-class ScorePart:
+@dataclass(frozen=True, repr=False)
+class ScorePart(ShortRepr):
     """A term of a score that is no feature's, such as what the list around a document did to it.
 
     `amount` is in the score's units. Where a reranker multiplies scores, `logarithm` is the term as

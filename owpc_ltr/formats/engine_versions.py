@@ -13,6 +13,7 @@ import numpy as np
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import a_json, shown
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.plain_text import ShortRepr
 
 LINEAR = "model/linear"
 RANKLIB = "model/ranklib"
@@ -32,8 +33,8 @@ LEGACY_BM25 = 2.2
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ServingProfile:
+@dataclass(frozen=True, repr=False)
+class ServingProfile(ShortRepr):
     """What an engine of one version does with models.
 
     `missing` has each model format that the engine takes, and where its trees (or sum) send a

@@ -32,8 +32,8 @@ from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 
 
-@dataclass(frozen=True)
-class UpgradeEffect:
+@dataclass(frozen=True, repr=False)
+class UpgradeEffect(ShortRepr):
     """How a model's scores and orders differ between two versions, on the same documents.
 
     `refused` says why the new version would not take the model (the rest is then as before).

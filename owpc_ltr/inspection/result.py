@@ -40,8 +40,8 @@ CHECKS = (
 """The names of all checks, the worst first: what makes figures lie, then what harms a model."""
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(ShortRepr):
     """One thing that a check found.
 
     `subject` is what it is about in few words: a column, a grade, some queries. `message` says
@@ -154,8 +154,8 @@ def _cells(row: FeatureRow) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class DataFigures:
+@dataclass(frozen=True, repr=False)
+class DataFigures(ShortRepr):
     """Counts over all queries; `lengths` are the smallest, median and largest list.
 
     `grades` are the labels and how many documents have each: all of up to 50, else the first ones.
@@ -176,8 +176,8 @@ class DataFigures:
     sampled: int
 
 
-@dataclass(frozen=True)
-class FeatureRow:
+@dataclass(frozen=True, repr=False)
+class FeatureRow(ShortRepr):
     """One column: `missing` is a share; the quartiles and `alone` are of the sampled queries.
 
     `alone` is the share of pairs (relevant, irrelevant) of a query that the column alone has in the

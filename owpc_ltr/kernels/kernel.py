@@ -17,6 +17,7 @@ import numpy as np
 
 from owpc_ltr.compiling import compiled, compiled_address, intrinsic
 from owpc_ltr.errors import PluginError
+from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels, Vector
@@ -176,8 +177,8 @@ _CALLBACK = ctypes.CFUNCTYPE(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class BoundLoss:
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundLoss(ShortRepr):
     """A loss with its settings, ready to be called from compiled loops."""
 
     address: int

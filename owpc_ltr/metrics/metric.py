@@ -34,6 +34,7 @@ from owpc_ltr.metrics.ranking import (
     tied_with_previous,
     ties_words,
 )
+from owpc_ltr.plain_text import ShortRepr
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
@@ -193,8 +194,8 @@ expected value; queries without relevant documents count 0
         return float((own * counted).sum() / own.sum())
 
 
-@dataclass(frozen=True)
-class RankSum:
+@dataclass(frozen=True, repr=False)
+class RankSum(ShortRepr):
     """What each query's documents are worth at each rank, and what their sum is divided by.
 
     `kind` is the sum: worth times the discount of the rank; the relevant documents found; the

@@ -26,6 +26,7 @@ from owpc_ltr.engine.feature_log.snapshot import Incomplete, Snapshot, check_who
 from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.plain_text import ShortRepr
 
 FoundRows = dict[str, list[float] | Refused]
 """By document id, its feature values, or why they cannot be read."""
@@ -225,8 +226,8 @@ def _listed(hits: Any) -> tuple[list[Any], int]:
     return listed, total["value"]
 
 
-@dataclass(frozen=True)
-class LogCounts:
+@dataclass(frozen=True, repr=False)
+class LogCounts(ShortRepr):
     """judged = logged + absent + rejected, else Refused."""
 
     judged: int = 0

@@ -34,6 +34,7 @@ from owpc_ltr.files.output import finite_json
 from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_index
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import spelled
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
@@ -58,8 +59,8 @@ class Subject:
     model: StoredModel | None = None
 
 
-@dataclass(frozen=True)
-class Samples:
+@dataclass(frozen=True, repr=False)
+class Samples(ShortRepr):
     """Milliseconds of each search: `wall` by our clock, `took` by the engine's (whole ones)."""
 
     wall: Vector
