@@ -42,7 +42,9 @@ NOTE = "<!-- Made by docs/make_reference.py; do not edit. -->\n"
 def cli_page() -> str:
     """Each command: how it is called, what it does, its arguments and options."""
     parts = ["# Commands\n", NOTE, CLI_INTRODUCTION]
-    for words in [[], *_commands(typer.main.get_command(app), [])]:
+    commands: Any = typer.main.get_command(app)
+    commands.list_commands(None)  # which adds those of plugins
+    for words in [[], *_commands(commands, [])]:
         usage, text, sections = _help(words)
         parts.append(f"## {' '.join(['owpc-ltr', *words])}\n")
         parts.append(f"```text\n{usage}\n```\n\n{markdown(text)}\n")

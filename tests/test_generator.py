@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import owpc_ltr as ltr
-from owpc_ltr.cli.app import COMMANDS
-from owpc_ltr.cli.generator import command_line_type, command_of, help_text
+from owpc_ltr.cli.app import COMMANDS, app
+from owpc_ltr.cli.generator import PANELS, command_line_type, command_of, help_text
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.host.commands import function_of, plugin_commands
 from owpc_ltr.signatures import (
@@ -394,3 +395,18 @@ def test_the_functions_of_plugins_are_public_names(run: Run) -> None:
     assert ltr.parade_wave.__doc__ == "Wave."
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ltr.nothing  # noqa: B018
+
+
+def test_the_first_options_of_every_command_fit_a_screen() -> None:
+    plugins = plugin_commands().commands
+    for about in (*COMMANDS, *plugins):
+        if not about.function:
+            continue
+        lines = CliRunner().invoke(app, [*about.name.split(), "--help"]).output.splitlines()
+        panels = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+        first = lines[lines.index("Options:") + 1 :]
+        first = first[: first.index("")] if "" in first else first
+        assert sum(line.startswith("  -") for line in first) < 16, about.name
+        known = ["Arguments:", "Options:", *(f"{one} options:" for one in PANELS[1:])]
+        assert panels == [one for one in known if one in panels], about.name
+        assert not [line for line in lines if re.search(r"\bNone\b|<class|Sequence|Path\b", line)]

@@ -312,6 +312,7 @@ def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
 
 def help_text(function: Callable[..., Any]) -> str:
     """The docstring as a help page has it: the summary, then all but what is for Python."""
+    # The wrapper's docstring may be that for Python by now, which lists the parameters.
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     end = _NO_HELP.search(text)
     told = text[: end.start()] if end else text

@@ -20,12 +20,14 @@ Duplicates = Literal["refuse", "first", "max", "mean"]
 """What becomes of a document that is judged twice for one query."""
 
 DuplicatePolicy = Annotated[
-    Duplicates, Help("What to do with a document that is judged twice for a query.")
+    Duplicates, Help("What to do with a document that is judged twice for a query.", panel="Data")
 ]
 JudgmentFormat = Annotated[
     str, Help("The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid.", flag="--as")
 ]
-SkipUnjudged = Annotated[bool, Help("Leave out lines without a grade, and say how many.")]
+SkipUnjudged = Annotated[
+    bool, Help("Leave out lines without a grade, and say how many.", panel="Data")
+]
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "query_id": ("query_id", "qid"),
@@ -103,7 +105,7 @@ Columns = Annotated[
 ]
 Topics = Annotated[
     "Mapping[str, str] | Path | str | None",
-    Reads("The texts of the queries, where qrels do not have them.", cli=Path),
+    Reads("The texts of the queries, where qrels do not have them.", cli=Path, panel="Data"),
 ]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -156,7 +158,7 @@ def room_from(text: str | None) -> Room:
 MaxFeatures = Annotated[
     "int | None",
     Help(
-        "The most features of LETOR text; default: 10000, more may be ids.",
+        "The largest feature number of LETOR text; default: 10000, as larger ones may be ids.",
         min=1,
         panel="Data",
     ),
@@ -164,8 +166,8 @@ MaxFeatures = Annotated[
 Memory = Annotated[
     "int | Room | None",
     Help(
-        "How much of a folder of parts stays in memory, as 4G; 4G:float16: values rounded to 11 "
-        "bits, twice as many; default: 512M.",
+        "Memory for a folder of parts, as 4G; 4G:float16 holds twice as many values, rounded to 11 "
+        "bits; default: 512M.",
         cli=str,
         parse=room_from,
         metavar="SIZE",

@@ -31,7 +31,7 @@ def explain_search(
     cluster: Cluster,
     keywords: Annotated[str, Help("What the user types.", metavar="QUERY")],
     document: Annotated[
-        str | None, Help("The id of one document, for all of it.", metavar="DOC")
+        str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
     ] = None,
     *,
     model: UploadedModel = None,
@@ -39,7 +39,7 @@ def explain_search(
     index: SearchIndex = None,
     above: Annotated[
         str | None,
-        Help("The document that DOC is to be above; default: the next one.", metavar="DOC"),
+        Help("Say what would put DOC above this document; default: the next one.", metavar="DOC"),
     ] = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -48,7 +48,7 @@ def explain_search(
     title_field: TitleField = None,
     extra_features: ExtraFeatures = (),
     query_id: Annotated[
-        str | None, Help("What extra features by query_id know the query as.", metavar="ID")
+        str | None, Help("The id of the query in --extra-features.", metavar="ID")
     ] = None,
     report: ReportPage = None,
     plugins: Plugins = (),

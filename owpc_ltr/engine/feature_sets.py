@@ -103,10 +103,10 @@ def push(
     ] = "test",
     params: Params = None,
     allow_unmapped: Annotated[
-        bool, Help("Also where a template names a field that the index does not have.")
+        bool, Help("Accept templates that name a field which the index does not have.")
     ] = False,
-    replace: Annotated[bool, Help("Replace another feature set of its name.")] = False,
-    force: Annotated[bool, Help("With --replace: also where uploaded models use it.")] = False,
+    replace: Annotated[bool, Help("Replace the feature set of this name.")] = False,
+    force: Annotated[bool, Help("With --replace: even if uploaded models use it.")] = False,
 ) -> FeatureSet:
     """Store a feature set, every feature tried on the index first.
 
@@ -166,7 +166,7 @@ def delete(
     cluster: Cluster | FeatureSets,
     name: Name,
     *,
-    force: Annotated[bool, Help("Also where uploaded models use it.")] = False,
+    force: Annotated[bool, Help("Delete it even if uploaded models use it.")] = False,
 ) -> None:
     """Delete a feature set that no uploaded model uses.
 

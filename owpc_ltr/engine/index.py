@@ -89,7 +89,7 @@ def index(
     ] = None,
     append: Annotated[bool, Help("Add to an index that exists.")] = False,
     recreate: Annotated[
-        bool, Help("Replace an index of this name by the new one, once that is complete.")
+        bool, Help("Replace the index of this name once the new one is complete.")
     ] = False,
     progress: Progress = silent,
 ) -> IndexReport:

@@ -38,7 +38,10 @@ JudgedQueries = Annotated[
 InFlight = Annotated[int, Help("Searches at the same time.", min=1, panel="Engine")]
 ModelFeatureSet = Annotated[
     str | None,
-    Help("The feature set of model files; default: found by its hash.", metavar="NAME"),
+    Help(
+        "The feature set that model files were trained on; default: found by its hash.",
+        metavar="NAME",
+    ),
 ]
 
 

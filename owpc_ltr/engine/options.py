@@ -72,6 +72,7 @@ QueryTemplate = Annotated[
         "Your application's query or whole search (JSON), with {{keywords}} where the user's words "
         "go; default: all text fields.",
         cli=Path,
+        panel=PANEL,
     ),
 ]
 Params = Annotated[
@@ -83,9 +84,10 @@ Params = Annotated[
         metavar="NAME=VALUE",
         cli=list[str],
         parse=params_from,
+        panel=PANEL,
     ),
 ]
-Window = Annotated[int, Help("How many of the best documents are rescored.", min=1)]
+Window = Annotated[int, Help("How many of the best documents are rescored.", min=1, panel=PANEL)]
 Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
 TitleField = Annotated[str | None, Help("The field to show.", metavar="FIELD")]
 ExtraFeatures = Annotated[
@@ -94,6 +96,7 @@ ExtraFeatures = Annotated[
         "Features from outside the index (Parquet), by query_id or query, document_id, or both; "
         "may be repeated.",
         cli=list[Path],
+        panel="Data",
     ),
 ]
 Tolerance = Annotated[

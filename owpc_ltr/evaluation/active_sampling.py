@@ -121,7 +121,7 @@ def judge_sample(
         Path | str | None, "The file of the strata; default: beside `out`."
     ] = None,
     n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
-    depth: Annotated[int, Help("How many of each ranker's documents.", min=1)] = SHEET_DEPTH,
+    depth: Annotated[int, Help("How many documents of each ranker to judge.", min=1)] = SHEET_DEPTH,
     metric: Annotated[
         Any,
         Help(
@@ -137,10 +137,10 @@ def judge_sample(
 ) -> HumanLabelSample:
     """Draw the queries whose human labels tell most about two rankers.
 
-    More are drawn of those in which the rankers differ much by the proxy labels, and all by chance:
-    what is labelled in the end is a random sample of each stratum. Queries that have human labels
-    are not drawn again. The strata stand beside the sheet (OUT.strata.csv): give them with --strata
-    to compare and upload, and to the next round. Judge the whole sheet, or its first queries.
+    Queries in which the rankers differ much by the proxy labels are drawn more often: in the end, a
+    random sample of each stratum is labelled. Queries that have human labels are not drawn again.
+    The strata stand beside the sheet (OUT.strata.csv): give them with --strata to compare and
+    upload, and to the next round. Judge the whole sheet, or its first queries.
 
     Python: labels and data are also judgments and datasets, and `strata_out` is another file for
     the strata.

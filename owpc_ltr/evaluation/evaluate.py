@@ -185,7 +185,7 @@ def evaluate(
     baseline: Annotated[
         Any,
         Reads(
-            "Compare with another model, TREC run, or with one feature: feature:NAME.",
+            "Compare with this model, TREC run, or feature (feature:NAME).",
             cli=str,
             unless="feature:",
             absent=NO_MODEL,
@@ -210,11 +210,11 @@ def evaluate(
 ) -> Evaluation:
     """Measure a ranker on judged queries, the held-out ones.
 
-    Those are the queries that it has not seen in training, by their ids and texts; where its
-    record does not tell, all queries, with a warning. Every figure comes with its convention, the
-    number of queries, and what scoring all documents the same would get. Ties count their expected
-    value unless a metric says otherwise. With --index the engine is asked whether it returns what
-    was judged.
+    Held out are the queries that it was not trained on, by their ids and texts; where its record
+    does not tell, all queries are measured, with a warning. Every figure comes with its convention,
+    the number of queries, and what scoring all documents the same would get. Ties count their
+    expected value unless a metric says otherwise. With --index the engine is asked whether it
+    returns what was judged.
 
     Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
     queries that it lacks count 0, and its documents that are not judged are irrelevant.

@@ -80,7 +80,7 @@ def parsed_metrics(metrics: Any, registry: Registry) -> tuple[Metric, ...]:
 Metrics = Annotated[
     Sequence[Any] | str,
     Help(
-        "As ndcg@10,map, between commas; may be repeated; default: ndcg@10, map, mrr.",
+        "Metrics, as ndcg@10,map; may be repeated; default: ndcg@10, map, mrr.",
         flag="--metric",
         metavar="METRIC",
         cli=list[str],
@@ -101,7 +101,7 @@ Split = Annotated[
     str,
     Help("auto (queries that no ranker was trained on), all, test, validation, train."),
 ]
-Unweighted = Annotated[bool, Help("Let every query count the same.")]
+Unweighted = Annotated[bool, Help("Let every query count the same.", panel="Advanced")]
 Baseline = Annotated[
     str | None, Help("Compare each ranker with this one alone; default: all pairs.")
 ]
@@ -109,19 +109,23 @@ Unjudged = Annotated[
     Literal["zero", "skip", "condensed"],
     Help(
         "Unjudged documents of lists: zero (irrelevant), skip (their queries left out), condensed "
-        "(taken out)."
+        "(taken out).",
+        panel="Advanced",
     ),
 ]
-Worst = Annotated[int, Help("How many of the queries that lose most are shown.", min=0)]
+Worst = Annotated[
+    int, Help("How many of the queries that lose most are shown.", min=0, panel="Advanced")
+]
 PerQueryTable = Annotated[
     Path | str | None,
     Writes(
         "Also write the values of every query, as .csv or .parquet.",
         standard_output="the values of queries go to a file: name one, not -",
+        panel="Advanced",
     ),
 ]
 LatexTable = Annotated[
-    Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
+    Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).", panel="Advanced")
 ]
 Resamples = Annotated[int, Help("Permutations and bootstrap samples.", min=100, panel="Advanced")]
 Documents = Annotated[
@@ -135,13 +139,15 @@ IdField = Annotated[
 Strata = Annotated[
     Any,
     Reads(
-        "The strata that judge sample wrote, where it drew the human-labelled queries.", cli=Path
+        "The strata that judge sample wrote, where it drew the human-labelled queries.",
+        cli=Path,
+        panel="Data",
     ),
 ]
 IndexToCheck = Annotated[
     str | None,
     Help(
-        "Ask this index for some queries, and warn if it does not return what was judged.",
+        "Search this index for some queries; warn if it does not return the judged documents.",
         metavar="NAME",
         panel="Engine",
     ),

@@ -36,14 +36,14 @@ def explain(
         Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", flag="--data"),
     ],
     document: Annotated[
-        str | None, Help("The id of one document, for all of it.", metavar="DOC")
+        str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
     ] = None,
     *,
     query_id: Annotated[str, Help("The query of the data.", metavar="ID")],
     size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
     above: Annotated[
         str | None,
-        Help("The document that DOC is to be above; default: the next one.", metavar="DOC"),
+        Help("Say what would put DOC above this document; default: the next one.", metavar="DOC"),
     ] = None,
     documents: Annotated[
         Path | str | None,

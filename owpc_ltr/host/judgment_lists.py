@@ -91,7 +91,9 @@ def _read_columns(
 
 @job
 def convert_judgments(
-    judgments: Annotated[Path | str, Reads("Judgments, in any format that there is a reader of.")],
+    judgments: Annotated[
+        Path | str, Reads("Judgments, in any format that an installed plugin reads.")
+    ],
     *,
     out: Annotated[Path | str, Writes("The file of the judgments.")],
     to: JudgmentFormat = DEFAULT_FORMAT,

@@ -35,7 +35,9 @@ def inspect(
     learning_curve: Annotated[
         bool | None, Help("Measure how many judgments are enough, however long it takes.")
     ] = None,
-    training: Annotated[bool, Help("No trial with shuffled labels, and no curve.")] = True,
+    training: Annotated[
+        bool, Help("Skip the trial with shuffled labels and the learning curve.")
+    ] = True,
     report: ReportPage = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,

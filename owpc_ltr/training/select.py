@@ -93,7 +93,7 @@ def select(
     journal: Annotated[
         Path | str | None,
         Writes(
-            "Keeps finished work, so that a stopped run goes on.",
+            "A file for finished work: the same command resumes an interrupted run.",
             standard_output="--journal keeps finished work for the next run: name a file, not -",
         ),
     ] = None,

@@ -115,14 +115,14 @@ def train(
     piecewise_linear: Annotated[
         bool,
         Help(
-            "A curve for each feature instead of a weight, by any optimizer of linear models.",
+            "Learn a curve for each feature, not a weight; any optimizer of linear models can.",
             panel="Model",
         ),
     ] = False,
     knots: Annotated[
         int | None,
         Help(
-            f"Of a piecewise-linear model: how many knots a curve has at most; default: {KNOTS}.",
+            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
             min=2,
             panel="Model",
         ),
@@ -138,7 +138,7 @@ def train(
     feature_price: Annotated[
         float | None,
         Help(
-            f"What a millisecond must gain of the metric; default: {FEATURE_PRICE}.",
+            f"The gain that a feature must bring per millisecond; default: {FEATURE_PRICE}.",
             min=0,
             panel="Model",
         ),
@@ -146,14 +146,17 @@ def train(
     keep_gain: Annotated[
         float | None,
         Help(
-            "Instead of a price: the cheapest model that keeps this share (.95, say) of what all "
-            "features gain over the best one alone.",
+            "Instead of a price: choose the cheapest model that keeps this share (as .95) of the "
+            "gain of all features over the best single one.",
             panel="Model",
         ),
     ] = None,
     baseline: Annotated[
         str | float | None,
-        Help("The feature over which --keep-gain counts; default: the best alone.", panel="Model"),
+        Help(
+            "The feature from which --keep-gain measures; default: the best single one.",
+            panel="Model",
+        ),
     ] = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,

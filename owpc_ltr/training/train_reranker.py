@@ -122,9 +122,9 @@ def train_reranker(
 ) -> ReorderingModel:
     """Train a reranker, which reorders whole lists of a base ranker.
 
-    The base as it is stays a candidate, and is kept unless another one is better on the validation
-    queries. Queries are split as by `owpc-ltr train`. Its settings are those of the loss and of the
-    reranker: --set reranker.NAME=VALUE.
+    The base ranker alone is a candidate too, and is kept unless a reranker is better on the
+    validation queries. Queries are split as by `owpc-ltr train`. Its settings are those of the loss
+    and of the reranker: --set reranker.NAME=VALUE.
 
     Python: everything else is as for `train`.
     Raises UsageError for a choice that cannot be made.

@@ -121,7 +121,9 @@ def judge_clicks(
     min_people: Annotated[
         int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
     ] = MIN_PEOPLE,
-    keep_case: Annotated[bool, Help("Queries that differ in case are two.", panel="Data")] = False,
+    keep_case: Annotated[
+        bool, Help("Count queries that differ in case as two.", panel="Data")
+    ] = False,
     keep_repeats: Annotated[
         bool,
         Help("Count a person's clicks on one result of a query in every list.", panel="Data"),
@@ -137,7 +139,9 @@ def judge_clicks(
     model: Annotated[
         str, Help("A click model; auto: the one that predicts held-out sessions best.")
     ] = "auto",
-    grades: Annotated[str, Help("0..4, or none for probabilities.")] = GRADES,
+    grades: Annotated[
+        str, Help("The range of the grades, as 0..4; none writes probabilities.")
+    ] = GRADES,
     weights: Annotated[Weights, Help("The weight of a document; certainty is 0 to 1.")] = (
         "certainty"
     ),

@@ -25,7 +25,7 @@ Port = Annotated[
 @job
 def start(
     *,
-    port: Annotated[int, Help("Where the node answers; it names the node.")] = DEFAULT_PORT,
+    port: Annotated[int, Help("The port of the node, which also names it.")] = DEFAULT_PORT,
     transport_port: Annotated[
         int | None, Help("Its second port; a free one from 9300 on if left out.")
     ] = None,
@@ -36,14 +36,15 @@ def start(
     ] = None,
     home: Annotated[
         Path | str | None,
-        Help("Folder of the assembled engine; made if need be.", metavar="FOLDER"),
+        Help("Folder of the installed engine; made if it does not exist.", metavar="FOLDER"),
     ] = None,
     java: Annotated[
-        Path | str | None, Help("A Java that fits; found on JAVA_HOME or PATH, or bundled.")
+        Path | str | None,
+        Help("The Java to use; default: that of JAVA_HOME or PATH, or the bundled one."),
     ] = None,
     engine: Annotated[
         Literal["opensearch", "elasticsearch"],
-        Help("Elasticsearch comes under Elastic's own licences."),
+        Help("Which engine; Elasticsearch comes under Elastic's own licences."),
     ] = "opensearch",
     version: Annotated[
         str | None,
@@ -52,7 +53,7 @@ def start(
             f"{USUAL[OPENSEARCH]}, or {USUAL[ELASTICSEARCH]}."
         ),
     ] = None,
-    verify: Annotated[bool, Help("Read every file of the home against its SHA-256.")] = False,
+    verify: Annotated[bool, Help("Check every file of the engine against its SHA-256.")] = False,
     progress: Progress = silent,
 ) -> NodeStatus:
     """Start a node, and wait for its health.
@@ -108,7 +109,9 @@ def logs(
     *,
     port: Annotated[int, Help("The port that names the node.")] = DEFAULT_PORT,
     lines: Annotated[int, Help("How many lines; 0: all.", short="-n", min=0)] = 50,
-    follow: Annotated[bool, Help("Go on with new lines until Ctrl-C.", short="-f")] = False,
+    follow: Annotated[
+        bool, Help("Print new lines as they come, until Ctrl-C.", short="-f")
+    ] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
     from owpc_ltr.cli.terminal import nobody_reads

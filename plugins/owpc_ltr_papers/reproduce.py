@@ -49,7 +49,9 @@ def reproduce(
     format: Annotated[  # noqa: A002 - the option's name
         Literal["table", "markdown", "csv", "latex"], Help("How the table is printed.")
     ] = "table",
-    quick: Annotated[bool, Help("A small part of the protocol, and marked as such.")] = False,
+    quick: Annotated[
+        bool, Help("Run a small part of the protocol; results are marked as such.")
+    ] = False,
     with_ranklib: Annotated[
         bool, Help("Download RankLib once, and run it as the paper did.")
     ] = False,

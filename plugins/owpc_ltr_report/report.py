@@ -78,7 +78,11 @@ def report(
     metrics: Metrics = METRICS,
     split: Split = "auto",
     examples: Annotated[
-        int, Help("Queries to show of those with the largest losses, and gains.", min=0)
+        int,
+        Help(
+            "How many queries to show with the largest losses, and as many with the largest gains.",
+            min=0,
+        ),
     ] = 3,
     feature_cost: Annotated[
         Path | str | None, Reads("The cost of features, as profile --json prints it.")

@@ -164,7 +164,11 @@ def upload(
     min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     history: Annotated[
         int | None,
-        Help("Earlier versions kept for rollback; default: unchanged, 5 for a new name.", min=0),
+        Help(
+            "Earlier versions kept for rollback; default: unchanged, 5 for a new name.",
+            min=0,
+            panel="Advanced",
+        ),
     ] = None,
     allow_slow: Annotated[
         bool,

@@ -91,8 +91,8 @@ def verify(
 ) -> Verification:
     """Prove an uploaded model again, and look for drift.
 
-    All that is needed is stored in the cluster. Compared are the feature set, the engine's version,
-    the index, its mapping, the features of the model's judged documents, and the scores. If
+    It compares the feature set, the engine's version, the index, its mapping, the features of the
+    model's judged documents, and the scores with what the upload stored in the cluster. If
     something drifted, the exit code is 5.
 
     Python: `drift` and `refusal` of the result say what drifted. Features from outside the index

@@ -48,7 +48,10 @@ def log_features(
     ] = None,
     part: Annotated[
         str | None,
-        Help("Log one part of such a folder, as 3/16; others may run beside it.", panel="Data"),
+        Help(
+            "Log only one part of such a folder, as 3/16; other parts may run at the same time.",
+            panel="Data",
+        ),
     ] = None,
     columns: Columns = None,
     topics: Topics = None,
@@ -56,22 +59,32 @@ def log_features(
     skip_unjudged: SkipUnjudged = False,
     in_flight: Annotated[
         int | None,
-        Help("The most searches at the same time; default: as many as the engine bears."),
+        Help(
+            "The most searches at the same time; default: adapted to the engine's load.",
+            panel="Engine",
+        ),
     ] = None,
     rate: Annotated[
-        float | None, Help("The most documents a second, to spare a busy cluster.")
+        float | None, Help("Documents per second at most, to spare a busy cluster.", panel="Engine")
     ] = None,
     schedule: Annotated[
         str | None,
-        Help("The hours in which the engine is searched, as 22:00-06:00; outside them it waits."),
+        Help(
+            "The hours of the searches, as 22:00-06:00; outside of them the command waits.",
+            panel="Engine",
+        ),
     ] = None,
-    batch: Annotated[int, Help("The most documents of one search.")] = MOST_DOCUMENTS,
+    batch: Annotated[int, Help("Documents per search at most.", panel="Engine")] = MOST_DOCUMENTS,
     max_absent: Annotated[
-        float, Help("Fail if a larger share of judged documents is not in the index.")
+        float,
+        Help("Fail if a larger share of judged documents is not in the index.", panel="Advanced"),
     ] = LogOptions.max_absent,
     allow_rejected: Annotated[
         bool,
-        Help("Leave out documents that the engine cannot score or whose values are not finite."),
+        Help(
+            "Leave out documents that the engine cannot score or whose values are not finite.",
+            panel="Advanced",
+        ),
     ] = False,
     restart: Annotated[bool, Help("Throw away the unfinished work of an earlier run.")] = False,
     workers: Annotated[
@@ -80,6 +93,7 @@ def log_features(
             "Dask workers that search: local:4 (processes here), tcp://HOST:8786.",
             flag="--dask",
             cli=str,
+            panel="Advanced",
         ),
     ] = None,
     attempts: Annotated[int, "How often a request is made before the log fails."] = (

@@ -35,7 +35,7 @@ class LogOptions:
     in_flight: int | None = None
     """The most searches under way at the same time; None: as many as the engine bears."""
     batch: int = MOST_DOCUMENTS
-    """The most documents of one search."""
+    """Documents per search at most."""
     max_absent: float = 0.01
     """The largest share of judged documents that may be missing from the index."""
     allow_rejected: bool = False

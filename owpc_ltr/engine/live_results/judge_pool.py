@@ -115,9 +115,9 @@ def judge_pool(
     out: Annotated[Path | str | None, Writes("The sheet to fill in (CSV).", required=True)] = None,
     sample: Annotated[
         int | None,
-        Help("Draw so many queries, of those that none of the models was trained with.", min=1),
+        Help("Draw this many of the queries that no model was trained on.", min=1),
     ] = None,
-    depth: Annotated[int, Help("How many of each ranker's documents.", min=1)] = POOL_DEPTH,
+    depth: Annotated[int, Help("How many documents of each ranker to judge.", min=1)] = POOL_DEPTH,
     fields: Annotated[
         Sequence[str],
         Help(
@@ -128,7 +128,7 @@ def judge_pool(
     ] = (),
     judged: Annotated[
         Judgments | RankingDataset | Path | str | None,
-        Reads("Judgments that there are: what they have is left out.", cli=Path),
+        Reads("Existing judgments: documents that they contain are left out.", cli=Path),
     ] = None,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
@@ -143,8 +143,8 @@ def judge_pool(
 ) -> Pooled:
     """Write a sheet of the documents that rankers bring to the top.
 
-    Its grades are for people to fill in. A document stands there once for a query, in a drawn order
-    that tells nothing of ranks and rankers. Once its `grade` column is filled, log-features reads
+    People fill in its grades. Each document of a query stands there once, in random order, which
+    tells nothing of ranks and rankers. Once its `grade` column is filled, log-features reads
     it. Models rescore the query template; those that are not uploaded are in the cluster only
     meanwhile.
 

@@ -152,7 +152,7 @@ def search(
     query_id: Annotated[
         str | None,
         Help(
-            "What --run calls the query (default: 1), and extra features by query_id know it as.",
+            "The id of the query, in --run (default: 1) and in --extra-features.",
             metavar="ID",
         ),
     ] = None,
