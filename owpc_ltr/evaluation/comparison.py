@@ -47,20 +47,16 @@ from owpc_ltr.evaluation.measurement import (
     ranker_of,
 )
 from owpc_ltr.evaluation.options import RESAMPLES
+from owpc_ltr.evaluation.resampling import LEVEL, Interval, bca_intervals, mean_of, sign_flips
 from owpc_ltr.evaluation.significance import (
-    LEVEL,
     Comparison,
     Doubt,
-    Interval,
     Paired,
-    bca_intervals,
     check_resamples,
     comparison_of,
     generators,
     holm,
-    mean_of,
     paired,
-    sign_flips,
 )
 from owpc_ltr.metrics import Metric
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel

@@ -17,15 +17,8 @@ from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
-from owpc_ltr.evaluation.significance import (
-    LEVEL,
-    ROUNDING,
-    Comparison,
-    Doubt,
-    Outcome,
-    Verdict,
-    over_metrics,
-)
+from owpc_ltr.evaluation.resampling import LEVEL, ROUNDING
+from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict, over_metrics
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, printable_lines, text_table, wrapped_text
 

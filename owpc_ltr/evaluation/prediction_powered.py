@@ -21,20 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
-from owpc_ltr.evaluation.significance import (
+from owpc_ltr.evaluation.resampling import (
     FEWEST_DIFFERENCES,
-    Doubt,
     Matrix,
-    Outcome,
-    Verdict,
-    decide,
     floor_of,
     mean_of,
     reaches,
     standard_error,
 )
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
+from owpc_ltr.evaluation.significance import Doubt, Outcome, Verdict, decide
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.significance import ROUNDING, Doubt, mean_of
+from owpc_ltr.evaluation.resampling import ROUNDING, mean_of
+from owpc_ltr.evaluation.significance import Doubt
 
 _SALT = "prediction-powered"
 

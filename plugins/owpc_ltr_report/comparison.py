@@ -34,14 +34,8 @@ from owpc_ltr.evaluation.prediction_powered import (
     PredictionPowered,
     strength_in_words,
 )
-from owpc_ltr.evaluation.significance import (
-    LEVEL,
-    Outcome,
-    Verdict,
-    bca_interval,
-    decide,
-    over_metrics,
-)
+from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
+from owpc_ltr.evaluation.significance import Outcome, Verdict, decide, over_metrics
 from owpc_ltr_report.blocks import (
     Block,
     Chart,
