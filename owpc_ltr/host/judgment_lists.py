@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -191,9 +192,11 @@ def _read_again(
     ]
 
 
-def judgment_readers(registry: Registry) -> list[JudgmentReader]:
-    """All readers, the last to be asked first."""
-    readers: list[JudgmentReader] = [plugin.cls() for plugin in registry.all(KIND)]
+def judgment_readers(
+    registry: Registry, shipped: Collection[str] | None = None
+) -> list[JudgmentReader]:
+    """All readers, the last to be asked first; with `shipped`, only these of the shipped ones."""
+    readers: list[JudgmentReader] = [plugin.cls() for plugin in registry.all(KIND, shipped)]
     return sorted(readers, key=lambda reader: -reader.precedence)
 
 
@@ -213,6 +216,7 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
     Raises BadInput where it is empty, has topics in it, or is of no format that is known.
     """
     from owpc_ltr.data.judgments.queries import begins_topics
+    from owpc_ltr.data.judgments.tables import table_formats
     from owpc_ltr.files.input import first_lines, read_head
 
     head = read_head(path)
@@ -224,9 +228,9 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
             f"cannot read {path}: these are topics, which have no grades: name the judgments, and "
             "this file as their topics"
         )
-    readers = judgment_readers(registry)
-    reader = first_to_recognise(readers, path, head)
+    reader = first_to_recognise(judgment_readers(registry, table_formats(head)), path, head)
     if reader is None:
+        readers = judgment_readers(registry)
         known = ", ".join(reader.name for reader in readers) or "none"
         raise BadInput(
             f"cannot read {path}: it is of no format that an installed judgment reader knows: "

@@ -19,7 +19,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
@@ -183,10 +183,23 @@ class Registry:
         )
         return self._plugins.get((kind, name))
 
-    def all(self, kind: str | None = None) -> list[Plugin]:
-        """All plugins (of a kind), by kind and name; imports what may offer one."""
-        self._import(lambda entry: entry.may_offer(kind))
-        chosen = (p for p in self._plugins.values() if kind in {None, p.kind})
+    def all(self, kind: str | None = None, shipped: Collection[str] | None = None) -> list[Plugin]:
+        """All plugins (of a kind), by kind and name; imports what may offer one.
+
+        With `shipped`, only these of the shipped ones, and every third-party one.
+        """
+        self._import(
+            lambda entry: (
+                entry.may_offer(kind)
+                and (shipped is None or not entry.shipped or entry.name in shipped)
+            )
+        )
+        chosen = (
+            plugin
+            for plugin in self._plugins.values()
+            if kind in {None, plugin.kind}
+            and (shipped is None or not plugin.shipped or plugin.name in shipped)
+        )
         return sorted(chosen, key=lambda plugin: (list(KINDS).index(plugin.kind), plugin.name))
 
     def _import(self, needed: Callable[[Entry], bool]) -> None:
