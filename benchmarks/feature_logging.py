@@ -34,9 +34,8 @@ from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
-from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores import Store, choose_store
 from owpc_ltr.engine.stores.feature_queries import render
-from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.host.judgment_lists import read_judgments
 

@@ -24,8 +24,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore_clauses
 from owpc_ltr.engine.search.serving import Serve, Served, with_stored
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
-from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear, is_client_scored, store_for_client
 from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free

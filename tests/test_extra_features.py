@@ -33,7 +33,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import served_model
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from owpc_ltr.cli.terminal import finishing, print_json, progress
+from owpc_ltr.cli import finishing, print_json, progress
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import function_of, missing_package

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.profile import profile
     from owpc_ltr.engine.search.request import request
     from owpc_ltr.engine.search.search import search
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
 else:
 
     class _Method:

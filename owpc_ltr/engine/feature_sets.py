@@ -16,7 +16,7 @@ from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
 Name = Annotated[str, Help("The name of a feature set.", metavar="NAME")]

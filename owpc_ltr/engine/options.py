@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.models.reordering import ReorderingModel
 
 PANEL = "Engine"

@@ -22,7 +22,7 @@ from owpc_ltr.engine.search.latency import (
     feature_costs,
     window_latencies,
 )
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.parameters import plain_params

@@ -25,7 +25,7 @@ from owpc_ltr.engine.search.client_rerank import (
 )
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_stored, title_of
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list

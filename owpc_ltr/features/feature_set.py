@@ -17,6 +17,7 @@ from typing import Any
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.mustache import (
     compiled,
+    is_structure,
     json_variables,
     query_of,
     strings,
@@ -26,6 +27,7 @@ from owpc_ltr.features.mustache import (
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.strict_json import each_once, is_structure, kind_of
 from owpc_ltr.plain_text import ShortRepr, printable, shortened
+from owpc_ltr.files.strict_json import each_once, kind_of
 
 MUSTACHE = "mustache"
 DERIVED = "derived_expression"
@@ -164,6 +166,19 @@ def parse_featureset(
     return FeatureSet(
         named, tuple(_feature(place, i, part) for i, part in enumerate(features)), validation
     )
+
+
+def read_featureset(source: Any, place: str) -> FeatureSet:
+    """The feature set of a stored document."""
+    return parse_featureset(stored_part(source, "featureset", place), place)
+
+
+def stored_part(source: Any, key: str, place: str) -> Any:
+    """An object within a document of a store. Raises BadInput where it is not there."""
+    part = source.get(key) if isinstance(source, dict) else None
+    if not isinstance(part, dict):
+        raise BadInput(f"{place} is damaged: it has no '{key}'")
+    return part
 
 
 def _feature(place: str, position: int, content: Any) -> Feature:

@@ -218,18 +218,6 @@ def _matches(template: Any) -> bool:
     return isinstance(template, list) and any(_matches(part) for part in template)
 
 
-def scoring(query: dict[str, Any]) -> dict[str, Any]:
-    """The same query, where need be in the form that matches whatever the search counts.
-
-    A bare `range` whose search may stop counting hits misses matches in 3.8.0; around it,
-    `constant_score` gives the same score and does not.
-    """
-    if query.keys() != {"range"}:
-        return query
-    boosts = [float(part.get("boost", 1.0)) for part in query["range"].values()]
-    return {"constant_score": {"filter": query, "boost": boosts[0]}}
-
-
 _UP_TO_BOOST = {"match_all", "constant_score", "exists", "ids", "terms", "distance_feature"}
 """Queries whose score is their boost, or less."""
 _DECAYS = {"exp", "gauss", "linear", "random_score"}

@@ -188,11 +188,6 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def is_structure(value: Any) -> bool:
-    """Whether it is a list or an object, which no text can stand for."""
-    return isinstance(value, list | tuple | dict)
-
-
 def kind_of(value: Any) -> str:
     """What a JSON value is, in words.
 

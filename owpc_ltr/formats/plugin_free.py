@@ -13,7 +13,8 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_analysis import always_matches, scoring
+from owpc_ltr.features.mustache import scoring
+from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.formats.plugin_free_trees import (
     TREES,
     Query,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
-from owpc_ltr.features.score_analysis import scoring
+from owpc_ltr.features.mustache import scoring
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.models.tables import MOST_CODES, BinTable, TableBlock, blocks_of, tables_of

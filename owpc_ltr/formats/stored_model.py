@@ -9,6 +9,7 @@ from typing import Any
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.features.feature_set import FeatureSet, parse_featureset, stored_part
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,16 +42,11 @@ def ranker_source(model: StoredModel) -> dict[str, Any]:
     }
 
 
-def read_featureset(source: Any, place: str) -> FeatureSet:
-    """The feature set of a stored document."""
-    return parse_featureset(_part(source, "featureset", place), place)
-
-
 def read_model(source: Any, place: str) -> StoredModel:
     """The model of a stored document."""
-    content = _part(source, "model", place)
-    ranker = _part(content, "model", place)
-    featureset = parse_featureset(_part(content, "feature_set", place), place)
+    content = stored_part(source, "model", place)
+    ranker = stored_part(content, "model", place)
+    featureset = parse_featureset(stored_part(content, "feature_set", place), place)
     try:
         return StoredModel(
             str(content["name"]),
@@ -71,13 +67,6 @@ def same_model(one: StoredModel, other: StoredModel) -> bool:
         and one.feature_normalizers == other.feature_normalizers
         and _decoded(one.definition) == _decoded(other.definition)
     )
-
-
-def _part(source: Any, key: str, place: str) -> Any:
-    part = source.get(key) if isinstance(source, dict) else None
-    if not isinstance(part, dict):
-        raise BadInput(f"{place} is damaged: it has no '{key}'")
-    return part
 
 
 def _decoded(definition: Any) -> Any:

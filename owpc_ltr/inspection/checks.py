@@ -1,6 +1,7 @@
 """Every check over data in files or parts, in bounded memory, and the cheap ones, a line each.
 
-`train` and `log-features` make the cheap ones in passing; two trials of training are `inspect`'s.
+Slips in grades, and queries that teach nothing, are told here by the totals alone. `train` and
+`log-features` make the cheap ones in passing; two trials of training are `inspect`'s.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.judged_data import shares_right
+from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.columns import (
     constant_columns,
     duplicate_columns,
@@ -24,10 +26,8 @@ from owpc_ltr.inspection.columns import (
 )
 from owpc_ltr.inspection.duplicate_queries import same_queries
 from owpc_ltr.inspection.labels import (
-    grade_typos,
     harmful_judgments,
     label_agreement,
-    queries_without_contrast,
 )
 from owpc_ltr.inspection.result import (
     CHECKS,
@@ -39,6 +39,7 @@ from owpc_ltr.inspection.result import (
     Finding,
     Inspection,
     LearningCurve,
+    Severity,
 )
 from owpc_ltr.inspection.sample import (
     Data,
@@ -281,3 +282,86 @@ def _lines(findings: list[Finding]) -> list[str]:
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Warnings before notes, each by what its check may cost; else in the order given."""
     return tuple(sorted(findings, key=lambda f: (f.severity != WARNING, CHECKS.index(f.check))))
+
+
+def grade_typos(found: Gathered) -> Iterator[Finding]:
+    """A finding for each grade that looks like a slip; measurements have none."""
+    levels = sorted(found.grades)
+    if not 2 < len(levels) <= thresholds.LEVELS:
+        return
+    most = max(1, int(thresholds.FEW * found.documents))
+    rare = [level for level in levels if found.grades[level] <= most]
+    far = _far(levels)
+    whole = all(level == int(level) for level in levels if level not in rare)
+    for level in rare:
+        others = [one for one in levels if one not in rare]
+        if level in far or (whole and level != int(level) and others):
+            yield _slip_finding(found, level, [one for one in levels if one != level])
+
+
+def _far(levels: list[float]) -> list[float]:
+    """The levels above a gap that is wider than others allow."""
+    gaps = np.diff(levels)
+    widest = int(np.argmax(gaps))
+    others = np.delete(gaps, widest)
+    far = gaps[widest] > thresholds.GAP_OF_GRADES * others.max()
+    return levels[widest + 1 :] if far else []
+
+
+def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding:
+    ids = tuple(dict.fromkeys(found.grade_ids.get(level, ())))
+    count = found.grades[level]
+    where = f", as of query '{ids[0]}'" if ids else ""
+    return Finding(
+        "grade-typo",
+        WARNING,
+        f"grade {level:g}",
+        f"the grade {level:g} stands {'once' if count == 1 else f'{count:,} times'}{where}; all "
+        f"others are {others[0]:g} to {others[-1]:g}",
+        "look whether it was meant: gains grow with the grade, and such a document rules training",
+        (),
+        ids,
+        found.grade_rows.get(level),
+    )
+
+
+def queries_without_contrast(found: Gathered) -> Iterator[Finding]:
+    """A finding on each kind, a warning where there are many."""
+    if found.single_ids:
+        yield _contrast_finding(
+            found,
+            "one-document-queries",
+            found.lengths[1],
+            "one document",
+            thresholds.ONE_DOCUMENT,
+            found.single_ids,
+            "judge more documents of them: there is no order to learn, and any metric is perfect",
+        )
+    if found.alike:
+        yield _contrast_finding(
+            found,
+            "no-contrast",
+            found.alike,
+            "documents of one grade only",
+            thresholds.WITHOUT_CONTRAST,
+            found.alike_ids,
+            "training passes over them: judge further documents, or grade finer",
+        )
+
+
+def _contrast_finding(
+    found: Gathered, check: str, count: int, what: str, limit: float, ids: list[str], advice: str
+) -> Finding:
+    share = count / found.queries
+    many = share > limit and found.queries >= thresholds.FEWEST_QUERIES
+    severity: Severity = WARNING if many else NOTE
+    several = "1 query has" if count == 1 else f"{count:,} queries have"
+    return Finding(
+        check,
+        severity,
+        f"{count:,} queries",
+        f"{several} {what} ({share:.1%}), as '{ids[0]}'",
+        advice,
+        (),
+        tuple(ids),
+    )

@@ -1,4 +1,4 @@
-"""Labels: judgments that teach harm, slips, queries that teach nothing, and labels out of order.
+"""Labels: judgments that teach harm, columns that are the grade, and labels out of order.
 
 For the last, of each query the correlation between its labels and a linear ranker of the other
 queries is taken (on ranks, by Fisher's discriminant). Labels shuffled within the query give one of
@@ -25,9 +25,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judged_data import judgment_doubts, shares_right
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity
+from owpc_ltr.inspection.result import WARNING, Finding
 from owpc_ltr.inspection.sample import Sample, Stretches, sampled
-from owpc_ltr.inspection.totals import Gathered
 
 _CODED_DOCUMENTS = 10_000
 _FEWEST_PAIRS = 1_000
@@ -151,89 +150,6 @@ def _of(doubt: Doubt) -> Finding:
         doubt.message,
         doubt.advice,
         doubt.columns,
-    )
-
-
-def grade_typos(found: Gathered) -> Iterator[Finding]:
-    """A finding for each grade that looks like a slip; measurements have none."""
-    levels = sorted(found.grades)
-    if not 2 < len(levels) <= thresholds.LEVELS:
-        return
-    most = max(1, int(thresholds.FEW * found.documents))
-    rare = [level for level in levels if found.grades[level] <= most]
-    far = _far(levels)
-    whole = all(level == int(level) for level in levels if level not in rare)
-    for level in rare:
-        others = [one for one in levels if one not in rare]
-        if level in far or (whole and level != int(level) and others):
-            yield _slip_finding(found, level, [one for one in levels if one != level])
-
-
-def _far(levels: list[float]) -> list[float]:
-    """The levels above a gap that is wider than others allow."""
-    gaps = np.diff(levels)
-    widest = int(np.argmax(gaps))
-    others = np.delete(gaps, widest)
-    far = gaps[widest] > thresholds.GAP_OF_GRADES * others.max()
-    return levels[widest + 1 :] if far else []
-
-
-def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding:
-    ids = tuple(dict.fromkeys(found.grade_ids.get(level, ())))
-    count = found.grades[level]
-    where = f", as of query '{ids[0]}'" if ids else ""
-    return Finding(
-        "grade-typo",
-        WARNING,
-        f"grade {level:g}",
-        f"the grade {level:g} stands {'once' if count == 1 else f'{count:,} times'}{where}; all "
-        f"others are {others[0]:g} to {others[-1]:g}",
-        "look whether it was meant: gains grow with the grade, and such a document rules training",
-        (),
-        ids,
-        found.grade_rows.get(level),
-    )
-
-
-def queries_without_contrast(found: Gathered) -> Iterator[Finding]:
-    """A finding on each kind, a warning where there are many."""
-    if found.single_ids:
-        yield _contrast_finding(
-            found,
-            "one-document-queries",
-            found.lengths[1],
-            "one document",
-            thresholds.ONE_DOCUMENT,
-            found.single_ids,
-            "judge more documents of them: there is no order to learn, and any metric is perfect",
-        )
-    if found.alike:
-        yield _contrast_finding(
-            found,
-            "no-contrast",
-            found.alike,
-            "documents of one grade only",
-            thresholds.WITHOUT_CONTRAST,
-            found.alike_ids,
-            "training passes over them: judge further documents, or grade finer",
-        )
-
-
-def _contrast_finding(
-    found: Gathered, check: str, count: int, what: str, limit: float, ids: list[str], advice: str
-) -> Finding:
-    share = count / found.queries
-    many = share > limit and found.queries >= thresholds.FEWEST_QUERIES
-    severity: Severity = WARNING if many else NOTE
-    several = "1 query has" if count == 1 else f"{count:,} queries have"
-    return Finding(
-        check,
-        severity,
-        f"{count:,} queries",
-        f"{several} {what} ({share:.1%}), as '{ids[0]}'",
-        advice,
-        (),
-        tuple(ids),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -221,14 +222,16 @@ def train(
         knots=KNOTS if knots is None else knots,
     )
     costs = _costs(feature_cost, feature_price, keep_gain, baseline)
-    with workers_at(dask, (data, validation), plugins) as workers:
+    given = (data, validation)
+    with nullcontext() if dask is None else workers_at(dask, given, plugins) as workers:
         splits, known = training_splits(
             data, validation, (validation_share, test_share), max_features=max_features,
             memory=memory,
         )  # fmt: skip
         source = known if source is None else source
-        training = by_workers(splits.training, workers)
-        chosen_on = by_workers(splits.optional_validation, workers)
+        training, chosen_on = splits.training, splits.optional_validation
+        if workers is not None:
+            training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
         if costs is not None:
             training = in_memory(training, "a price of features")
         if isinstance(training, PartitionedDataset):

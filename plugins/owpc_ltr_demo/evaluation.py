@@ -16,7 +16,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.evaluation.measurement import Measured, compare, measure
 from owpc_ltr.evaluation.significance import Comparison, Outcome
 from owpc_ltr.files.output import write_output

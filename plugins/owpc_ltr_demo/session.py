@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr_demo.queries import CandidatePool
 
@@ -54,7 +54,7 @@ class Narrator:
 
     def working(self) -> AbstractContextManager[Progress]:
         """The progress of a long task on a terminal; nothing is printed meanwhile."""
-        from owpc_ltr.cli.terminal import progress
+        from owpc_ltr.cli import progress
 
         return progress()
 

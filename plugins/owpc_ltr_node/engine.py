@@ -114,7 +114,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
-    from owpc_ltr.cli.terminal import nobody_reads
+    from owpc_ltr.cli import nobody_reads
     from owpc_ltr_node.local_node import log_file
 
     with log_file(port).open(errors="replace") as log:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.stores.store import Search, Store
+from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]

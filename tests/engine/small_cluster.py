@@ -13,9 +13,9 @@ import numpy as np
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 

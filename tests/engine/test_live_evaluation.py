@@ -20,7 +20,7 @@ from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome

@@ -19,9 +19,9 @@ from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import create_index, drop_index
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel

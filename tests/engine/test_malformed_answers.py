@@ -29,9 +29,9 @@ from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_stored
+from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.stored_model import StoredModel

@@ -20,7 +20,7 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.stores import plugin_free
+from owpc_ltr.engine.stores import Search, plugin_free
 from owpc_ltr.engine.stores.feature_queries import (
     check_clauses,
     compile_featureset,
@@ -30,10 +30,9 @@ from owpc_ltr.engine.stores.feature_queries import (
 )
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Search
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.score_analysis import scoring
+from owpc_ltr.features.mustache import scoring
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser

@@ -26,7 +26,7 @@ from owpc_ltr.engine.profile import measure_profile
 from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_stored
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model

@@ -36,9 +36,9 @@ from owpc_ltr.engine.search.latency import (
     weighing,
     window_latencies,
 )
+from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.model_conversion import export_linear

@@ -14,10 +14,9 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores import Absent, Store, choose_store, keep_featureset
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import Absent, Store, keep_featureset
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import export_linear, import_linear, to_stored_model

@@ -21,9 +21,8 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores import NoWindowScores, Search, choose_store, most_clauses
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores.store import NoWindowScores, Search, most_clauses
 from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

@@ -38,6 +38,8 @@ from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.spreadsheets import marked_cell, read_cell
 from owpc_ltr.signatures import spelled, takes
+from owpc_ltr.files.input import first_lines, shown
+from owpc_ltr.files.output import marked_cell, read_cell, write_output
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 """Columns so called are no parameters of a query, even where a role is read from another."""
@@ -206,6 +208,23 @@ def header_delimiter(text: str) -> str:
     """What stands between the names of the first line: a tab, a comma or a semicolon."""
     header = text.lstrip("\r\n").partition("\n")[0]
     return next((mark for mark in "\t,;" if mark in header), ",")
+
+
+def table_formats(head: bytes) -> set[str] | None:
+    r"""The shipped formats that a file may have whose header names the columns of a table.
+
+    None where its first line is no such header: then it may have any format.
+
+    >>> table_formats(b"query\tdoc_id\tgrade\n"), table_formats(b"q1 0 d1 1\n")
+    ({'tsv'}, None)
+    """
+    text = head.decode("utf-8", "replace")
+    delimiter = header_delimiter(text)
+    header = next(iter(first_lines(head)), "").replace('"', "").split(delimiter)
+    names = {name.strip().lower() for name in header}
+    if not all(names.intersection(ROLES[role]) for role in ("doc_id", "grade")):
+        return None
+    return {"tsv"} if delimiter == "\t" else {"csv", "quepid"}
 
 
 def _rows(

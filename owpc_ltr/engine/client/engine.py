@@ -20,9 +20,16 @@ from typing import Any, Protocol, runtime_checkable
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
-from owpc_ltr.engine.client.retry import BUSY, RetryBudget, Retrying, TransientError
+from owpc_ltr.engine.client.retry import (
+    BUSY,
+    ErrorAnswer,
+    RetryBudget,
+    Retrying,
+    TransientError,
+    Transport,
+    transport_of,
+)
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
-from owpc_ltr.engine.client.transport import ErrorAnswer, Transport, transport_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.signatures import spelled
 

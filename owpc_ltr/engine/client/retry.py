@@ -1,19 +1,29 @@
-"""The one policy of retries: which statuses, the pauses between attempts, deadline and budget.
+"""Requests through a client of opensearch-py or elasticsearch-py: one attempt, and retries.
 
-Reading Retry-After is here too: an engine's own wait is a lower bound of a pause.
+Both libraries raise an exception for an error answer and for a request without a whole answer:
+`ErrorAnswer` and `TransientError`, or EngineUnavailable where another attempt would not help.
+There is one policy of retries: which statuses, the pauses between attempts, deadline and budget.
+An engine's Retry-After is a lower bound of a pause.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
 import re
+import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from owpc_ltr.engine.client.responses import one_line
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 
 if TYPE_CHECKING:
     import tenacity
@@ -31,6 +41,20 @@ RETRY_SHARE = 0.1
 """Retries that each further request earns."""
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _FOR_EVER = 1e9
+_UNREACHABLE = {
+    "NameResolutionError": "no machine has this name",
+    "NewConnectionError": "no connection",
+    "ConnectTimeoutError": "no connection in time",
+}
+"""Exceptions of urllib3 from before there was a connection."""
+_TIMEOUTS = {"ConnectionTimeout", "TimeoutError"}
+_BROKEN = {
+    "IncompleteRead": "its answer was cut off",
+    "DecodeError": "its answer cannot be unpacked",
+}
+_PLAIN_HTTP = {"wrong version number", "http request", "unknown protocol"}
+"""What OpenSSL says of an answer in plain http."""
+_LIBRARIES = {"opensearchpy", "elasticsearch", "elastic_transport", "elasticsearch7"}
 
 
 class TransientError(Exception):
@@ -177,3 +201,236 @@ def seconds_asked(retry_after: str | None) -> float:
     except (ValueError, TypeError, IndexError, ArithmeticError):
         return 0.0
     return min(max(0.0, seconds), _FOR_EVER)
+
+
+@dataclass
+class ErrorAnswer(Exception):
+    """An HTTP answer whose status is an error; `content` is its JSON, None where it has none."""
+
+    status: int
+    content: Any
+    text: str
+    wait: float
+    """Seconds that Retry-After asks for."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is half an error in JSON: what it is about may be in the other half."""
+        return self.content is None and self.text.lstrip().startswith("{")
+
+
+class Transport(Protocol):
+    """Sends one request and reads its answer."""
+
+    url: str
+    """The address of the cluster, as messages show it."""
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+    ) -> Any:
+        """The decoded JSON of the answer, which is to come within so many seconds.
+
+        Raises ErrorAnswer, TransientError where another attempt may help, and EngineUnavailable
+        where it will not.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the idle connections."""
+        ...
+
+
+def transport_of(client: Any) -> Transport:
+    """How requests go through a ready client. UsageError for one that cannot be used."""
+    kind = type(client).__name__
+    if not hasattr(client, "perform_request") and not hasattr(client, "transport"):
+        raise UsageError(
+            f"a {kind} is no client of a cluster: give an address, an opensearchpy.OpenSearch or "
+            "an elasticsearch.Elasticsearch"
+        )
+    sends = getattr(client, "perform_request", None) or client.transport.perform_request
+    if inspect.iscoroutinefunction(sends) or kind.startswith("Async"):
+        raise UsageError(f"{kind} is asynchronous: give the synchronous client of the same library")
+    return _Elasticsearch(client) if hasattr(client, "options") else _OpenSearch(client)
+
+
+class _OpenSearch:
+    """Requests through an `opensearchpy.OpenSearch`, or an `elasticsearch.Elasticsearch` 7.
+
+    The transport is a copy that shares the client's connections, and leaves retries to `retry`.
+    """
+
+    def __init__(self, client: Any, url: str | None = None) -> None:
+        self._transport = copy.copy(client.transport)
+        self._transport.max_retries = 0
+        first = self._transport.connection_pool.connections[0]
+        self.url = url or f"{first.host}{first.url_prefix}"
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+    ) -> Any:
+        headers = {"content-type": content_type, "accept": "application/json"}
+        with _faults(self.url):
+            content = self._transport.perform_request(
+                method,
+                path,
+                params={**params, "request_timeout": seconds},
+                body=body,
+                headers=headers,
+            )
+        return _checked(content, self.url)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class _Elasticsearch:
+    """Requests through an `elasticsearch.Elasticsearch` 8 or later."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.url = str(next(iter(client.transport.node_pool.all())).base_url)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+    ) -> Any:
+        options = {"request_timeout": seconds, "max_retries": 0, "retry_on_timeout": False}
+        headers = {"accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = content_type
+        with _faults(self.url):
+            answer = self._client.options(**options).perform_request(
+                method, path, params=dict(params), headers=headers, body=body
+            )
+        return _checked(getattr(answer, "body", answer), self.url)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _checked(content: Any, url: str) -> Any:
+    if content == "":
+        raise TransientError("it answered with nothing")
+    if isinstance(content, str):
+        raise _no_json(url, "text")
+    return content
+
+
+def _no_json(url: str, content_type: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"{url} answers with {one_line(content_type)} in place of JSON: is this the engine's own "
+        "address?"
+    )
+
+
+@contextmanager
+def _faults(url: str) -> Iterator[None]:
+    """Translate the exceptions of the libraries."""
+    try:
+        yield
+    except (OwpcLtrError, TransientError):
+        raise
+    except RecursionError as error:
+        raise TransientError("it answered with what is not whole JSON") from error
+    except Exception as error:
+        # The libraries' exceptions have no base in common, and only one of them is installed.
+        kinds = type(error).__mro__
+        if _LIBRARIES.isdisjoint(kind.__module__.partition(".")[0] for kind in kinds):
+            raise
+        raise _meaning(error, url) from error
+
+
+def _meaning(error: Exception, url: str) -> Exception:
+    status = getattr(getattr(error, "meta", error), "status", getattr(error, "status_code", None))
+    if isinstance(status, int):
+        return _error_answer(error, status, url)
+    if "SerializationError" in _names([error]):
+        if "mimetype" in str(error):
+            return _no_json(url, str(error).rpartition(":")[2].strip())
+        return TransientError("it answered with what is not whole JSON")
+    return _fault([*_chain(error)], url)
+
+
+def _error_answer(error: Any, status: int, url: str) -> Exception:
+    if 200 <= status < 300:
+        # A client of elasticsearch-py takes answers of Elasticsearch only.
+        return EngineUnavailable(f"{url}: {one_line(str(error))}: use opensearch-py's client")
+    content: Any = error.body if hasattr(error, "body") else error.info
+    text = "" if content is not None else str(error.error)
+    if isinstance(content, str):
+        text, content = content, None
+    headers = error.meta.headers if hasattr(error, "meta") else getattr(error, "headers", {})
+    return ErrorAnswer(status, content, text, seconds_asked(headers.get("retry-after")))
+
+
+def _fault(chain: list[BaseException], url: str) -> Exception:
+    """Why there was no whole answer: whether that may pass, and may have had effects."""
+    names = _names(chain)
+    tls = _tls_fault(chain)
+    if tls in _PLAIN_HTTP:
+        return EngineUnavailable(
+            f"no secure connection to {url}: it speaks plain http, without TLS; use "
+            f"http://{url.partition('://')[2]}"
+        )
+    if tls is not None:
+        return EngineUnavailable(
+            f"no secure connection to {url}: {tls}; give the CA's certificate by OWPC_LTR_CA, or "
+            "check the address"
+        )
+    if "LocationValueError" in names:
+        return UsageError(f"{url} is no address of an engine: write it as https://HOST")
+    system = (e.strerror for e in chain if isinstance(e, OSError) and e.strerror)
+    reason = next(system, "").lower()
+    for name, why in _UNREACHABLE.items():
+        if name in names:
+            return TransientError(reason or why, unreachable=True)
+    if names & _TIMEOUTS:
+        return TransientError("no answer in time")
+    broken = next((why for name, why in _BROKEN.items() if name in names), "")
+    return TransientError(broken or f"the connection broke ({reason or type(chain[-1]).__name__})")
+
+
+def _tls_fault(chain: list[BaseException]) -> str | None:
+    """Why no secure connection could be made; None where it broke, and for every other fault."""
+    found = next((error for error in chain if isinstance(error, ssl.SSLError)), None)
+    if found is None or isinstance(found, ssl.SSLEOFError | ssl.SSLZeroReturnError | TimeoutError):
+        return "wrong host name" if "CertificateError" in _names(chain) else None
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({found.verify_message})"
+    return f"{(found.reason or 'TLS failed').replace('_', ' ').lower()}"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and those that it wraps, from the outermost on."""
+    seen: list[BaseException] = []
+    waiting = [error]
+    while waiting and len(seen) < 50:
+        found = waiting.pop(0)
+        if any(found is each for each in seen):
+            continue
+        seen.append(found)
+        yield found
+        inner = (*found.args, *getattr(found, "errors", ()), getattr(found, "reason", None))
+        waiting += [each for each in (*inner, found.__cause__) if isinstance(each, BaseException)]
+
+
+def _names(chain: list[BaseException]) -> set[str]:
+    return {kind.__name__ for error in chain for kind in type(error).__mro__}

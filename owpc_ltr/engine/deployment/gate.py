@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.live_gate import (
     pass_live_gate,
 )
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judged_data import judgment_doubts, unused_weights

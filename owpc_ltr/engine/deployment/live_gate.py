@@ -28,7 +28,7 @@ from owpc_ltr.engine.search.live_evaluation import (
     measure_live,
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judged_data import judgment_doubts

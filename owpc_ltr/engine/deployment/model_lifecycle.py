@@ -12,7 +12,7 @@ from contextlib import suppress
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.stores.store import Absent, Store
+from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import is_model_of, split_immutable

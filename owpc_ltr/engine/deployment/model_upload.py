@@ -47,7 +47,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
 )
 from owpc_ltr.engine.feature_log.job import observe
 from owpc_ltr.engine.search.capacity import check_room
-from owpc_ltr.engine.stores.store import Absent, Store
+from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import highest_value, never_negative

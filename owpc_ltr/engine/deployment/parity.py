@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.defaults import MIN_PROOF_COVERAGE
 from owpc_ltr.engine.search.request import rescore_clauses
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet

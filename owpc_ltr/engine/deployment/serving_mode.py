@@ -26,7 +26,7 @@ from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet

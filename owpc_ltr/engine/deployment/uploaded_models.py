@@ -25,7 +25,7 @@ from owpc_ltr.signatures import Help, job
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.models.score_range import ScoreInterval
 
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", metavar="NAME")]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
     from owpc_ltr.engine.deployment.parity import FeatureDrift, Parity, RankAgreement
     from owpc_ltr.engine.feature_log.job import Environment
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
 

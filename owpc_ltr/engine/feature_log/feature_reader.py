@@ -23,7 +23,7 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import Incomplete, Snapshot, check_whole
-from owpc_ltr.engine.stores.store import Search, Store
+from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.plain_text import ShortRepr

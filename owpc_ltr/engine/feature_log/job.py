@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 

@@ -49,7 +49,7 @@ from owpc_ltr.plain_text import ShortRepr
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
 
 Progress = Callable[[int], None]
 """Called with the number of judged documents that have been accounted for since the last call."""

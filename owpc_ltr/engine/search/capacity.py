@@ -14,8 +14,8 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.stores import Store, most_clauses
 from owpc_ltr.engine.stores.feature_queries import count_clauses, render
-from owpc_ltr.engine.stores.store import Store, most_clauses
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.formats.engine_versions import XGBOOST

@@ -23,7 +23,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns, ValuesOf, c
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_hits
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.stores.store import NoWindowScores, Search, Store
+from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import index_features, joined_sources

@@ -25,8 +25,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import AnswerPart, check_whole
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
+from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.feature_queries import render
-from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet

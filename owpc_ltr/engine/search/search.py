@@ -26,7 +26,7 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import (
     client_model,

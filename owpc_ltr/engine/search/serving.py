@@ -15,7 +15,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import (

@@ -1,20 +1,135 @@
-"""Feature sets and models in a cluster, with or without the plugin."""
+"""`Store`: feature sets and models in a cluster, and how they are used in a search.
+
+`choose_store` has the kind that fits a cluster. Both kinds keep the LTR plugin's JSON. What an
+engine without the plugin must be able to do, and how many clauses it takes, is checked here too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from owpc_ltr.engine.client.engine import Identity
-from owpc_ltr.engine.client.responses import NotAllowed
-from owpc_ltr.engine.stores.store import Store, check_engine
-from owpc_ltr.errors import UsageError
-from owpc_ltr.names import check_store
+from owpc_ltr.engine.client.engine import About, Identity
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.engine_versions import parse_version
+from owpc_ltr.formats.stored_model import StoredModel, same_model
+from owpc_ltr.names import check_name, check_store
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
 
 KINDS = ("ltr-plugin", "plugin-free")
+LARGEST_WINDOW = 10_000
+TAKEN = {405, 409}
+"""HTTP statuses that say: there is something of this name."""
+USUAL_CLAUSES = 1024
+"""What every engine takes that nobody has set lower."""
+OLDEST = {"opensearch": (2, 13), "elasticsearch": (8, 8)}
+"""The first versions that return the scores of named queries."""
+_SETTING = "indices.query.bool.max_clause_count"
+_NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search request: what goes into the URL and what goes into the body."""
+
+    body: dict[str, Any]
+    params: dict[str, str] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """Feature sets and models in a cluster: with the LTR plugin, or without it.
+
+    Every name is checked before it reaches a URL. All methods raise EngineUnavailable when the
+    engine does not answer, and Refused, in one line, when it says no.
+    """
+
+    kind: str
+    """`ltr-plugin` or `plugin-free`."""
+
+    name: str | None
+    """Which of the stores of its kind; None for the default one."""
+
+    def prepare(self) -> None:
+        """Make the store if it is not there yet; harmless when it is."""
+        ...
+
+    def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
+        """Keep a feature set, after trying its templates where it has a validation."""
+        ...
+
+    def get_featureset(self, name: str) -> FeatureSet:
+        """The feature set of this name; BadInput if there is none."""
+        ...
+
+    def list_featuresets(self) -> list[str]:
+        """Names, sorted."""
+        ...
+
+    def delete_featureset(self, name: str) -> None:
+        """Take out a feature set; models keep their own copy of it."""
+        ...
+
+    def put_model(self, model: StoredModel) -> None:
+        """Keep a model under a name that is not taken.
+
+        An equal model under that name is success (a retry after a lost answer); another one is
+        Refused: a name is never reused.
+        """
+        ...
+
+    def get_model(self, name: str) -> StoredModel:
+        """The model of this name; BadInput if there is none."""
+        ...
+
+    def list_models(self) -> list[str]:
+        """Names, sorted."""
+        ...
+
+    def delete_model(self, name: str) -> None:
+        """Take out a model."""
+        ...
+
+    def log_search(
+        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+    ) -> Search:
+        """A search that returns exactly these documents (those that exist) with their features."""
+        ...
+
+    def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
+        """Feature values of one hit, in order; NaN where the query did not match.
+
+        The hit is one of a `log_search`, or of a search with `window_log`, within its window.
+
+        Raises Refused where the answer does not carry what was asked for.
+        """
+        ...
+
+    def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
+        """What an application's search adds to have the features of its best `window` hits.
+
+        Neither the hits nor their order or scores change; it is one request all the same.
+        """
+        ...
+
+    def rescore(
+        self, model: StoredModel, params: dict[str, Any], window: int
+    ) -> list[dict[str, Any]]:
+        """Rescore clauses that replace the score of the best `window` documents by the model's.
+
+        `window` must be at least `from` + `size` of the search: a document beyond it is left with
+        the score 0, which would put it above rescored documents with negative scores. (Each shard
+        rescores its own best `window`, so that nothing beyond a window is then ever returned.) The
+        engine sorts anew after each clause, beyond the window too, so that what one of several
+        clauses brings below those beyond it is not in the window of the next: `window.py` keeps
+        that from happening. A search with `sort` or scroll cannot be rescored.
+        """
+        ...
 
 
 def choose_store(engine: Engine, kind: str | None = None, name: str | None = None) -> Store:
@@ -57,3 +172,209 @@ def _identity(engine: Engine) -> Identity:
         raise NotAllowed(
             f"{refusal}; or say --store-kind plugin-free, which does not ask for plugins"
         ) from refusal
+
+
+def silent_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
+    """A rescorer that computes a query for the best documents, and adds nothing to their scores."""
+    return [
+        {
+            "window_size": check_window(window),
+            "query": {"rescore_query": query, "query_weight": 1, "rescore_query_weight": 0},
+        }
+    ]
+
+
+def replacing_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
+    """A rescorer that puts the scores of a query in the place of the best documents' own."""
+    return [
+        {
+            "window_size": check_window(window),
+            "query": {
+                "rescore_query": query,
+                "query_weight": 0.0,
+                "rescore_query_weight": 1.0,
+                "score_mode": "total",
+            },
+        }
+    ]
+
+
+def check_window(window: int) -> int:
+    """A window that every engine takes by default."""
+    if not 1 <= window <= LARGEST_WINDOW:
+        raise UsageError(f"a window is 1 to {LARGEST_WINDOW} documents, not {window}")
+    return window
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that a float holds: JSON has integers of any length.
+
+    >>> [is_number(each) for each in (1.5, float("inf"), 7, 10**400, "1", True, None)]
+    [True, True, True, False, False, False, False]
+    """
+    return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)
+
+
+def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], None]) -> None:
+    """Create a set; an equal one of that name is success, another one Refused."""
+    try:
+        create()
+    except EngineRefusal as refusal:
+        if refusal.status not in TAKEN:
+            raise
+        # Also what a retry sees after its first answer was lost.
+        if store.get_featureset(featureset.name).hash != featureset.hash:
+            raise Refused(
+                f"there is another feature set '{featureset.name}' already: take another name, or "
+                "replace it: --replace"
+            ) from refusal
+    except EngineUnavailable as fault:
+        # The answer may be all that was lost.
+        if not _has_featureset(store, featureset):
+            raise fault from fault.__cause__
+
+
+def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> None:
+    """Create a model and read it back: what counts is what lies in the store.
+
+    An answer can be lost after the model was stored, and the set that the engine copies can be
+    changed by somebody else in between.
+    """
+    check_name("model", model.name)
+    _check_featureset(store, model)
+    taken: OwpcLtrError | None = None
+    try:
+        create()
+    except EngineRefusal as refusal:
+        if refusal.status not in TAKEN:
+            raise
+        taken = refusal
+    except EngineUnavailable as fault:
+        if not _is_there(store, model):
+            raise fault from fault.__cause__
+        return
+    if same_model(store.get_model(model.name), model):
+        return
+    if taken is not None:
+        raise Refused(
+            f"there is another model '{model.name}' already, and a name is never used again: take "
+            "another one"
+        ) from taken
+    store.delete_model(model.name)
+    raise Refused(
+        f"the feature set '{model.featureset.name}' was changed while the model '{model.name}' was "
+        "stored, so the model was removed again: try once more"
+    )
+
+
+class Absent(BadInput):
+    """Something is not in a store: `what` is `model` or `feature set`."""
+
+    def __init__(self, what: str, name: str, place: str) -> None:
+        self.what = what
+        super().__init__(f"there is no {what} '{name}' in {place}: check the name, or the --store")
+
+
+def _check_featureset(store: Store, model: StoredModel) -> None:
+    """Refuse a model whose features are not those that lie in the store under that name."""
+    kept = store.get_featureset(model.featureset.name)
+    if kept.hash == model.featureset.hash:
+        return
+    old, new = ({f.name: f for f in each.features} for each in (model.featureset, kept))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    what = ", ".join(f"'{name}'" for name in changed[:5]) or "the order of features"
+    raise Refused(
+        f"the stored feature set '{kept.name}' is not the one of the model '{model.name}' "
+        f"({what} changed): push the model's set under another name, or log and train again"
+    )
+
+
+def _has_featureset(store: Store, featureset: FeatureSet) -> bool:
+    try:
+        return store.get_featureset(featureset.name).hash == featureset.hash
+    except Absent:
+        return False
+
+
+def _is_there(store: Store, model: StoredModel) -> bool:
+    try:
+        return same_model(store.get_model(model.name), model)
+    except OwpcLtrError:
+        return False
+
+
+def check_engine(about: About) -> None:
+    """Refuse an engine that does not return the scores of named queries, before any work."""
+    oldest = OLDEST.get(about.distribution)
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # a version that says nothing: what it lacks shows where it is needed
+    if oldest is not None and numbers < oldest:
+        needed = " or ".join(f"{_NAMES[name]} {a}.{b}" for name, (a, b) in OLDEST.items())
+        raise Refused(
+            f"{_NAMES[about.distribution]} {about.version} is too old to do without the LTR "
+            f"plugin: that needs {needed} or later; upgrade it, or install the plugin"
+        )
+
+
+class NoWindowScores(Refused):
+    """The engine returns no scores of queries named inside a rescorer."""
+
+
+def check_window_scores(about: About) -> None:
+    """Raise NoWindowScores for an engine that returns no scores of queries named in a rescorer.
+
+    Every feature would seem missing: OpenSearch does so before 3.2, without a word.
+    """
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return
+    if about.distribution == "opensearch" and numbers < (3, 2):
+        raise NoWindowScores(
+            f"OpenSearch {about.version} returns no scores of queries named inside a rescorer, by "
+            "which features come with a search: that needs OpenSearch 3.2 or Elasticsearch 8.8 or "
+            "later; upgrade it, or use a linear model, which needs none"
+        )
+
+
+def check_collapse(about: About) -> None:
+    """Refuse an engine that does not collapse results which it rescores."""
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # its own refusal says so too
+    if about.distribution != "elasticsearch" or numbers < (8, 15):
+        raise UsageError(
+            f"the search's body has a 'collapse', and {_NAMES[about.distribution]} "
+            f"{about.version} does not collapse results that it rescores, as Elasticsearch 8.15 "
+            "and later do: leave it out, and group the hits in the application"
+        )
+
+
+def most_clauses(engine: Engine) -> int | None:
+    """How many clauses one search may have; None where the engine alone can tell.
+
+    Elasticsearch reckons with its heap, and says only at a search what was too much; so does an
+    engine whose settings are not ours to read.
+    """
+    # A filter takes the dots of a flat name for a path, and finds nothing.
+    params = {"include_defaults": "true", "flat_settings": "true"}
+    try:
+        if engine.about().distribution != "opensearch":
+            return None
+        answer = engine.request("GET", "/_cluster/settings", params=params)
+    except (NotAllowed, EngineRefusal):
+        return None
+    return _number(answer)
+
+
+def _number(settings: Any) -> int | None:
+    """The setting as the cluster has it: what is set comes before what is by default."""
+    for kind in ("transient", "persistent", "defaults"):
+        part = settings.get(kind) if isinstance(settings, dict) else None
+        value = part.get(_SETTING) if isinstance(part, dict) else None
+        if value is not None and str(value).isdigit():
+            return int(value)
+    return None

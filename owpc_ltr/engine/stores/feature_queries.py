@@ -24,13 +24,13 @@ from owpc_ltr.features.feature_set import (
 from owpc_ltr.features.mustache import (
     TO_JSON,
     compiled,
+    is_structure,
     json_escape,
+    scoring,
     strings,
     text_variables,
     variables,
 )
-from owpc_ltr.features.score_analysis import scoring
-from owpc_ltr.files.strict_json import is_structure
 from owpc_ltr.models.linear import LinearModel
 
 Params = Mapping[str, Any]

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.features.named_fields import NamedField, named_fields

@@ -17,8 +17,7 @@ from owpc_ltr.engine.client.responses import (
     part_of,
     strange,
 )
-from owpc_ltr.engine.stores.feature_queries import check_params
-from owpc_ltr.engine.stores.store import (
+from owpc_ltr.engine.stores import (
     Absent,
     Search,
     check_window,
@@ -27,9 +26,10 @@ from owpc_ltr.engine.stores.store import (
     keep_model,
     silent_rescore,
 )
+from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_featureset, read_model
+from owpc_ltr.features.feature_set import FeatureSet, read_featureset
+from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_model
 from owpc_ltr.names import check_name, check_store, split_immutable
 
 _LOG = "main"

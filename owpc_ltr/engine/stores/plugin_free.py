@@ -24,16 +24,7 @@ from owpc_ltr.engine.client.responses import (
     part_of,
     strange,
 )
-from owpc_ltr.engine.stores.feature_queries import (
-    CompiledSet,
-    check_clauses,
-    check_params,
-    compile_featureset,
-    count_clauses,
-    linear_rescorers,
-    named,
-)
-from owpc_ltr.engine.stores.store import (
+from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
     Absent,
     Search,
@@ -46,11 +37,20 @@ from owpc_ltr.engine.stores.store import (
     replacing_rescore,
     silent_rescore,
 )
+from owpc_ltr.engine.stores.feature_queries import (
+    CompiledSet,
+    check_clauses,
+    check_params,
+    compile_featureset,
+    count_clauses,
+    linear_rescorers,
+    named,
+)
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.feature_set import FeatureSet, read_featureset
 from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel, model_source, read_featureset, read_model
+from owpc_ltr.formats.stored_model import StoredModel, model_source, read_model
 from owpc_ltr.names import check_index, check_name, check_store
 
 _KEPT = 16

@@ -13,9 +13,9 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.stores import check_window
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.stores.store import check_window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.engine_versions import serving_profile
