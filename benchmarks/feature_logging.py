@@ -9,7 +9,7 @@ afterwards (24 judged documents a query, 25 features). The peer sends what most 
 for each query and feature, one search for the judged documents, one after the other, over the same
 client; the last column is against the peer with as many in flight as we have. Also: how long it
 takes to decode an answer with json, and with orjson if it is installed. `--pace` compares, in place
-of all that, a fixed 4 in flight with as many as the engine bears.
+of all that, a fixed 4 in flight with as many as the engine takes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user can mend: each error is one line, and knows its exit code.
+"""Errors that a user can fix: each is one line, and has an exit code.
 
 Anything else that is raised is a bug of ours and keeps its traceback.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 
 class OwpcLtrError(Exception):
-    """A fault that the user can mend: what was asked, why not, what to do."""
+    """An error that the user can fix: what was asked, why it failed, what to do."""
 
     exit_code: ClassVar[int] = 5
     result: Any = None

@@ -149,7 +149,7 @@ def _losses_of_each_kind(registry: Registry) -> list[Any]:
         try:
             made = loss.cls()
             kinds.setdefault((made.convex, made.conservative, made.smooth), made)
-        except Exception:  # noqa: BLE001, S112 - a stranger's; its own job tells of it
+        except Exception:  # noqa: BLE001, S112 - third-party code; its own job reports it
             continue
     return list(kinds.values())
 
@@ -256,7 +256,7 @@ def _judge_clicks(model: type[Any]) -> None:
 
 
 def _price_in_numpy() -> None:
-    """A stranger's loss, which is called back."""
+    """A third-party loss, which is called back."""
     import numpy as np
 
     class Squares:

@@ -39,7 +39,7 @@ Progress = Callable[[str, float | None], None]
 
 
 def main() -> NoReturn:
-    """Run a command; a fault that the user can mend is one line and an exit code."""
+    """Run a command; an error that the user can fix is one line and an exit code."""
     stops = Stops()
     code = 130
     try:

@@ -26,7 +26,7 @@ _OF_THE_MACHINE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.EMFILE, errno.ENFILE, errno.EFBIG, errno.ENAMETOOLONG, errno.ENOMEM),
 }
-"""Faults of files that no program of ours can mend."""
+"""Errors of files that only the user can fix."""
 
 
 EXIT_CODE = 70
@@ -56,7 +56,7 @@ def fault_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         where = f" {error.filename}" if error.filename else ""
         why = (error.strerror or "it failed").lower()
-        return f"cannot read or write{where}: {why}; mend that and try again", DiskFault.exit_code
+        return f"cannot read or write{where}: {why}; fix that and try again", DiskFault.exit_code
     return _usage(error) or _ended_by_a_plugin(error) or (crash_message(error), EXIT_CODE)
 
 

@@ -6,7 +6,7 @@ removed the mark decides: a run whose mark is gone can neither write nor finish,
 requests arrive; and what a killed run leaves behind is known by its mark.
 
 An index swap is one request: it removes the old index, gives its name and its other aliases to the
-new one, and removes the mark. At no moment does the name mean nothing.
+new one, and removes the mark. The name always means an index.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class StagingIndex:
         self._engine = engine
         self.index, self.mark = index, mark
         self.actions: list[dict[str, Any]] = []
-        """What is done to aliases in the moment in which the index is complete."""
+        """Changes to aliases that are made together with the index's completion."""
 
     def make(self, settings: dict[str, Any]) -> None:
-        """Make the index, with the mark on it from its first moment."""
+        """Make the index with the mark on it, in one request."""
         body = {**settings, "aliases": {**settings.get("aliases", {}), self.mark: {}}}
         try:
             answer = self._engine.request("PUT", f"/{self.index}", body=body)
@@ -108,7 +108,7 @@ class StagingIndex:
                 raise
 
     def finish(self) -> None:
-        """Remove the mark, and do the `actions` on aliases in the same moment, or nothing."""
+        """Remove the mark, and do the `actions` on aliases, in one atomic request."""
         words = f"the aliases of '{self.index}'"
         try:
             _change_aliases(self._engine, words, *self.actions, self._unmark())

@@ -336,7 +336,7 @@ def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
             )
     else:
         yield (
-            f"many documents of {', '.join(holes)} are unjudged: what they are worth nobody knows; "
+            f"many documents of {', '.join(holes)} are unjudged: their relevance is unknown; "
             "judge them (owpc-ltr judge pool)"
         )
 

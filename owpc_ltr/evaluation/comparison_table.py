@@ -29,7 +29,7 @@ _REPR_LINES = 15
 _UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
-    "condensed": "unjudged documents are taken out of the lists (condensed, Sakai 2007)",
+    "condensed": "unjudged documents are removed from the lists (condensed, Sakai 2007)",
 }
 _SPLITS = {"test": "none of which a ranker was trained on", "all": "all of them"}
 
@@ -163,7 +163,7 @@ class RankerComparison:
     `pairs` are all pairs, or each ranker against the `baseline`, of every metric. `split` says
     which queries of the data these are, `notes` why. Where it is `weighted`, means, differences and
     their tests weigh each query by its importance. `unjudged` is what unjudged documents were taken
-    for: `zero` (irrelevant), `skip` (their queries left out), `condensed` (taken out of the lists).
+    for: `zero` (irrelevant), `skip` (their queries left out), `condensed` (removed from the lists).
     `query_texts` are what users typed, where the data know it. With proxy labels of all queries,
     these are the queries with human labels, and pairs have prediction-powered figures.
     """

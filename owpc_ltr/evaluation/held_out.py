@@ -242,5 +242,5 @@ def _doubts(
         elif not tells_queries(record) and not is_own(record, queries):
             yield (
                 f"the record of {name}, of an earlier version, has a split and not its queries: "
-                "which are held out is told by the hashes of their ids alone; train it again"
+                "which are held out follows from the hashes of their ids alone; train it again"
             )

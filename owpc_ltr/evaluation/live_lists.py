@@ -1,4 +1,4 @@
-"""Live lists: rankings of a whole index, most of whose documents nobody judged.
+"""Live lists: rankings of a whole index, most of whose documents are unjudged.
 
 A figure of such a ranking depends on what the unjudged documents are taken for: irrelevant, as in
 TREC; left out, so that judged documents close up (condensed lists, Sakai 2007); or, for bounds, all
@@ -304,21 +304,21 @@ def _one_grade(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
     if len(grades) >= _FEWEST_QUERIES and float((grades == highest).mean()) > _ALL:
         yield Doubt(
             "one-grade",
-            f"the judged documents among the first ten all have the grade {highest:g}: nobody said "
-            "what is irrelevant",
+            f"the judged documents among the first ten all have the grade {highest:g}: none is "
+            "graded irrelevant",
             "judge all documents that users get (owpc-ltr judge pool)",
         )
 
 
 def _known_items(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
-    """One relevant document a query: whether there are others, nobody looked."""
+    """One relevant document per query: other relevant ones may be unjudged."""
     counts = next(iter(lists.values())).n_relevant
     counts = counts[counts > 0]
     if len(counts) >= _FEWEST_QUERIES and float((counts == 1).mean()) > _ALL:
         yield Doubt(
             "known-items",
-            "each query has one relevant document: such known items come with documents that "
-            "nobody judged, and a ranker that brings other good ones looks bad",
+            "each query has one relevant document: the others are unjudged, and "
+            "a ranker that returns good ones among them gets a low score",
             "judge all documents that users get (owpc-ltr judge pool)",
         )
 

@@ -109,7 +109,7 @@ Unjudged = Annotated[
     Literal["zero", "skip", "condensed"],
     Help(
         "Unjudged documents of lists: zero (irrelevant), skip (their queries left out), condensed "
-        "(taken out).",
+        "(removed).",
         panel="Advanced",
     ),
 ]
@@ -228,7 +228,7 @@ def engine_doubts(
     if index is None:
         if query_template is not None:
             raise UsageError(
-                f"{spelled('query_template')} is asked of an index: name it with {spelled('index')}"
+                f"{spelled('query_template')} is sent to an index: name it with {spelled('index')}"
             )
         return []
     if cluster is None:

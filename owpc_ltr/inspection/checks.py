@@ -318,7 +318,7 @@ def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding
         f"grade {level:g}",
         f"the grade {level:g} stands {'once' if count == 1 else f'{count:,} times'}{where}; all "
         f"others are {others[0]:g} to {others[-1]:g}",
-        "look whether it was meant: gains grow with the grade, and such a document rules training",
+        "check that it is meant: gains grow with the grade, and such a document dominates training",
         (),
         ids,
         found.grade_rows.get(level),

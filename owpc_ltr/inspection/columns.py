@@ -302,7 +302,7 @@ def _outlier_finding(name: str, tail: Tail, few: int) -> Finding:
         name,
         f"{one} {times:,.0f} times as far from the median as all others (up to "
         f"{tail.value[0]:g}, query '{queries[0]}')",
-        "look at these documents: a slipped unit or decimal point, or a value that stands for none",
+        "check these documents: a slipped unit or decimal point, or a value that stands for none",
         (name,),
         queries[:5],
         tail.row[0],

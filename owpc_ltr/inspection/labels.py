@@ -384,9 +384,9 @@ def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -
         WARNING,
         "labels",
         f"{where} {what}",
-        "look at the scale of these grades"
+        "check the scale of these grades"
         if reverse
-        else "look whether these labels were joined to the right documents",
+        else "check that these labels were matched to the right documents",
         (),
         queries,
     )

@@ -335,7 +335,7 @@ def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Fin
         f"{names[0]}, {names[1]}",
         f"'{names[0]}' and '{names[1]}' have each other's values "
         f"{sample.place(stretch.first, stretch.last)}",
-        "look at how these rows were made: columns in another order, or names exchanged",
+        "check how these rows were made: columns in another order, or names exchanged",
         names,
         (first.first, last.last),
     )

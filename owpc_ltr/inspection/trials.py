@@ -67,10 +67,10 @@ def canary_findings(found: Canary) -> Iterator[Finding]:
             f"the labels carry nothing that the features can see: {found.metric} on held-out "
             f"queries is {true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a random order"
             if seen
-            else f"whether the features see anything of the labels cannot be told of "
+            else f"whether the features predict the labels cannot be determined from "
             f"{found.queries} queries: {found.metric} is {true.mean:+.3f} [{true.low:+.3f}, "
             f"{true.high:+.3f}] over a random order",
-            "look whether labels and documents were joined right, row by row and query by query"
+            "check that labels and documents were matched correctly, row by row and query by query"
             if seen
             else "judge more queries",
         )
@@ -233,7 +233,7 @@ def _told(twice: Gain, size: int) -> str:
         return f"twice as many as {size:,} would hardly add anything: {interval}"
     if twice.low > 0:
         return f"twice as many as {size:,} would probably add {interval}"
-    return f"what twice as many as {size:,} would add cannot be told: {interval}"
+    return f"what twice as many as {size:,} would add is unclear: {interval}"
 
 
 Learn = Callable[[RankingDataset], Model]

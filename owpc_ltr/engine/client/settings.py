@@ -403,7 +403,7 @@ def origin(parts: SplitResult) -> tuple[str, str | None, int]:
 
 
 def is_local(parts: SplitResult) -> bool:
-    """Whether it is this very machine, so that nobody is on the way."""
+    """Whether it is this very machine, so that no one can listen in."""
     if parts.hostname == "localhost":
         return True
     try:

@@ -270,7 +270,7 @@ def _quoted(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """The engine, the index and the feature set at one moment."""
+    """The engine, the index and the feature set at one point in time."""
 
     featureset: FeatureSet
     engine: dict[str, str]

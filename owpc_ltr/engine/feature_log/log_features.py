@@ -60,7 +60,7 @@ def log_features(
     in_flight: Annotated[
         int | None,
         Help(
-            "The most searches at the same time; default: adapted to the engine's load.",
+            "The most searches at the same time; default: as many as the engine takes.",
             panel="Engine",
         ),
     ] = None,

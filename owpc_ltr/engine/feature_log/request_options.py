@@ -33,7 +33,7 @@ class LogOptions:
     """How a feature log is run. UsageError where a value cannot be."""
 
     in_flight: int | None = None
-    """The most searches under way at the same time; None: as many as the engine bears."""
+    """The most searches under way at the same time; None: as many as the engine takes."""
     batch: int = MOST_DOCUMENTS
     """Documents per search at most."""
     max_absent: float = 0.01
