@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.request import RequestBody, SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
     from owpc_ltr.engine.search.serving import Served
-    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.engine.stores import Store
     from owpc_ltr.engine.suggested_features import (
         EngineOwner,
         SuggestedFeature,
@@ -462,7 +462,7 @@ _HOMES = {
     "ServingProfile": "owpc_ltr.formats.engine_versions",
     "Split": "owpc_ltr.explanations.trees",
     "Step": "owpc_ltr.evaluation.other_libraries",
-    "Store": "owpc_ltr.engine.stores.store",
+    "Store": "owpc_ltr.engine.stores",
     "StoredModel": "owpc_ltr.formats.stored_model",
     "Stratum": "owpc_ltr.evaluation.active_sampling",
     "StreamingOptimizer": "owpc_ltr.protocols",

@@ -29,9 +29,9 @@ from owpc_ltr.evaluation.resampling import (
     reaches,
     standard_error,
 )
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
 from owpc_ltr.evaluation.significance import Doubt, Outcome, Verdict, decide
+from owpc_ltr.plain_text import ShortRepr
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.

@@ -25,9 +25,8 @@ from owpc_ltr.features.mustache import (
     variables,
 )
 from owpc_ltr.files.input import read_regular
-from owpc_ltr.files.strict_json import each_once, is_structure, kind_of
-from owpc_ltr.plain_text import ShortRepr, printable, shortened
 from owpc_ltr.files.strict_json import each_once, kind_of
+from owpc_ltr.plain_text import ShortRepr, printable, shortened
 
 MUSTACHE = "mustache"
 DERIVED = "derived_expression"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset, stored_part
+from owpc_ltr.plain_text import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

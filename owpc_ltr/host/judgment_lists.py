@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
