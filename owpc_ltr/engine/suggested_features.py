@@ -129,7 +129,7 @@ def suggest(
     statistics = _statistics(cluster.engine, where, fields)
     unused: dict[str, str] = {}
     features: list[SuggestedFeature] = []
-    texts = _text_fields(fields)
+    texts = _text_fields(fields, statistics)
     for feature in [*_of_texts(texts), *_of_values(fields, statistics, unused)]:
         refusal = _refusal(cluster.engine, where, feature)
         if refusal is None:
@@ -139,7 +139,8 @@ def suggest(
     for field, kind in fields.items():
         if kind in _TEXT and field not in texts:
             more = f"more than {MOST_TEXT_FIELDS} text fields"
-            unused[field] = "its name is that of an id" if _is_id(field) else more
+            why = "its name is that of an id" if _is_id(field) else more
+            unused[field] = statistics[field]["reason"] or why
         elif kind in _VECTOR:
             unused[field] = f"{kind}: a query vector is needed; add a feature by hand"
     if not features:
@@ -160,15 +161,17 @@ def _is_hidden(field: str, types: Mapping[str, str]) -> bool:
     return types[field] not in _TEXT and bool(above - {"object", None})
 
 
-def _text_fields(fields: Mapping[str, str]) -> list[str]:
-    """The text fields, those that name a document first."""
+def _text_fields(fields: Mapping[str, str], statistics: Mapping[str, Any]) -> list[str]:
+    """The text fields with values: other forms of a field last, names of documents first."""
 
-    def rank(field: str) -> int:
+    def rank(field: str) -> tuple[bool, int]:
         words = field.lower().split(".")[0].split("_")
-        return next((place for place, title in enumerate(_TITLES) if title in words), len(_TITLES))
+        title = next((place for place, name in enumerate(_TITLES) if name in words), len(_TITLES))
+        return field.rpartition(".")[0] in fields, title
 
     texts = (f for f, kind in fields.items() if kind in _TEXT and not _is_id(f))
-    return sorted(texts, key=rank)[:MOST_TEXT_FIELDS]
+    filled = (field for field in texts if statistics[field]["reason"] is None)
+    return sorted(filled, key=rank)[:MOST_TEXT_FIELDS]
 
 
 def _is_id(field: str) -> bool:
@@ -264,7 +267,7 @@ def _value(query: dict[str, Any], **how: Any) -> dict[str, Any]:
 
 
 def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """What the values of keywords, numbers and dates are like, or the reason not to use them."""
+    """What the values of fields are like, or the reason not to use them."""
     aggregations: dict[str, Any] = {}
     for field, kind in fields.items():
         if kind in _KEYWORD | _NUMBER | _DATE:
@@ -273,6 +276,8 @@ def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[s
         if kind in _NUMBER | _DATE:
             aggregations[f"{field}:least"] = {"min": {"field": field}}
             aggregations[f"{field}:most"] = {"max": {"field": field}}
+        if kind in _TEXT:
+            aggregations[f"{field}:filled"] = {"filter": {"exists": {"field": field}}}
     if not aggregations:
         return {}
     body = {"size": 0, "aggs": aggregations}
@@ -286,7 +291,7 @@ def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[s
         field: _told_of(
             kind,
             values=value(field, "values"),
-            count=value(field, "count"),
+            count=value(field, "filled", "doc_count") or value(field, "count"),
             least=value(field, "least"),
             most=value(field, "most"),
             newest=value(field, "most", "value_as_string"),
