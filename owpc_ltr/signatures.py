@@ -95,8 +95,8 @@ class Reads(Help):
                 if self.absent is None:
                     continue
                 message = self.absent.format(path=path)
-                if self.unless == "feature:" and not Path(path).suffix:
-                    message += f"; a feature of the data is feature:{path}"
+                if self.unless == "feature:" and Path(path).name == str(path) == Path(path).stem:
+                    message += f"; to name a feature of the data, write feature:{path}"
                 raise self.error(message) from error
             except (OSError, ValueError):
                 continue

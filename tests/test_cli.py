@@ -178,12 +178,12 @@ def test_bad_training_data_is_named_by_file_and_line(
         (
             ("evaluate", "model.json", "--data", "good.txt", "--baseline", "bm25"),
             3,
-            "a feature of the data is feature:bm25",
+            "to name a feature of the data, write feature:bm25",
         ),
         (
             ("train", "good.txt", "--out", "m.json", "--grid", "C=0.001-1000"),
             2,
-            "a grid is C=0.001..1000",
+            "write C=0.001..1000",
         ),
         (("nonsense",), 2, "nonsense"),
         (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),

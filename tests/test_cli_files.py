@@ -442,7 +442,9 @@ def said_by_reader(path: tuple[str, ...], name: str) -> tuple[int, str]:
     reader = READERS.get(f"{path[-1]} {name}") or READERS[name]
     with pytest.raises(OwpcLtrError) as caught:
         reader(Path(MISSING))
-    return caught.value.exit_code, f"owpc-ltr: {caught.value}\n"
+    feature = (path[-1], name) in {("evaluate", "baseline"), ("train-reranker", "base")}
+    hint = f"; to name a feature of the data, write feature:{MISSING}" if feature else ""
+    return caught.value.exit_code, f"owpc-ltr: {caught.value}{hint}\n"
 
 
 def test_every_command_tells_an_absent_file_as_its_reader_does_before_slow_imports(

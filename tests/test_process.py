@@ -180,7 +180,7 @@ def test_work_goes_on_when_nobody_reads_of_it(environ: dict[str, str]) -> None:
     ended = shell(f"{COMMAND} train data.txt --out m.json 2>&1 | true", environ)
     assert ended.returncode == 0
     assert Path("m.json").is_file()
-    ended = shell(f"{COMMAND} evaluate model.json nowhere.txt 2>&1 | true", environ)
+    ended = shell(f"{COMMAND} evaluate model.json --data nowhere.txt 2>&1 | true", environ)
     assert ended.returncode == 3
 
 

@@ -296,7 +296,7 @@ def _resume(job: LogJob, folder: RunFolder, reader: FeatureReader, threads: Requ
 
 
 def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: Chunk) -> bool:
-    """Whether two queries of a chunk have the same values now: those with most and with fewest.
+    """Whether two queries of a chunk are as they were: with most values, and most absent documents.
 
     The second one finds documents that a broken answer had left out.
     """
@@ -304,8 +304,9 @@ def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: 
     sizes = [len(job.judgments.queries[query].document_ids) for query in chunk.queries]
     starts = np.cumsum([0, *sizes])
     values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
-    logged = np.add.reduceat((kept.fates == Fate.LOGGED).astype(int), starts[:-1]) / sizes
-    for asked in dict.fromkeys((int(np.argmax(values)), int(np.argmin(logged)))):
+    absent = np.add.reduceat((kept.fates == Fate.ABSENT).astype(int), starts[:-1])
+    asked_again = {int(np.argmax(values)), *([int(np.argmax(absent))] if absent.any() else [])}
+    for asked in sorted(asked_again):
         rows = slice(int(starts[asked]), int(starts[asked + 1]))
         now = reader.values_of(job.question(chunk.queries[asked]))
         if not (
