@@ -10,8 +10,8 @@ import numpy as np
 
 from owpc_ltr import BadInput, Refused, UsageError, hookimpl
 from owpc_ltr.types import (
-    ExportTarget,
     ExportedFile,
+    ExportTarget,
     FeatureSet,
     LinearModel,
     Matrix,
