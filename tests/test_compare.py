@@ -17,7 +17,6 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
 from owpc_ltr import save_model
-from owpc_ltr.data.judgments.pools import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import disagreements, verdict_lines
@@ -219,7 +218,7 @@ def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, P
     rankers = {"holes": runs["holes"], "model": SHARP}
     metrics = ("precision@1", "precision@2")
     found = ltr.compare(rankers, data=DATA, metrics=metrics, unjudged="skip", resamples=200)
-    firsts = [documents[:2] for documents in read_run_lists(runs["holes"]).values()]
+    firsts = [documents[:2] for documents in ltr.read_run(runs["holes"]).lists().values()]
     for k, pair in enumerate(found.pairs, 1):
         whole = [not any(name.startswith("x") for name in two[:k]) for two in firsts]
         assert pair.comparison.n_queries == sum(whole)
@@ -235,7 +234,7 @@ def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, P
     run, model = found.rankers
     assert model.unjudged is None
     assert run.unjudged is not None
-    lists = read_run_lists(runs["holes"])
+    lists = ltr.read_run(runs["holes"]).lists()
     of_five = np.mean([[name.startswith("x") for name in one[:5]] for one in lists.values()])
     assert run.unjudged == pytest.approx({"ndcg@5": of_five, "map": 6 / 14})
     told = "\n".join(found.warnings)
@@ -244,10 +243,6 @@ def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, P
     assert "favours" in told
     clean = ltr.compare({"run": runs["plain"], "model": DULL}, data=DATA, **QUICK)
     assert not any("unjudged" in one for one in clean.warnings)
-
-
-def test_a_run_in_memory_lists_what_its_file_does(runs: dict[str, Path]) -> None:
-    assert ltr.read_run(runs["holes"]).lists() == read_run_lists(runs["holes"])
 
 
 def test_a_run_measured_by_lists_and_by_scores_is_one(runs: dict[str, Path]) -> None:

@@ -19,7 +19,7 @@ from owpc_ltr import judge_sample
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.pools import read_queries, read_run_lists, write_sheet
+from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
@@ -419,22 +419,6 @@ def test_queries_that_cannot_be_right_are_named(tmp_path: Path, text: str, messa
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
         read_queries(path)
-
-
-def test_runs_are_read_by_score(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.write_text("q1 Q0 a 1 0.5 t\nq1 Q0 b 2 0.9 t\nq1 Q0 c 3 0.5 t\nq2 Q0 a 1 1 t\n")
-    assert read_run_lists(path) == {"q1": ["b", "a", "c"], "q2": ["a"]}
-    for text, message in (
-        ("q1 Q0 a 1 x t\n", "line 1"),
-        ("q1 Q0 a 1 nan t\n", "line 1"),
-        ("q1 Q0 a 1 2\n", "is not 'query Q0 document rank score tag'"),
-        ("q1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", "line 2: document 'a' stands twice"),
-        ("", "empty"),
-    ):
-        path.write_text(text)
-        with pytest.raises(BadInput, match=message):
-            read_run_lists(path)
 
 
 def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order() -> None:

@@ -25,7 +25,6 @@ from owpc_ltr.kernels.linear import (
     add_rows,
     linear_risk,
     linear_scores,
-    linear_values,
     losses_of_scores,
     query_blocks,
 )
@@ -213,7 +212,6 @@ def test_the_risk_is_the_weighted_sum_of_losses(
     assert risk == pytest.approx(values @ data_linear.query_importance)
     per_row = np.repeat(data_linear.query_importance, np.diff(data_linear.offsets)) * gradient
     np.testing.assert_allclose(slope, per_row @ data_linear.features.astype(float), atol=1e-9)
-    np.testing.assert_array_equal(linear_values(data_linear, bound, weights), values)
 
 
 def test_scaled_features_are_as_good_as_copies(

@@ -90,34 +90,6 @@ def _risk_of_block(
 
 
 @compiled
-def _values_of_block(
-    address: int,
-    parameters: Any,
-    features: Any,
-    labels: Any,
-    document_weights: Any,
-    offsets: Any,
-    first: int,
-    last: int,
-    weights: Any,
-    values: Any,
-) -> None:
-    longest = 0
-    for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    scores = np.empty(longest)
-    slopes = np.empty(longest)
-    nothing = np.empty(0)
-    for query in range(first, last):
-        start, end = offsets[query], offsets[query + 1]
-        s, g = scores[: end - start], slopes[: end - start]
-        score_rows(features[start:end], weights, s)
-        values[query] = call_kernel(
-            address, s, labels[start:end], document_weights[start:end], parameters, g, nothing
-        )
-
-
-@compiled
 def _loss_of_block(
     address: int,
     parameters: Any,
@@ -182,32 +154,6 @@ def linear_risk(
     risk = sum(run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads)))
     loss.raise_failure()
     return risk, gradients.sum(axis=0) * data.scales
-
-
-def linear_values(
-    data: RankingDataset, loss: BoundLoss, weights: Vector, threads: int = 1
-) -> Vector:
-    """Loss of each query (unweighted) under the linear scores; `weights` is for raw features."""
-    cuts = query_blocks(data.offsets, _BLOCKS)
-    values = np.empty(data.n_queries)
-
-    def block(index: int) -> None:
-        _values_of_block(
-            loss.address,
-            loss.parameters,
-            data.features,
-            data.labels,
-            data.weights,
-            data.offsets,
-            cuts[index],
-            cuts[index + 1],
-            weights,
-            values,
-        )
-
-    run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
-    loss.raise_failure()
-    return values
 
 
 def losses_of_scores(
