@@ -338,8 +338,10 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
 
 def help_of(parameter: inspect.Parameter) -> Help | None:
     """The mark of a parameter, if it has one."""
-    marks = getattr(parameter.annotation, "__metadata__", ())
-    return next((mark for mark in marks if isinstance(mark, Help)), None)
+    for mark in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(mark, Help):
+            return mark
+    return None
 
 
 class _AnyName(type):
