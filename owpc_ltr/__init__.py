@@ -187,7 +187,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     value = public_name(name, globals(), _HOMES, otherwise=_module_or_command)
     if name == "connect":
-        __getattr__("Cluster")  # whose methods show their parameters then, too
+        from owpc_ltr import types
+
+        # Their methods show their parameters once the classes are imported by a public name.
+        _ = __getattr__("Cluster"), types.FeatureSets, types.UploadedModels
     return value
 
 

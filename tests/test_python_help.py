@@ -90,3 +90,13 @@ def test_nothing_is_imported_that_is_missing() -> None:
         "Ranker is an estimator of scikit-learn, which is not installed: "
         "pip install scikit-learn, or use owpc_ltr.train"
     )
+
+
+def test_the_methods_of_a_cluster_show_their_parameters_from_the_first_call() -> None:
+    code = (
+        "import owpc_ltr\n"
+        "cluster = owpc_ltr.connect('http://127.0.0.1:9')\n"
+        "for method in (cluster.upload, cluster.search, cluster.featuresets.push, "
+        "cluster.models.rollback): assert 'Parameters' in method.__doc__, method"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -196,9 +196,8 @@ class Cluster:
     def featuresets(self) -> FeatureSets:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.engine.feature_sets import FeatureSets
-        from owpc_ltr.python_help import with_help
 
-        return with_help(FeatureSets)(  # type: ignore[no-any-return]
+        return FeatureSets(
             self.engine, lambda: self.store, lambda name: self.holding_set(name).store
         )
 
@@ -206,9 +205,8 @@ class Cluster:
     def models(self) -> UploadedModels:
         """The models of the store and their names: list, show, promote, roll back, delete."""
         from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
-        from owpc_ltr.python_help import with_help
 
-        return with_help(UploadedModels)(self)  # type: ignore[no-any-return]
+        return UploadedModels(self)
 
     def template(
         self, index: str, query: Mapping[str, Any] | Path | str | None
