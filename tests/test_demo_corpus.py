@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.simulation import Users, clicks
@@ -23,7 +26,7 @@ from owpc_ltr_demo.corpus import (
     split_docstring,
     words_of,
 )
-from owpc_ltr_demo.demo import next_commands_after_clicks
+from owpc_ltr_demo.demo import next_commands, next_commands_after_clicks
 from owpc_ltr_demo.queries import (
     MODULE,
     CandidatePool,
@@ -34,7 +37,9 @@ from owpc_ltr_demo.queries import (
     make_queries,
 )
 from owpc_ltr_demo.session import DemoOptions
+from typer.core import TyperGroup
 
+from owpc_ltr.cli.app import app
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
@@ -319,6 +324,21 @@ def test_files_are_for_walking_alone(
     assert code == 2
     assert "leave out --clicks" in err
     assert not list(tmp_path.glob("here"))
+
+
+@pytest.mark.parametrize("commands", [next_commands, next_commands_after_clicks])
+def test_the_commands_that_go_on_are_accepted_as_printed(
+    commands: Callable[[DemoOptions, str], list[str]], tmp_path: Path
+) -> None:
+    root: Any = typer.main.get_command(app)
+    options = DemoOptions(port=9999, folder=tmp_path)
+    options.file("-owpc-fewer.json").touch()
+    context = typer.Context(root)
+    for line in commands(options, "http://127.0.0.1:9999"):
+        command, words = root, shlex.split(line)[1:]
+        while isinstance(command, TyperGroup):
+            command, words = command.get_command(context, words[0]), words[1:]
+        assert command.make_context(line, words).params
 
 
 def test_the_commands_that_go_on_name_the_files_that_are_there() -> None:

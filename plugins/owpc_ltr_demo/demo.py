@@ -199,7 +199,7 @@ def next_commands(options: DemoOptions, url: str) -> list[str]:
     return [
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f'{command} request "split a string into lines" {target}',
-        f"{command} evaluate {model} {data} --metric ndcg@10 --metric map --baseline feature:text",
+        f"{command} evaluate {model} --data {data} --metric ndcg@10,map --baseline feature:text",
         *([upload] if fewer.exists() else []),
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
         f"{command} engine stop --port {options.port}",
@@ -216,7 +216,7 @@ def next_commands_after_clicks(options: DemoOptions, url: str) -> list[str]:
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f"{command} judge clicks {events} --out {judged}",
         f"{command} judge clicks {events} --out {options.file('-ips.parquet')} --ips",
-        f"{command} evaluate {model} {options.file('.parquet')} --metric ndcg@10",
+        f"{command} evaluate {model} --data {options.file('.parquet')} --metric ndcg@10",
         f"{command} engine stop --port {options.port}",
     ]
 
