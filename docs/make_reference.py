@@ -67,6 +67,12 @@ def _row(words: list[str], name: str, what: str) -> str:
 CLI_INTRODUCTION = """Every command has `-h` (`--help`), and every command with a result has
 `--json`, which prints one JSON object. Exit codes:
 [Errors and exit codes](formats.md#errors-and-exit-codes).
+
+`owpc-ltr --install-completion` makes the Tab key of bash, zsh, fish or PowerShell complete
+commands, options, and names: indices, models and feature sets of the cluster (`--url` on the line,
+or `OWPC_LTR_URL`; it has one second to answer), and features of the models and datasets on the
+line.
+`--show-completion` prints the script.
 """
 EVERYWHERE = {"-h, --help", "--json"}
 

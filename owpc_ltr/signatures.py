@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
 from owpc_ltr.files.output import check_output, is_standard_output, same_file
@@ -53,7 +53,9 @@ class Help:
     positional parameter with a `flag` is an option on the command line.
     `cli` is the type on the command line where the annotation does not give it; `parse` converts a
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
-    is `required` has a default in Python only.
+    is `required` has a default in Python only. `names` tells what the shell may complete the value
+    with: an `index`, `model` or `featureset` of the cluster, a `feature` of the files on the line,
+    or a `ranker`, which is a feature with the prefix `feature:`.
     """
 
     text: str
@@ -67,6 +69,7 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
+    names: Literal["", "index", "model", "featureset", "feature", "ranker"] = ""
     python: str = ""
     """The text for Python, where it differs."""
 

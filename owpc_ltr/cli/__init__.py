@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO
 
+from owpc_ltr.cli.completion import is_completion, quiet_completion
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Refused, Stopped
 from owpc_ltr.plain_text import message_line, printable, printable_lines
 
@@ -60,7 +61,8 @@ def _with_streams(stops: Stops) -> int:
     # More BLAS threads than free cores make small products many times slower.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    with standard_streams(results_alone="--json" in sys.argv and "--help" not in sys.argv) as out:
+    alone = "--json" in sys.argv and "--help" not in sys.argv
+    with standard_streams(results_alone=alone) as out, quiet_completion():
         code = _run(stops)
         out.flush()
         if out.fault is not None and code == 0:
@@ -78,8 +80,11 @@ def _run(stops: Stops) -> int:
         from owpc_ltr.cli.app import app
 
         with _warnings_told(), _compiling_told():
-            code: object = app(standalone_mode=False)
+            code: object = app(prog_name="owpc-ltr", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that tells whatever is left
+        if isinstance(error, SystemExit) and is_completion():
+            stops.done = True
+            return int(error.code or 0)
         if isinstance(error, Stopped) or (stops.number and not isinstance(error, OwpcLtrError)):
             return _tell_stop(stops)
         from owpc_ltr.cli.faults import fault_of

@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from owpc_ltr.cli import finishing, print_json, progress
+from owpc_ltr.cli.completion import completer
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import function_of, missing_package
@@ -89,6 +90,15 @@ class Option:
         return _METAVARS.get(kind, "VALUE")
 
     @property
+    def names(self) -> str:
+        """What the shell completes the value with, as `Help.names` has it."""
+        if self.help.names:
+            return self.help.names
+        if getattr(self.help, "unless", None) == "feature:":
+            return "ranker"
+        return self.name if self.kind is str and self.name in {"index", "featureset"} else ""
+
+    @property
     def required(self) -> bool:
         """Whether the command line demands it."""
         return self.help.required or self.parameter.default is inspect.Parameter.empty
@@ -99,6 +109,8 @@ class Option:
         how: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
         if self.kind is not bool:
             how["metavar"] = self.metavar
+        if self.names:
+            how["autocompletion"] = completer(self.names)
         if not self.argument:
             how["rich_help_panel"] = about.panel
         default = inspect.Parameter.empty if self.required else self._default()

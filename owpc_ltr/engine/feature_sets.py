@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
-Name = Annotated[str, Help("The name of a feature set.", metavar="NAME")]
+Name = Annotated[str, Help("The name of a feature set.", names="featureset", metavar="NAME")]
 _LONGEST = 100
 
 

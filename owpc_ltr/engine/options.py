@@ -60,7 +60,7 @@ SearchIndex = Annotated[
     ),
 ]
 UploadedModel = Annotated[
-    str | None, Help("The name that a model was uploaded under.", metavar="NAME")
+    str | None, Help("The name that a model was uploaded under.", names="model", metavar="NAME")
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",
@@ -125,16 +125,21 @@ MinProofCoverage = Annotated[
 
 def the_index(engine: Engine, given: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
-    from owpc_ltr.engine.client.responses import AnswerPart
     from owpc_ltr.names import check_index
 
     if given is not None:
         return check_index(given)
+    return only_one(index_names(engine), "index", "--index", engine.settings.url)
+
+
+def index_names(engine: Engine) -> list[str]:
+    """The indices of a cluster, sorted, but for stores and system indices."""
+    from owpc_ltr.engine.client.responses import AnswerPart
+
     answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
     listed = AnswerPart(answer, "its list of indices")
     names = [row["index"].text for row in listed]
-    own = [name for name in names if not name.startswith((".", _OURS))]
-    return only_one(_as_known(engine, own), "index", "--index", engine.settings.url)
+    return _as_known(engine, [name for name in names if not name.startswith((".", _OURS))])
 
 
 def _as_known(engine: Engine, indices: list[str]) -> list[str]:

@@ -141,6 +141,7 @@ def profile(
         Model | Path | str | None,
         Help(
             "An uploaded model's name, or a model's FILE.json; it has its own set.",
+            names="model",
             cli=str,
             metavar="NAME|FILE",
         ),

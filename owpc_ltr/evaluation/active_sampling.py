@@ -94,6 +94,7 @@ def judge_sample(
         Sequence[Any],
         Reads(
             "The two rankers: files of models or TREC runs, feature:NAME.",
+            names="ranker",
             cli=list[str],
             absent=None,
         ),

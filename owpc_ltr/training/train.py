@@ -156,6 +156,7 @@ def train(
         str | float | None,
         Help(
             "The feature from which --keep-gain measures; default: the best single one.",
+            names="feature",
             panel="Model",
         ),
     ] = None,

@@ -78,7 +78,7 @@ def upload(
     model: Annotated[Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL)],
     *,
     name: Annotated[
-        str | None, Help("The name that applications use; default: the file's.")
+        str | None, Help("The name that applications use; default: the file's.", names="model")
     ] = None,
     index: SearchIndex = None,
     featureset: Annotated[

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.models.score_range import ScoreInterval
 
-_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", metavar="NAME")]
+_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME")]
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,7 +199,12 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
 def show(
     cluster: Cluster | UploadedModels,
     name: Annotated[
-        str, Help("NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", metavar="NAME")
+        str,
+        Help(
+            "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.",
+            names="model",
+            metavar="NAME",
+        ),
     ],
 ) -> ModelDescription:
     """Show where a model comes from, and how it uses features.
@@ -226,7 +231,7 @@ def show(
 def diff(
     cluster: Cluster | UploadedModels,
     name: _Model,
-    other: Annotated[str, Help("The same, of another model.", metavar="OTHER")],
+    other: Annotated[str, Help("The same, of another model.", names="model", metavar="OTHER")],
 ) -> ModelDifferences:
     """Show how two models differ.
 
@@ -239,7 +244,9 @@ def diff(
 @job(finishes=True, changes_cluster=True)
 def promote(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, Help("NAME, or one of its models: NAME-HASH.", metavar="NAME")],
+    name: Annotated[
+        str, Help("NAME, or one of its models: NAME-HASH.", names="model", metavar="NAME")
+    ],
 ) -> AliasSwitch:
     """Switch NAME to its challenger, or to the model NAME-HASH.
 
@@ -258,7 +265,7 @@ def promote(
 @job(finishes=True, changes_cluster=True)
 def rollback(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, Help("The name that applications use.", metavar="NAME")],
+    name: Annotated[str, Help("The name that applications use.", names="model", metavar="NAME")],
 ) -> AliasSwitch:
     """Roll NAME back to the previous model.
 
@@ -277,7 +284,12 @@ def rollback(
 def delete(
     cluster: Cluster | UploadedModels,
     name: Annotated[
-        str, Help("A model, NAME-HASH, or NAME for it and all of its models.", metavar="NAME")
+        str,
+        Help(
+            "A model, NAME-HASH, or NAME for it and all of its models.",
+            names="model",
+            metavar="NAME",
+        ),
     ],
     *,
     yes: Annotated[bool, Help("Delete them; else they are only listed.")] = False,
@@ -303,7 +315,8 @@ def delete(
 def prune(
     cluster: Cluster | UploadedModels,
     model: Annotated[
-        str | None, Help("The exact name, NAME-HASH, of one model to delete.", metavar="MODEL")
+        str | None,
+        Help("The exact name, NAME-HASH, of one model to delete.", names="model", metavar="MODEL"),
     ] = None,
     *,
     yes: Annotated[bool, Help("Delete all that are unused.")] = False,

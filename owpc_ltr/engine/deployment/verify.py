@@ -78,7 +78,9 @@ class Verification(ShortRepr):
 @job
 def verify(
     cluster: Cluster,
-    name: Annotated[str | None, Help("The name that applications use, or NAME-HASH.")] = None,
+    name: Annotated[
+        str | None, Help("The name that applications use, or NAME-HASH.", names="model")
+    ] = None,
     *,
     index: Annotated[
         str | None, Help("The index (or alias); default: that of its upload.", metavar="NAME")

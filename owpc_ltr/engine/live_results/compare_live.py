@@ -47,6 +47,7 @@ def compare_live(
         Reads(
             "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; "
             "live:NAME@INDEX for a ranker of another index.",
+            names="model",
             cli=list[str],
             absent=None,
         ),

@@ -36,7 +36,12 @@ def evaluate_live(
     cluster: Cluster,
     model: Annotated[
         Model | ReorderingModel | Path | str,
-        Reads("An uploaded name, or a file of a model or reranker.", cli=str, absent=None),
+        Reads(
+            "An uploaded name, or a file of a model or reranker.",
+            names="model",
+            cli=str,
+            absent=None,
+        ),
     ],
     *,
     judgments: JudgedQueries,

@@ -1,0 +1,149 @@
+"""Completion on the shell: names that a cluster, or a file on the same line, knows.
+
+What stands in the way is no error here: without an answer within a second nothing is offered, and
+the shell completes file names. Nothing is printed on the terminal that the user types on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "_OWPC_LTR_COMPLETE"
+"""What the shell sets to be told the words that may follow."""
+SECONDS = 1.0
+"""After so long the cluster is not waited for."""
+_RANKER = "feature:"
+_SPLIT = re.compile(r"\n?([:=])\n?")
+
+
+def is_completion() -> bool:
+    """Whether this process completes a line, or installs what does, after which it ends."""
+    installs = sys.argv[1:2] and sys.argv[1].startswith(("--install-comp", "--show-comp"))
+    return VARIABLE in os.environ or bool(installs)
+
+
+@contextlib.contextmanager
+def quiet_completion() -> Iterator[None]:
+    """Around a completion: errors are not printed, and bash gets the part of a word it asks for."""
+    if VARIABLE not in os.environ:
+        yield
+        return
+    out, cut = sys.stdout, _join_words(os.environ)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # noqa: PTH123
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as caught:
+                yield
+        finally:
+            lines = caught.getvalue().splitlines(keepends=True)
+            out.writelines(line.removeprefix(cut) for line in lines)
+
+
+def _join_words(environ: Any) -> str:
+    """Join the words that bash cuts at colons and equals signs, as those of an address.
+
+    Returns what bash takes for an earlier word, as `feature:` of `feature:title`.
+    """
+    if "COMP_WORDS" not in environ or not environ.get("COMP_CWORD", "").isdigit():
+        return ""
+    words = environ["COMP_WORDS"].split("\n")[: int(environ["COMP_CWORD"]) + 1]
+    joined = _SPLIT.sub(r"\1", "\n".join(words)).split("\n")
+    environ["COMP_WORDS"], environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
+    cut = words[-2:] != joined[-2:] and _RANKER in joined[-1]
+    return joined[-1][: joined[-1].index(":") + 1] if cut else ""
+
+
+def completer(kind: str) -> Callable[[Any], list[str]]:
+    """What offers names of a kind (see `Help.names`), of which typer keeps those that fit."""
+
+    def offer(ctx: Any) -> list[str]:
+        with contextlib.suppress(Exception):
+            # After an option that still lacks its value, arguments have not been assigned.
+            return _KINDS[kind]({**ctx.params, "arguments": ctx.args})
+        return []
+
+    return offer
+
+
+def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any]], list[str]]:
+    def of(given: Mapping[str, Any]) -> list[str]:
+        from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
+        from owpc_ltr.engine.cluster import connect
+
+        os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
+        options = ("url", "store_kind", "store", "ca", "insecure")
+        named = {option: given[option] for option in options if given.get(option)}
+        cluster = connect(**named, caution=lambda _: None)
+        found: list[str] = []
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):
+                found.extend(names(cluster))
+
+        # A name server may keep one waiting for longer than any deadline of requests.
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(SECONDS)
+        return list(dict.fromkeys(found))
+
+    return of
+
+
+def _indices(cluster: Any) -> list[str]:
+    from owpc_ltr.engine.options import index_names
+
+    return index_names(cluster.engine)
+
+
+def _featuresets(cluster: Any) -> list[str]:
+    return [name for store in cluster.stores for name in store.list_featuresets()]
+
+
+def _models(cluster: Any) -> list[str]:
+    from owpc_ltr.engine.deployment.alias import all_aliases
+
+    aliases = [alias.name for alias in all_aliases(cluster.engine)]
+    return aliases + [name for store in cluster.stores for name in store.list_models()]
+
+
+def _features(given: Mapping[str, Any]) -> list[str]:
+    """The features of the models and datasets that the line names."""
+    words = [
+        word
+        for value in given.values()
+        for word in (value if isinstance(value, list | tuple) else [value])
+    ]
+    files = [Path(word) for word in words if isinstance(word, str | Path) and Path(word).exists()]
+    return list(dict.fromkeys(name for file in files for name in _features_of(file)))
+
+
+def _features_of(file: Path) -> list[str]:
+    with contextlib.suppress(Exception):
+        if file.suffix == ".json":
+            return list(json.loads(file.read_bytes())["feature_names"])
+        if file.is_dir():
+            from owpc_ltr.data.partitioned.manifest import read_manifest
+
+            return list(read_manifest(file).features)
+        from owpc_ltr.data.parquet.reading import Parts, opened
+
+        with opened(file) as parquet:
+            return list(Parts(file, parquet).about["features"])
+    return []
+
+
+_KINDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "index": _of_cluster(_indices),
+    "featureset": _of_cluster(_featuresets),
+    "model": _of_cluster(_models),
+    "feature": _features,
+    "ranker": lambda given: [f"{_RANKER}{name}" for name in _features(given)],
+}
