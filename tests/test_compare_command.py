@@ -123,6 +123,40 @@ def test_data_that_is_not_there_is_told_before_anything_is_read(run: Run) -> Non
     assert (code, "cannot read none.parquet" in err) == (3, True)
 
 
+def test_lists_whose_columns_have_other_names_are_read_by_their_roles(run: Run) -> None:
+    rows = [
+        (query, document, f"{label:g}")
+        for query, document, label in zip(
+            np.repeat(DATA.query_ids.to_pylist(), np.diff(DATA.offsets)),
+            (DATA.document_ids or pa.array([])).to_pylist(),
+            DATA.labels,
+            strict=True,
+        )
+    ]
+    for name, header in (("ours.csv", "query,doc_id,grade"), ("shop.csv", "q,sku,rating")):
+        Path(name).write_text("\n".join([header, *map(",".join, rows)]) + "\n")
+    write_run(DATA, DATA.labels.astype(float), Path("best.run"), 3)
+    runs = ("compare", "bm25.run", "best.run", *QUICK, "--json")
+    named = ("--columns", "query=q,doc_id=sku,grade=rating")
+
+    def told(*words: str) -> dict[str, Any]:
+        code, out, err = run(*runs, *words)
+        assert code == 0, err
+        return {**json.loads(out), "data": ""}
+
+    of_ours = told("--data", "ours.csv")
+    assert told("--data", "shop.csv", *named) == of_ours
+    proxy = ("--proxy-labels", "ours.csv")
+    assert told("--data", "shop.csv", *proxy, *named) == told("--data", "ours.csv", *proxy)
+    code, _, err = run(*runs, "--data", "shop.csv", *proxy, "--columns", "query=words")
+    assert (code, "no column is called 'words'" in err) == (3, True)
+    code, _, err = run(*ASKED, *named)
+    assert (code, "--columns names columns of a judgment list, and there is none" in err) == (
+        2,
+        True,
+    )
+
+
 def test_metrics_between_commas_keep_their_options() -> None:
     assert split_metrics(["ndcg@10,gain=linear,empty=skip,map"]) == [
         "ndcg@10,gain=linear,empty=skip", "map"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data import html
+from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex, the_featureset, the_index
@@ -151,6 +152,7 @@ def profile(
         Judgments | Path | str | None,
         Reads("Judged queries, for what users type: TSV, CSV, qrels …", cli=Path),
     ] = None,
+    columns: Columns = None,
     keywords: Annotated[Sequence[str], Help("What a user types; may be repeated.")] = (),
     params: Params = None,
     query_template: QueryTemplate = None,
@@ -175,7 +177,9 @@ def profile(
     given = plain_params(params)
     typed = [{"keywords": text, "query": text, **given} for text in keywords]
     if queries is not None:
-        judged = read_judgments(queries) if isinstance(queries, Path | str) else queries
+        judged = (
+            read_judgments(queries, columns=columns) if isinstance(queries, Path | str) else queries
+        )
         typed += [{**given, **query.params} for query in judged.queries]
     if not typed:
         raise UsageError(

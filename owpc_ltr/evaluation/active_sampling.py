@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.options import Columns
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted, first_metric
 from owpc_ltr.files.output import output_file
@@ -118,6 +119,7 @@ def judge_sample(
         ),
     ] = None,
     strata: Strata = None,
+    columns: Columns = None,
     strata_out: Annotated[
         Path | str | None, "The file of the strata; default: beside `out`."
     ] = None,
@@ -150,6 +152,7 @@ def judge_sample(
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.evaluation.compare import named_rankers
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest
+    from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
@@ -162,6 +165,7 @@ def judge_sample(
     files = tuple(map(Path, plugins))
     plan = ComparisonPlan((parse_metric(first_metric(metric), load(files)),))
     request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
+    proxy_labels, human_labels = read_lists(columns, proxy_labels, human_labels)
     candidates, everything = _candidates(proxy_labels, data)
     drawing = _Sampling(request, candidates, everything, human_labels, read_strata(strata))
     found = drawing.draw(n, depth, seed)

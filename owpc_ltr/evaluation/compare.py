@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import Columns, MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
@@ -71,6 +71,7 @@ def compare(
         ),
     ] = None,
     strata: Strata = None,
+    columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,
     worst: Worst = WORST_QUERIES,
@@ -103,7 +104,7 @@ def compare(
     data of other features or queries.
     """
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
-    from owpc_ltr.evaluation.judged_data import Data, read_data
+    from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
     from owpc_ltr.host.registry import load
 
     check_table(per_query)
@@ -123,9 +124,9 @@ def compare(
         documents=documents,
         id_field=id_field,
     )
-    judged: Any = data
-    if isinstance(data, Path | str):
-        judged = read_data(data, memory=memory, max_features=max_features)
+    judged, proxy_labels = read_lists(columns, data, proxy_labels)
+    if isinstance(judged, Path | str):
+        judged = read_data(judged, memory=memory, max_features=max_features)
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
     if folds:

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +65,42 @@ def read_data(
     found = _judgments(path, topics, asked)
     give_warnings(found.notes)
     return found
+
+
+def read_lists(
+    columns: Mapping[str, str] | None,
+    *given: Any,
+    topics: Mapping[str, str] | Path | str | None = None,
+    asked: bool = False,
+) -> tuple[Any, ...]:
+    """What is given, its judgment lists read where they have the columns of these roles.
+
+    A list that has other columns, beside one that has these, is left to be read by its own. Raises
+    BadInput, or UsageError, where no list has them.
+    """
+    from owpc_ltr.errors import give_warnings
+
+    if not columns:
+        return given
+    read = []
+    fault: Exception | None = None
+    for one in given:
+        listed = isinstance(one, Path | str) and not Path(one).is_dir()
+        if listed and not _has_features(Path(one)):
+            try:
+                read.append(_judgments(one, topics, asked, columns))
+            except BadInput as error:
+                fault = fault or error
+            else:
+                give_warnings(read[-1].notes)
+                continue
+        read.append(one)
+    if all(before is after for before, after in zip(given, read, strict=True)):
+        raise fault or UsageError(
+            f"{spelled('columns')} names columns of a judgment list, and there is none: leave it "
+            "out"
+        )
+    return tuple(read)
 
 
 def without_features(judgments: Judgments) -> RankingDataset:
@@ -160,18 +197,21 @@ def unused_weights(data: RankingDataset | PartitionedDataset) -> list[str]:
 
 
 def _judgments(
-    path: Path | str, topics: Mapping[str, str] | Path | str | None, asked: bool
+    path: Path | str,
+    topics: Mapping[str, str] | Path | str | None,
+    asked: bool,
+    columns: Mapping[str, str] | None = None,
 ) -> Judgments:
     from owpc_ltr.host.judgment_lists import read_judgments
 
     try:
-        return read_judgments(path, topics=topics)
+        return read_judgments(path, topics=topics, columns=columns)
     except BadInput:
         if asked or topics is not None:
             raise
         # Runs are measured without the queries' texts, which qrels lack.
         with suppress(BadInput):
-            return read_judgments(path, topics=_Ids())
+            return read_judgments(path, topics=_Ids(), columns=columns)
         raise
 
 

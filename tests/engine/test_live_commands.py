@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,12 +180,84 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     assert "150 judged = 150 logged" in out
 
 
+NAMED = ["--columns", "query_id=id,query=q,doc_id=sku,grade=rating"]
+
+
+@pytest.fixture
+def renamed(place: list[str], tmp_path: Path) -> list[str]:
+    """As `place`; the judgments are also in shop.csv, whose columns have a shop's names."""
+    lines = (tmp_path / "judged.csv").read_text().partition("\n")[2]
+    (tmp_path / "shop.csv").write_text(f"id,q,sku,rating\n{lines}")
+    return place
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        (["evaluate-live", "good.json", *QUERY], "--judgments"),
+        (["compare-live", "query.json", "good.json", "--metric", "map"], "--judgments"),
+    ],
+)
+def test_columns_of_other_names_are_measured_as_those_of_ours(
+    run: Run, renamed: list[str], words: list[str], listed: str
+) -> None:
+    def told(*judged: str) -> dict[str, Any]:
+        code, out, err = run(*words, listed, *judged, "--json", *renamed)
+        assert code == 0, err
+        found: dict[str, Any] = json.loads(out)
+        for measured_anew in ("milliseconds", "data"):
+            found.pop(measured_anew, None)
+        return found
+
+    assert told("shop.csv", *NAMED) == told("judged.csv")
+    code, _, err = run(*words, listed, "shop.csv", "--columns", "query=words", *renamed)
+    assert (code, "no column is called 'words'" in err) == (3, True)
+
+
+@pytest.mark.node
+def test_pools_profiles_and_gates_read_columns_of_other_names(
+    run: Run, renamed: list[str], tmp_path: Path
+) -> None:
+    pool = ["judge", "pool", "--rankers", "query.json", "--depth", "5", "--json", *renamed]
+    of_ours = ["--queries", "judged.csv", "--judged", "judged.csv"]
+    code, out, _ = run(*pool, *of_ours, "--out", "a.csv")
+    assert code == 0
+    # Both lists have a shop's names, or the queries alone.
+    for judged in ("shop.csv", "judged.csv"):
+        named = ["--queries", "shop.csv", "--judged", judged, *NAMED, "--out", "b.csv"]
+        code, again, err = run(*pool, *named)
+        assert (code, err) == (0, "")
+        assert again.replace("b.csv", "a.csv") == out
+        assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    few = ["--queries", "shop.csv", "--repeat", "2", "--window", "10", *QUERY]
+    code, _, err = run("profile", "--model", "good.json", *few, *NAMED, *renamed)
+    assert code == 0, err
+    code, _, err = run("upload", "bad.json", *GATE, "--judgments", "shop.csv", *NAMED, *renamed)
+    assert (code, "no column" in err, "live gain in ndcg@10" in err) == (5, False, True)
+
+
+@pytest.mark.node
+def test_the_command_that_a_gate_prints_names_the_columns_too(
+    run: Run, renamed: list[str], tmp_path: Path
+) -> None:
+    rows = (tmp_path / "shop.csv").read_text().splitlines()
+    (tmp_path / "few.csv").write_text("\n".join([rows[0], *rows[1::3]]) + "\n")
+    code, _, err = run("upload", "good.json", *GATE, "--judgments", "few.csv", *NAMED, *renamed)
+    assert code == 5
+    command = shlex.split(err.partition("documents): owpc-ltr ")[2])
+    assert command[command.index("--columns") + 1] == NAMED[1]
+    code, out, _ = run(*command, "--json")
+    assert (code, json.loads(out)["queries"]) == (0, 40)
+
+
 @pytest.mark.node
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["evaluate-live", "good.json"], "--judgments"),
         (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
+        (["upload", "good.json", "--columns", "query=q"], "--columns names columns of a judgment"),
         (
             ["upload", "good.json", "--accept-unproven", "x"],
             "--accept-unproven needs --require-gain",

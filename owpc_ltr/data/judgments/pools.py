@@ -15,7 +15,7 @@ from owpc_ltr.data.judgments.grouping import IMPORTANCE, importance_cell, said_w
 from owpc_ltr.data.judgments.lines import declared, no_json, table_column
 from owpc_ltr.data.judgments.queries import JudgedQuery
 from owpc_ltr.data.judgments.tables import SHOWN
-from owpc_ltr.data.options import ROLES
+from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import read_cell, sheet_bytes, write_output
@@ -28,21 +28,23 @@ _ROLES = ("doc_id", "grade", "weight", "judged_by")
 _OF_DOCUMENTS = frozenset(name for role in _ROLES for name in ROLES[role])
 
 
-def read_queries(path: Path) -> list[JudgedQuery]:
+def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[JudgedQuery]:
     """The queries of a file, in order, each once and without documents.
 
     A table's header names `query` (keywords) and maybe `query_id` and `query_weight`; further
     columns are parameters (JSON where the name ends in `:json`), but for those of judged documents.
-    Without a header each line is a query, or an id, a tab and a query. Raises BadInput, naming the
-    line, for an empty query, for an id with two texts, and for cells that are no JSON, or no
-    weight.
+    `columns` names columns by their roles. Without a header each line is a query, or an id, a tab
+    and a query. Raises BadInput, naming the line, for an empty query, for an id with two texts, and
+    for cells that are no JSON, or no weight.
     """
     text = read_text(path)
     blank = len(text) - len(text.lstrip("\r\n"))
     head = text[blank:].partition("\n")[0]
     mark = next((mark for mark in "\t,;" if mark in head), ",")
     names = [name.strip().strip('"').lower() for name in head.split(mark)]
-    rows = _table(text, blank, mark, path) if set(names) & set(_TEXTS) else _lines(text)
+    roles = checked_columns(columns or {})
+    tabled = roles or set(names) & set(_TEXTS)
+    rows = _table(text, blank, mark, path, roles) if tabled else _lines(text)
     found: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
@@ -76,13 +78,13 @@ def _lines(text: str) -> list[_Row]:
     return rows
 
 
-def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
+def _table(text: str, blank: int, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
     """The rows below a header, before which there are so many `blank` characters."""
     before = text.count("\n", 0, blank)
     reader = csv.DictReader(io.StringIO(text[blank:], newline=""), delimiter=mark, strict=True)
     try:
         reader.fieldnames = list(map(read_cell, reader.fieldnames or ()))
-        header = [name.strip().lower() for name in reader.fieldnames]
+        header = _by_role([name.strip().lower() for name in reader.fieldnames], roles, path)
     except csv.Error as error:
         raise BadInput(f"cannot read {path}, line {before + 1}: {error}") from error
     twice = next((name for name in header if name and header.count(name) > 1), None)
@@ -119,6 +121,18 @@ def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
         line = before + reader.line_num
         raise BadInput(f"cannot read {path}, line {line}: {error}") from error
     return rows
+
+
+def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:
+    """The header with the columns of these roles called by them; those of documents may lack."""
+    called = {column.lower(): role for role, column in roles.items()}
+    for column, role in called.items():
+        if column not in header and role not in _ROLES:
+            raise BadInput(
+                f"cannot read {path}: no column is called {shown(column)}, which is given as the "
+                f"{role}: its columns are {', '.join(map(shown, header))}"
+            )
+    return [called.get(name, name) for name in header]
 
 
 def _importance(cell: str, path: Path, line: int) -> float | None:

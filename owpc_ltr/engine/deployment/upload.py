@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import Topics
+from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
 from owpc_ltr.engine.options import (
@@ -120,6 +120,7 @@ def upload(
             cli=Path,
         ),
     ] = None,
+    columns: Columns = None,
     topics: Topics = None,
     split: Annotated[
         str,
@@ -230,6 +231,7 @@ def upload(
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
@@ -239,6 +241,10 @@ def upload(
             f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
             "or leave it out"
         )
+    queries = (topics or judgments) if judgments is not None else (data or proxy_labels)
+    judgments, proxy_labels, human_labels = read_lists(
+        columns, judgments, proxy_labels, human_labels, topics=topics, asked=judgments is not None
+    )
     live = None
     if judgments is not None:
         live = LiveQueries(judgments, query_template, window, split, topics, params, in_flight)
@@ -297,10 +303,10 @@ def upload(
         )
     except NotBetter as refusal:
         found = refusal.result
-        queries = (topics or judgments) if live is not None else (data or proxy_labels)
         given = {
-            "--queries": queries, "--rankers": path, "--query-template": query_template,
-            "--window": window, "--index": index, "--featureset": featureset,
+            "--queries": queries, "--columns": columns, "--rankers": path,
+            "--query-template": query_template, "--window": window, "--index": index,
+            "--featureset": featureset,
         }  # fmt: skip
         command = _settling(found, given, params, extra_features, cluster.typed_options)
         raise type(refusal)(found, command).with_result(RefusedUpload(found)) from None
@@ -498,8 +504,10 @@ def _settling(
     if result.to_judge is None:
         return ""
     other = "query" if result.of_the_query else result.over
+    columns = ",".join(f"{role}={name}" for role, name in (given["--columns"] or {}).items())
     options = {
-        "--queries": given["--queries"], "--sample": result.to_judge[0],
+        "--queries": given["--queries"], "--columns": columns or None,
+        "--sample": result.to_judge[0],
         "--rankers": f"{other},{given['--rankers']}", "--depth": result.depth,
         "--out": "to-judge.csv", "--query-template": template,
         "--window": given["--window"], "--index": given["--index"],

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import Topics
+from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
@@ -63,6 +63,7 @@ def compare_live(
     query_template: QueryTemplate = None,
     params: Params = None,
     window: Window = DEFAULT_WINDOW,
+    columns: Columns = None,
     topics: Topics = None,
     featureset: ModelFeatureSet = None,
     extra_features: ExtraFeatures = (),
@@ -99,6 +100,7 @@ def compare_live(
         write_comparison,
     )
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
+    from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.host.registry import load
 
     check_table(per_query)
@@ -110,9 +112,8 @@ def compare_live(
     parsed = parsed_metrics(metrics, registry)
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
-    live = LiveQueries(
-        judgments, query_template, window, split, topics, params, in_flight, unweighted
-    )
+    (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
+    live = LiveQueries(judged, query_template, window, split, topics, params, in_flight, unweighted)
     found = compare_rankers(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from owpc_ltr.data.options import Topics
+from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
@@ -52,6 +52,7 @@ def evaluate_live(
     query_template: QueryTemplate = None,
     params: Params = None,
     window: Window = DEFAULT_WINDOW,
+    columns: Columns = None,
     topics: Topics = None,
     featureset: ModelFeatureSet = None,
     extra_features: ExtraFeatures = (),
@@ -78,12 +79,11 @@ def evaluate_live(
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries
-    from owpc_ltr.evaluation.judged_data import UNUSED
+    from owpc_ltr.evaluation.judged_data import UNUSED, read_lists
     from owpc_ltr.host.registry import load
 
-    live = LiveQueries(
-        judgments, query_template, window, split, topics, params, in_flight, unweighted
-    )
+    (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
+    live = LiveQueries(judged, query_template, window, split, topics, params, in_flight, unweighted)
     registry = load([Path(plugin) for plugin in plugins])
     parsed = parsed_metrics(metrics, registry)
     with serving_model(

@@ -6,11 +6,12 @@ Judged are then the lists that users get, by whichever ranker (Spärck Jones & v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
@@ -130,6 +131,7 @@ def judge_pool(
         Judgments | RankingDataset | Path | str | None,
         Reads("Existing judgments: documents that they contain are left out.", cli=Path),
     ] = None,
+    columns: Columns = None,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -155,13 +157,21 @@ def judge_pool(
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.engine.live_results.rankers import LiveRankers
     from owpc_ltr.engine.options import tables_of, the_index
+    from owpc_ltr.evaluation.judged_data import read_lists
 
     if not rankers:
         raise UsageError(
             "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
         )
-    wanted = _read_queries(queries) if isinstance(queries, Path | str) else list(queries)
+    from_file = isinstance(queries, Path | str)
+    wanted = _read_queries(queries, columns) if from_file else list(queries)
     wanted = with_params(wanted, params)
+    if from_file:
+        # Where the queries have these columns, the judgments may have their own.
+        with suppress(BadInput, UsageError):
+            (judged,) = read_lists(columns, judged)
+    else:
+        (judged,) = read_lists(columns, judged)
     known = judged_queries(judged) if judged is not None else []
     done = {one.query_id: frozenset(one.document_ids) for one in known}
     where = the_index(cluster.engine, index)
@@ -330,16 +340,17 @@ def _sampled(
     return [queries[place] for place in np.sort(chosen).tolist()]
 
 
-def _read_queries(path: Path | str) -> list[JudgedQuery]:
+def _read_queries(path: Path | str, columns: Mapping[str, str] | None) -> list[JudgedQuery]:
     """The queries of a file, without documents: of a table, lines, or a dataset."""
     import numpy as np
 
     from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.evaluation.judged_data import read_lists
 
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
         nothing = np.zeros(0, np.float32)
         return [
             replace(query, document_ids=[], grades=nothing, weights=None)
-            for query in judged_queries(path)
+            for query in judged_queries(read_lists(columns, path)[0])
         ]
-    return read_queries(Path(path))
+    return read_queries(Path(path), columns)
