@@ -15,9 +15,24 @@ from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, node_group, select
 from tests.fresh_process import ranx
-from tests.session_node import certificates, node_for, node_url, plugin_node, session_node
+from tests.session_node import (
+    certificates,
+    node_for,
+    node_url,
+    plugin_node,
+    session_node,
+    vectors_url,
+)
 
-__all__ = ["certificates", "node_for", "node_url", "plugin_node", "ranx", "session_node"]
+__all__ = [
+    "certificates",
+    "node_for",
+    "node_url",
+    "plugin_node",
+    "ranx",
+    "session_node",
+    "vectors_url",
+]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
 # come back in the next run.
@@ -74,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
         if "other_engine" in fixtures:
             item.add_marker(pytest.mark.xdist_group("other engine"))
+        if "vectors_url" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("vectors"))
         if "ranx" in fixtures:
             item.add_marker(pytest.mark.xdist_group("ranx"))
         if hasattr(config, "workerinput"):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
 from owpc_ltr_node.local_node import NodeStatus, start, stop
-from owpc_ltr_node.release import Release
+from owpc_ltr_node.release import Release, usual_release
 from owpc_ltr_node.settings import LocalNode, command, jvm_options
 
 from owpc_ltr import connect
@@ -66,6 +66,20 @@ def node_for(request: pytest.FixtureRequest) -> Callable[[str], str]:
     return address
 
 
+@pytest.fixture(scope="session")
+def vectors_url() -> Iterator[str]:
+    """A node with k-NN and neural search: OWPC_LTR_TEST_VECTORS_URL, else one of this session.
+
+    Only thorough tests may ask for it.
+    """
+    given = os.environ.get("OWPC_LTR_TEST_VECTORS_URL")
+    if given:
+        yield given.rstrip("/")
+        return
+    with running_node(usual_release(with_vectors=True), with_vectors=True) as node:
+        yield node.status.url
+
+
 @pytest.fixture
 def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
     """The address of the node behind a scripted LTR plugin, and that plugin."""
@@ -90,7 +104,11 @@ def session_node() -> Iterator[SessionNode]:
 
 @contextmanager
 def running_node(
-    release: Release, heap: str = "512m", transport_port: int | None = None
+    release: Release,
+    heap: str = "512m",
+    transport_port: int | None = None,
+    *,
+    with_vectors: bool = False,
 ) -> Iterator[SessionNode]:
     """A node that shares only the download cache with the user's nodes."""
     account = node_user()
@@ -106,6 +124,7 @@ def running_node(
         version=release.version,
         patience=400,
         transport_port=transport_port,
+        with_vectors=with_vectors,
     )
     try:
         yield SessionNode(config, _started(config, places), places, home)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.plain_text import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
-from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
+from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL, VECTORS
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ def start(
             f"{USUAL[OPENSEARCH]}, or {USUAL[ELASTICSEARCH]}."
         ),
     ] = None,
+    with_vectors: Annotated[
+        bool,
+        Help(
+            f"With k-NN (its engine lucene) and neural search; OpenSearch {VECTORS} if no "
+            "version is named."
+        ),
+    ] = False,
     verify: Annotated[bool, Help("Check every file of the engine against its SHA-256.")] = False,
     progress: Progress = silent,
 ) -> NodeStatus:
@@ -76,6 +83,7 @@ def start(
         engine=engine,
         version=version,
         verify=verify,
+        with_vectors=with_vectors,
     )
     return start_node(node, PrintedReport(progress))
 

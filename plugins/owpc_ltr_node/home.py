@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Protocol
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr_node import ltr_plugin
+from owpc_ltr_node import engine_plugins
 from owpc_ltr_node.distribution import elasticsearch_parts, opensearch_parts
 from owpc_ltr_node.folders import Places, UnixUser, closed_folder, make_folder
 from owpc_ltr_node.maven import Maven
@@ -37,12 +38,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a home is made of; `ltr_plugin` is the LTR plugin's version, or None without it."""
+    """What a home is made of.
+
+    `ltr_plugin` is the LTR plugin's version, or None without it; `vectors` tells of k-NN and
+    neural search.
+    """
 
     release: Release
     ltr_plugin: str | None
     parts: list[Part]
     layout: int = LAYOUT
+    vectors: bool = False
 
     def write(self, home: Path) -> None:
         """Put it into the home."""
@@ -51,17 +57,20 @@ class Manifest:
             "ltr_plugin": self.ltr_plugin,
             "parts": [asdict(part) for part in self.parts],
             "layout": self.layout,
+            "vectors": self.vectors,
         }
         write_atomically(home / MANIFEST, json.dumps(content, indent=1).encode())
 
     @staticmethod
-    def of(home: Path, release: Release, ltr_plugin: str | None) -> Manifest:
+    def of(
+        home: Path, release: Release, ltr_plugin: str | None, *, vectors: bool = False
+    ) -> Manifest:
         """Describe the files that are in a folder now."""
         parts = [
             Part(name, (home / name).stat().st_size, _sha256(home / name))
             for name in sorted(_files(home))
         ]
-        return Manifest(release, ltr_plugin, parts)
+        return Manifest(release, ltr_plugin, parts, vectors=vectors)
 
     @staticmethod
     def read(home: Path) -> Manifest:
@@ -72,7 +81,8 @@ class Manifest:
             parts = [Part(**part) for part in fields["parts"]]
             engine = ELASTICSEARCH if ELASTICSEARCH in fields else OPENSEARCH
             release = Release(engine, str(fields[engine]))
-            return Manifest(release, fields["ltr_plugin"], parts, fields["layout"])
+            vectors = fields.get("vectors", False) is True
+            return Manifest(release, fields["ltr_plugin"], parts, fields["layout"], vectors)
         except (OSError, ValueError, TypeError, KeyError, UsageError, RecursionError) as error:
             raise BadInput(f"{path} does not describe an assembled home: {error!r}") from error
 
@@ -122,8 +132,13 @@ def download(release: Release, maven: Maven, report: Report) -> Parts:
     return take(release, maven, report)
 
 
-def assemble(parts: Parts, plugin: Path | None, home: Path, report: Report) -> Manifest:
-    """Put a home together; `home` appears when it is complete."""
+def assemble(
+    parts: Parts, plugin: Path | None, home: Path, report: Report, vectors: Sequence[Path] = ()
+) -> Manifest:
+    """Put a home together, with the zips of the LTR plugin and of vector search, if any.
+
+    `home` appears when it is complete.
+    """
     release = parts.release
     make_folder(home.parent)
     for leftover in home.parent.glob(f".{home.name}.*"):
@@ -132,8 +147,10 @@ def assemble(parts: Parts, plugin: Path | None, home: Path, report: Report) -> M
     try:
         parts.put_into(partial)
         inside = partial / "plugins"
-        plugin_version = ltr_plugin.unpack(plugin, inside, release.version) if plugin else None
-        manifest = Manifest.of(partial, release, plugin_version)
+        for archive in vectors:
+            engine_plugins.unpack(archive, inside, release.version)
+        plugin_version = engine_plugins.unpack(plugin, inside, release.version) if plugin else None
+        manifest = Manifest.of(partial, release, plugin_version, vectors=bool(vectors))
         known = _check_recorded(manifest)
         manifest.write(partial)
         _replace(partial, home)
@@ -197,31 +214,33 @@ def provide_home(
     release = node.release
     # Elasticsearch's has never been on Maven.
     can_have_plugin = release.engine == OPENSEARCH
-    local = ltr_plugin.find_local(release.version) if can_have_plugin else None
+    local = engine_plugins.find_local(release.version) if can_have_plugin else None
     local = _usable(local, release, report)
     found = _named(named, node) if named else _find(node, places, report)
     if found is None or (local and found[1].ltr_plugin is None and not named):
         maven = Maven(places.maven, report)
+        vectors = engine_plugins.fetch_vector_plugins(release, maven) if node.with_vectors else []
         parts = download(release, maven, report)
         plugin = local
         if can_have_plugin and plugin is None:
-            plugin = _usable(ltr_plugin.find_remote(release.version, maven), release, report)
-        home = named or places.homes / f"{_folder(release)}{'-ltr' * bool(plugin)}"
-        found = home, assemble(parts, plugin, home, report)
+            plugin = _usable(engine_plugins.find_remote(release.version, maven), release, report)
+        home = named or places.homes / f"{_folder(node)}{'-ltr' * bool(plugin)}"
+        found = home, assemble(parts, plugin, home, report, vectors)
     if can_have_plugin and found[1].ltr_plugin is None:
         report.say(
-            f"going on without the LTR plugin: no usable {ltr_plugin.artifact(release.version)} in "
-            "a configured maven repository or the local one"
+            "going on without the LTR plugin: no usable "
+            f"{engine_plugins.artifact(release.version)} in a configured maven repository or the "
+            "local one"
         )
     return found
 
 
-def _folder(release: Release) -> str:
-    return f"{release.engine}-{release.version}"
+def _folder(node: LocalNode) -> str:
+    return f"{node.engine}-{node.release.version}{'-vectors' * node.with_vectors}"
 
 
 def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, Manifest] | None:
-    for name in (f"{_folder(node.release)}-ltr", _folder(node.release)):
+    for name in (f"{_folder(node)}-ltr", _folder(node)):
         home = places.homes / name
         if not home.is_dir():
             continue
@@ -244,6 +263,8 @@ def _named(home: Path, node: LocalNode) -> tuple[Path, Manifest] | None:
     fault = manifest.fault(home, sums=node.verify)
     if manifest.release != node.release:
         fault = f"it is {manifest.release}, and {_asked(node, manifest.release)} was asked for"
+    elif node.with_vectors and not manifest.vectors:
+        fault = "it is without k-NN and neural search"
     if fault:
         raise UsageError(f"--home {home} will not do: {fault}; remove it, or name a new folder")
     return home, manifest
@@ -268,7 +289,7 @@ def _usable(archive: Path | None, release: Release, report: Report) -> Path | No
     if archive is None:
         return None
     try:
-        ltr_plugin.inspect(archive, release.version)
+        engine_plugins.inspect(archive, release.version)
     except BadInput as error:
         report.say(str(error))
         return None

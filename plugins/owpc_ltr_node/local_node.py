@@ -19,7 +19,16 @@ from owpc_ltr_node.folders import (
     node_user,
     writing_to,
 )
-from owpc_ltr_node.process import await_health, check_free, end, has_ltr_plugin, health, launched
+from owpc_ltr_node.process import (
+    LTR_PLUGINS,
+    VECTORS_PLUGIN,
+    await_health,
+    check_free,
+    end,
+    health,
+    launched,
+    plugins,
+)
 from owpc_ltr_node.record import (
     Record,
     live_process,
@@ -51,6 +60,7 @@ class NodeStatus:
     java: str | None = None
     log: str | None = None
     engine: str | None = None
+    vectors: bool | None = None
 
     @property
     def running(self) -> bool:
@@ -68,10 +78,11 @@ class NodeStatus:
         if self.state == "died":
             return f"{self.url}  ended without a stop; log: {self.log}"
         plugin = "with" if self.ltr_plugin else "without"
+        vectors = "with k-NN and neural search, " if self.vectors else ""
         size = "?" if self.data_bytes is None else f"{self.data_bytes / 1e6:.1f} MB"
         return (
-            f"{self.url}  {self.health or 'not answering'}, {self.engine} {self.version} {plugin} "
-            f"the LTR plugin, pid {self.pid}, heap {self.heap}, data {size}"
+            f"{self.url}  {self.health or 'not answering'}, {self.engine} {self.version} "
+            f"{vectors}{plugin} the LTR plugin, pid {self.pid}, heap {self.heap}, data {size}"
         )
 
 
@@ -123,6 +134,7 @@ def _last_log(nodes: Path, port: int) -> Path | None:
 def status_of(record: Record) -> NodeStatus:
     """How a started node is."""
     alive = live_process(record) is not None
+    loaded = plugins(record.port) if alive else None
     return NodeStatus(
         port=record.port,
         url=record.url,
@@ -132,13 +144,14 @@ def status_of(record: Record) -> NodeStatus:
         health=health(record.port) if alive else None,
         heap=record.heap,
         data_bytes=_size(record.data),
-        ltr_plugin=has_ltr_plugin(record.port) if alive else None,
+        ltr_plugin=None if loaded is None else not loaded.isdisjoint(LTR_PLUGINS),
         started=record.started,
         folder=record.folder,
         home=record.home,
         java=record.java,
         log=str(record.log),
         engine=record.engine,
+        vectors=None if loaded is None else VECTORS_PLUGIN in loaded,
     )
 
 
@@ -212,11 +225,12 @@ def _running(places: Places, node: LocalNode, report: Report) -> Record | None:
         record.forget(places.nodes)
         return None
     report.say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
-    kept = (record.heap, record.engine, record.version)
-    if kept != (node.heap, node.engine, node.release.version):
+    kept = (record.heap, record.engine, record.version, record.vectors)
+    if kept != (node.heap, node.engine, node.release.version, node.with_vectors):
         engine = "version" if record.engine == node.engine else record.engine
+        vectors = "with" if record.vectors else "without"
         report.say(
-            f"it keeps heap {record.heap} and {engine} {record.version}: "
+            f"it keeps heap {record.heap} and {engine} {record.version} {vectors} vectors: "
             f"`owpc-ltr engine stop --port {node.port}` first to change them"
         )
     return record
@@ -242,13 +256,14 @@ def _choose_folder(node: LocalNode, places: Places, account: UnixUser | None) ->
 
 
 def _usual_folder(node: LocalNode, places: Places) -> Path:
-    """One for each port, engine and version, which cannot read each other's indices.
+    """One for each port, engine, version and set of plugins: they cannot read each other's indices.
 
     An engine upgrades what it finds, and an older one then cannot open it any more. The usual
     version has the folder without a version, whose indices a later usual one upgrades.
     """
     own = "" if node.engine == OPENSEARCH else f"-{node.engine}"
     own += "" if node.release.version == USUAL[node.engine] else f"-{node.release.version}"
+    own += "-vectors" * node.with_vectors
     return places.nodes / f"{node.port}{own}"
 
 

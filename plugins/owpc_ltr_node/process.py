@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 LTR_PLUGINS = ("opensearch-ltr", "ltr")
+VECTORS_PLUGIN = "opensearch-neural-search"
 
 
 def check_free(port: int, parameter: str) -> None:
@@ -72,12 +73,12 @@ def health(port: int) -> str | None:
     return str(answer.get("status"))
 
 
-def has_ltr_plugin(port: int) -> bool | None:
-    """Whether the node runs the LTR plugin; None without an answer."""
+def plugins(port: int) -> set[str] | None:
+    """The names of the plugins that the node runs; None without an answer."""
     answer = ask(port, "/_cat/plugins?format=json")
     if not isinstance(answer, list):
         return None
-    return any(plugin.get("component") in LTR_PLUGINS for plugin in answer)
+    return {plugin["component"] for plugin in answer}
 
 
 def _is_free(port: int) -> bool:
@@ -203,6 +204,7 @@ def launched(
         java=str(java.program),
         ltr_plugin=manifest.ltr_plugin,
         engine=node.engine,
+        vectors=manifest.vectors,
     )
     try:
         record.write(places.nodes)

@@ -43,6 +43,7 @@ class Record:
     java: str
     ltr_plugin: str | None
     engine: str = OPENSEARCH
+    vectors: bool = False
 
     @property
     def url(self) -> str:
@@ -82,8 +83,8 @@ def record_file(nodes: Path, port: int) -> Path:
 def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none. Raises BadInput if it cannot be understood."""
     try:
-        # Records of earlier versions are all of the one engine that there was.
-        values = {"engine": OPENSEARCH, **json.loads(path.read_bytes())}
+        # Records of earlier versions are all of the one engine that there was, without vectors.
+        values = {"engine": OPENSEARCH, "vectors": False, **json.loads(path.read_bytes())}
         record = Record(**{field.name: values[field.name] for field in fields(Record)})
     except FileNotFoundError:
         return None
@@ -109,6 +110,7 @@ def _fault(record: Record) -> str:
         "created": _is_time(record.created),
         "engine": record.engine in USUAL,
         "token": isinstance(record.token, str) and _TOKEN.fullmatch(record.token) is not None,
+        "vectors": type(record.vectors) is bool,
         "ltr_plugin": record.ltr_plugin is None or isinstance(record.ltr_plugin, str),
     }
     for name in ("version", "heap", "started", "home", "folder", "java"):

@@ -11,6 +11,9 @@ ELASTICSEARCH = "elasticsearch"
 USUAL = {OPENSEARCH: "3.8.0", ELASTICSEARCH: "9.2.0"}
 """The engines that can be started, each with the version that is meant where none is named."""
 
+VECTORS = "2.19.1"
+"""The OpenSearch with k-NN and neural search, where no version is named."""
+
 _TITLES = {OPENSEARCH: "OpenSearch", ELASTICSEARCH: "Elasticsearch"}
 _OLDEST = {OPENSEARCH: (2, 13), ELASTICSEARCH: (8, 8)}
 _NEWEST_MAJOR = {OPENSEARCH: 3, ELASTICSEARCH: 9}
@@ -89,6 +92,9 @@ class Release:
         return JavaRange(17) if self.numbers >= (8, 19) else JavaRange(17, 23)
 
 
-def usual_release(engine: str = OPENSEARCH, version: str | None = None) -> Release:
+def usual_release(
+    engine: str = OPENSEARCH, version: str | None = None, *, with_vectors: bool = False
+) -> Release:
     """The release asked for; of an engine alone, its usual version."""
-    return Release(engine, version or USUAL.get(engine, ""))
+    usual = VECTORS if with_vectors else USUAL.get(engine, "")
+    return Release(engine, version or usual)

@@ -26,7 +26,8 @@ class LocalNode:
 
     `folder` takes its data, logs and temporary files, `home` is the
     assembled engine; both have a default place. `version` has a usual one for each engine.
-    `patience` is how long to wait for its health, in seconds.
+    `patience` is how long to wait for its health, in seconds. `with_vectors` brings k-NN and
+    neural search.
     """
 
     port: int = DEFAULT_PORT
@@ -39,6 +40,7 @@ class LocalNode:
     verify: bool = False
     patience: float = 180.0
     engine: str = OPENSEARCH
+    with_vectors: bool = False
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
@@ -49,12 +51,17 @@ class LocalNode:
                     f"{spelled('port')} and {spelled('transport_port')} are both {self.port}: "
                     "choose two"
                 )
+        if self.with_vectors and self.engine != OPENSEARCH:
+            raise UsageError(
+                f"{spelled('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, since "
+                f"{self.engine} has dense_vector and knn by itself"
+            )
         _check_heap(self.heap, self.release.engine)
 
     @property
     def release(self) -> Release:
         """Which engine it is, in which version."""
-        return usual_release(self.engine, self.version)
+        return usual_release(self.engine, self.version, with_vectors=self.with_vectors)
 
 
 def heap_bytes(heap: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_node import ltr_plugin
+from owpc_ltr_node import engine_plugins
 from owpc_ltr_node.distribution import MODULES, UNUSED, Module, cut, log4j_core, singles
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import Manifest, provide_home
@@ -152,7 +152,7 @@ def plugin_zip(folder: Path, *names: str, descriptor: str = DESCRIPTOR) -> Path:
 
 def test_a_plugin_is_unpacked_into_its_own_folder(tmp_path: Path) -> None:
     archive = plugin_zip(tmp_path, "ltr.jar", "config/a.json")
-    assert ltr_plugin.unpack(archive, tmp_path / "plugins", "3.8.0") == "3.8.0.0"
+    assert engine_plugins.unpack(archive, tmp_path / "plugins", "3.8.0") == "3.8.0.0"
     unpacked = tmp_path / "plugins" / "opensearch-ltr"
     found = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*.*")}
     assert found == {"ltr.jar", "config/a.json", "plugin-descriptor.properties"}
@@ -164,7 +164,7 @@ def test_a_plugin_is_unpacked_into_its_own_folder(tmp_path: Path) -> None:
 def test_a_zip_that_writes_outside_its_folder_writes_nothing(tmp_path: Path, name: str) -> None:
     archive = plugin_zip(tmp_path, "good.jar", name)
     with pytest.raises(BadInput, match="would write outside its folder"):
-        ltr_plugin.unpack(archive, tmp_path / "plugins", "3.8.0")
+        engine_plugins.unpack(archive, tmp_path / "plugins", "3.8.0")
     assert [path.name for path in tmp_path.iterdir()] == ["ltr.zip"]
 
 
@@ -175,7 +175,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         link.external_attr = 0o120777 << 16
         files.writestr(link, "/etc")
     with pytest.raises(BadInput, match="would write outside its folder"):
-        ltr_plugin.inspect(archive, "3.8.0")
+        engine_plugins.inspect(archive, "3.8.0")
 
 
 @pytest.mark.parametrize(
@@ -190,14 +190,14 @@ def test_a_zip_that_is_not_the_plugin_is_refused(
     tmp_path: Path, descriptor: str, message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        ltr_plugin.inspect(plugin_zip(tmp_path, descriptor=descriptor), "3.8.0")
+        engine_plugins.inspect(plugin_zip(tmp_path, descriptor=descriptor), "3.8.0")
 
 
 def test_a_cut_zip_is_refused(tmp_path: Path) -> None:
     archive = plugin_zip(tmp_path, "ltr.jar")
     archive.write_bytes(archive.read_bytes()[:-30])
     with pytest.raises(BadInput, match="not a sound zip"):
-        ltr_plugin.inspect(archive, "3.8.0")
+        engine_plugins.inspect(archive, "3.8.0")
 
 
 def test_a_changed_byte_in_a_zip_is_caught(tmp_path: Path) -> None:
@@ -205,23 +205,23 @@ def test_a_changed_byte_in_a_zip_is_caught(tmp_path: Path) -> None:
     content = archive.read_bytes()
     archive.write_bytes(content.replace(b"content", b"contenu", 1))
     with pytest.raises(BadInput, match=r"damaged at 'ltr.jar'"):
-        ltr_plugin.inspect(archive, "3.8.0")
+        engine_plugins.inspect(archive, "3.8.0")
 
 
 def test_the_plugin_of_the_users_own_maven_repository_is_found(tmp_path: Path) -> None:
     environ = {"M2_REPO": str(tmp_path)}
-    assert ltr_plugin.find_local("3.8.0", environ) is None
+    assert engine_plugins.find_local("3.8.0", environ) is None
     path = tmp_path / "org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
-    assert ltr_plugin.find_local("3.8.0", environ) == path
+    assert engine_plugins.find_local("3.8.0", environ) == path
 
 
 def test_a_plugin_that_nobody_publishes_is_none_and_not_an_error(
     remote: Remote, local: Path
 ) -> None:
     assert remote.url
-    assert ltr_plugin.find_remote("3.8.0", Maven(local, Silent())) is None
+    assert engine_plugins.find_remote("3.8.0", Maven(local, Silent())) is None
 
 
 @pytest.fixture

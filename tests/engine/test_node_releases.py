@@ -345,10 +345,11 @@ def test_the_record_of_an_earlier_version_is_of_opensearch(tmp_path: Path) -> No
     path = record_file(tmp_path, 9200)
     assert read_record(path) == record
     path.write_text(path.read_text().replace('"elasticsearch"', '"opensearch"'))
-    lines = [line for line in path.read_text().splitlines() if '"engine"' not in line]
+    later = ('"engine"', '"vectors"')
+    lines = [line for line in path.read_text().splitlines() if not line.strip().startswith(later)]
     older = "\n".join(lines).replace('"ltr_plugin": null,', '"ltr_plugin": null')
     path.write_text(older)
     found = read_record(path)
     assert found is not None
-    assert found.engine == "opensearch"
+    assert (found.engine, found.vectors) == ("opensearch", False)
     assert os.path.lexists(make_folder(tmp_path))

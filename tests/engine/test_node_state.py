@@ -267,7 +267,8 @@ def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
         return [sys.executable, "-c", "print('Caused by: the disk went')", marks[-1]]
 
     module = "owpc_ltr_node.process."
-    java, manifest = SimpleNamespace(program=Path(sys.executable)), SimpleNamespace(ltr_plugin=None)
+    java = SimpleNamespace(program=Path(sys.executable))
+    manifest = SimpleNamespace(ltr_plugin=None, vectors=False)
     monkeypatch.setattr("owpc_ltr_node.local_node.node_user", lambda: None)
     monkeypatch.setattr(module + "choose_java", lambda *_, **__: java)
     monkeypatch.setattr(module + "provide_home", lambda *_: (home, manifest))

@@ -1,4 +1,4 @@
-"""The LTR plugin for the local node: found in a Maven repository, unpacked without trust."""
+"""Plugins of the local node: LTR, k-NN and neural search, from Maven, unpacked without trust."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.distribution import check_entries
 from owpc_ltr_node.folders import make_folder
-from owpc_ltr_node.maven import Jar, Maven
+from owpc_ltr_node.maven import Jar, Maven, NotPublished
+from owpc_ltr_node.release import VECTORS, Release
 
 GROUP, NAME = "org.opensearch", "ltr"
 DESCRIPTOR = "plugin-descriptor.properties"
 LARGEST = 200_000_000
+VECTOR_PLUGINS = ("opensearch-knn", "neural-search")
+"""Neural search extends k-NN. Their zips are without native libraries, so that of k-NN's engines
+only `lucene` works."""
 
 
 def artifact(version: str) -> Jar:
@@ -38,6 +42,22 @@ def find_remote(version: str, maven: Maven) -> Path | None:
         return maven.fetch(artifact(version))
     except EngineUnavailable:
         return None  # the node does without: all that it needs is here already
+
+
+def fetch_vector_plugins(release: Release, maven: Maven) -> list[Path]:
+    """The zips of k-NN and neural search. Raises NotPublished where the release has none."""
+    jars = [
+        Jar("org.opensearch.plugin", name, f"{release.version}.0", packaging="zip")
+        for name in VECTOR_PLUGINS
+    ]
+    try:
+        # Some have no sum beside them; the sums of this package tell whether they are whole.
+        return [maven.fetch(jar, unsummed=True) for jar in jars]
+    except NotPublished as error:
+        raise NotPublished(
+            f"{release} has no k-NN and neural search in any configured maven repository: "
+            f"name another --version, as {VECTORS}"
+        ) from error
 
 
 def inspect(archive: Path, opensearch: str) -> dict[str, str]:
