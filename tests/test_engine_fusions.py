@@ -52,8 +52,9 @@ def test_a_single_hit_is_1(normalization: str) -> None:
     assert fused(fusion, [[0.01, NAN], [NAN, 1.0]]) == pytest.approx([1, 0])
 
 
-def test_equal_scores_are_1_under_min_max_and_zero_is_not_lost() -> None:
-    assert fused(EngineFusion("min_max"), [[2.0, 0.0], [2.0, 0.0]]) == pytest.approx([0.5005] * 2)
+def test_equal_scores_are_1_under_min_max_and_a_score_of_0_is_no_hit() -> None:
+    assert fused(EngineFusion("min_max"), [[2.0, 0.0], [2.0, 3.0]]) == pytest.approx([0.5, 1.0])
+    assert fused(EngineFusion("rrf"), [[0.0], [2.0]]) == pytest.approx([0, 1 / 61])
 
 
 def test_z_score_is_in_sample_deviations_and_at_least_a_thousandth() -> None:

@@ -103,6 +103,9 @@ class EngineFusion:
             given = getattr(self, name)
             if given is not None and len(given) != legs:
                 raise UsageError(f"{name} has {len(given)} values for {legs} legs: give one a leg")
+        if self.engine == "opensearch":
+            # The collector of `hybrid` takes a score of 0 for a document that was not found.
+            values = np.where(values == 0, np.float32(np.nan), values)
         rows = _Rows.of(values, np.asarray(starts), shards)
         weights = np.asarray(self.weights or [1.0] * legs, np.float32)
         if self.normalization == "rrf":
