@@ -38,6 +38,8 @@ _TINIEST = np.float32(1.4e-45)
 _EPSILON = np.float32(1e-6)
 """Below it, Elasticsearch takes two scores for equal and a norm for zero."""
 
+Mean = Literal["arithmetic", "geometric", "harmonic"]
+
 Bound = tuple[Literal["apply", "clip", "ignore"], float]
 """A bound of `min_max` for one leg: its mode, and the score at the end of the range."""
 
@@ -63,7 +65,7 @@ class EngineFusion:
     """
 
     normalization: Literal["min_max", "l2", "z_score", "rrf", "none"]
-    mean: Literal["arithmetic", "geometric", "harmonic"] = "arithmetic"
+    mean: Mean = "arithmetic"
     weights: tuple[float, ...] | None = None
     rank_constant: int = RANK_CONSTANT
     lower_bounds: tuple[Bound, ...] | None = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.fusion.engine_fusions import EngineFusion, engine_fusions
+from owpc_ltr.fusion.engine_fusions import EngineFusion, Mean, engine_fusions
 
 pytestmark = pytest.mark.thorough
 
@@ -96,8 +96,7 @@ def some_fusions(rng: np.random.Generator, legs: int) -> list[EngineFusion]:
     known = [each for each in engine_fusions(legs) if each.normalization != "z_score"]
     chosen = [known[each] for each in rng.choice(len(known), 6, replace=False)]
     shares = rng.dirichlet(np.ones(legs))
-    means = ("arithmetic", "geometric", "harmonic")
-    chosen += [EngineFusion("min_max", mean, tuple(shares.tolist())) for mean in means]
+    chosen += [EngineFusion("min_max", mean, tuple(shares.tolist())) for mean in get_args(Mean)]
     return [
         *chosen,
         EngineFusion("l2"),
