@@ -120,6 +120,8 @@ def test_the_figures_of_a_metric_stand_for_their_mean() -> None:
     assert float(value) == value.mean == evaluation.table[1]["mean"]
     assert f"{value:.2f}" == f"{value.mean:.2f}"
     assert 0 < value < 1.5
+    low, high = value.interval
+    assert low < value.mean < high
     with pytest.raises(KeyError, match=r"mrr was not measured: there are ndcg@10, map"):
         _ = evaluation["mrr"]
 

@@ -349,6 +349,43 @@ def test_the_intervals_of_means_are_near_scipys(rng: np.random.Generator) -> Non
         assert (mean.low, mean.high) == pytest.approx(tuple(theirs), abs=0.04 * spread)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_interval_of_one_mean_is_that_of_a_comparison(
+    weighted: bool, rng: np.random.Generator
+) -> None:
+    values = rng.beta(0.7, 0.5, size=70)
+    values[3] = np.nan
+    weights = rng.integers(0, 4, 70).astype(np.float64) if weighted else None
+    (one,) = measured(values)
+    ranked = {"A": (one,), "B": measured(np.where(np.isnan(values), np.nan, rng.random(70)))}
+    mean = compare_all(ranked, weights, None, Drawing()).means["A"]["ndcg@10"]
+    alone = replace(one, weights=weights)
+    assert alone.interval == pytest.approx((mean.low, mean.high), rel=1e-12)
+    assert alone.interval != replace(alone, seed=1).interval
+    with pytest.raises(Refused, match=r"^1 of 2 queries count in ndcg@10, and an interval needs 2"):
+        _ = measured(np.array([0.5, np.nan]))[0].interval
+
+
+def _covered(shrunk: float, rng: np.random.Generator) -> float:
+    """How often the interval holds the true mean of skewed metrics of 50 queries."""
+    truth = 0.35 * -np.log(0.35) / 0.65  # of 1 / rank, where each document is relevant with .35
+    held = 0
+    for _ in range(400):
+        (one,) = measured(1.0 / rng.geometric(0.35, size=50))
+        low, high = one.interval
+        held += abs(truth - (low + high) / 2) <= shrunk * (high - low) / 2
+    return held / 400
+
+
+def test_the_interval_of_one_mean_covers_the_truth_as_often_as_promised(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr.evaluation.options.RESAMPLES", 400)
+    assert 0.925 <= _covered(1.0, rng) <= 0.985
+    # A normal interval at half the length would be seen.
+    assert _covered(0.5, rng) < 0.8
+
+
 def test_progress_is_told_up_to_the_end(rng: np.random.Generator) -> None:
     told: list[tuple[str, float | None]] = []
     drawing = Drawing(resamples=300, progress=lambda what, done: told.append((what, done)))

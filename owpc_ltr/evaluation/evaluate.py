@@ -52,7 +52,8 @@ _REPR_LINES = 15
 class Evaluation:
     """The figures of a ranker on some queries, and of a baseline beside it.
 
-    `evaluation["map"]` has those of one metric. `split` says which queries of the data they are:
+    `evaluation["map"]` has those of one metric, `evaluation["map"].interval` the 95 % interval of
+    its mean. `split` says which queries of the data they are:
     `test` (held out), `all` … `scores` has one score a document of `data`, NaN where a run did not
     retrieve it; None where these are a folder of parts. `baseline` is the other ranker's name,
     `pairs` are the comparison with it by metric. Where it is `weighted`, means and tests weigh each
@@ -335,7 +336,7 @@ def _measured(
     of_data = measure_on_data(rankers, data, metrics, tell_unjudged=True)
     weights = of_data.weights if weighted else None
     measured = {
-        name: measured_means(metrics, one.values, of_data.baselines, weights)
+        name: measured_means(metrics, one.values, of_data.baselines, weights, seed)
         for name, one in of_data.rankers.items()
     }
     own, theirs = measured["ranker"], measured.get("baseline", ())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -22,7 +23,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names, is_run, read_run
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.reordering import (
@@ -43,12 +44,38 @@ class Measured:
     """One metric of one ranking: its mean, each query's value, and the all-tied baseline.
 
     It prints as its mean, and stands for it: `float(value)`, `f"{value:.3f}"`, `value > .3`.
+    `interval` is computed when it is first read. `weights` are those of the queries, where they
+    differ; the same `seed` gives the same interval.
     """
 
     metric: Metric
     mean: float
     per_query: Vector
     all_tied_baseline: float
+    weights: Vector | None = None
+    seed: int = 0
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % BCa bootstrap interval of the mean over queries like these, as in `compare`.
+
+        Raises Refused for fewer than two queries.
+        """
+        from owpc_ltr.evaluation.options import RESAMPLES
+        from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
+        from owpc_ltr.evaluation.significance import generators
+
+        counted = ~np.isnan(self.per_query)
+        if self.weights is not None:
+            counted &= self.weights > 0
+        if counted.sum() < 2:
+            raise Refused(
+                f"{int(counted.sum())} of {len(counted)} queries count in {self.metric}, and an "
+                "interval needs 2: give more judged queries"
+            )
+        weights = None if self.weights is None else uneven(self.weights[counted])
+        draws = generators(self.seed)[1]
+        return bca_interval(self.per_query[counted], weights, LEVEL, RESAMPLES, draws)
 
     @property
     def queries(self) -> int:
@@ -102,10 +129,13 @@ def measured_means(
     values: Sequence[Vector],
     all_tied: Sequence[Vector],
     weights: Vector | None = None,
+    seed: int = 0,
 ) -> tuple[Measured, ...]:
     """The mean of each metric's values, and of those of scoring all documents the same."""
     return tuple(
-        Measured(metric, metric.average(own, weights), own, metric.average(tied, weights))
+        Measured(
+            metric, metric.average(own, weights), own, metric.average(tied, weights), weights, seed
+        )
         for metric, own, tied in zip(metrics, values, all_tied, strict=True)
     )
 
