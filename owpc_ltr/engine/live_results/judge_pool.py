@@ -164,8 +164,7 @@ def judge_pool(
             "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
         )
     from_file = isinstance(queries, Path | str)
-    wanted = _read_queries(queries, columns) if from_file else list(queries)
-    wanted = with_params(wanted, params)
+    wanted = with_params(_read_queries(queries, columns), params)
     if from_file:
         # Where the queries have these columns, the judgments may have their own.
         with suppress(BadInput, UsageError):
@@ -340,8 +339,12 @@ def _sampled(
     return [queries[place] for place in np.sort(chosen).tolist()]
 
 
-def _read_queries(path: Path | str, columns: Mapping[str, str] | None) -> list[JudgedQuery]:
+def _read_queries(
+    path: Sequence[JudgedQuery] | Path | str, columns: Mapping[str, str] | None
+) -> Sequence[JudgedQuery]:
     """The queries of a file, without documents: of a table, lines, or a dataset."""
+    if not isinstance(path, Path | str):
+        return path
     import numpy as np
 
     from owpc_ltr.data.judgments.pools import read_queries
