@@ -241,6 +241,20 @@ def _job(function: Function, marks: Mapping[str, Any]) -> Function:
     return run  # type: ignore[return-value]
 
 
+def public(function: Function) -> Function:
+    """A public function that is no job; of a misspelled argument it says which one is meant."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except TypeError:
+            _refuse_misspelled(function, named)
+            raise
+
+    return run  # type: ignore[return-value]
+
+
 def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for the first argument that is almost a parameter, and name that one."""
     from difflib import get_close_matches
@@ -252,7 +266,7 @@ def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -
             raise TypeError(
                 f"{function.__name__}() got an unexpected keyword argument '{name}': did you mean "
                 f"'{close[0]}'?"
-            )
+            ) from None
 
 
 def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ import owpc_ltr
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.signatures import public
 from owpc_ltr.types import FeatureSets
 from tests.datasets import arrays
 from tests.fresh_process import printed_by
@@ -159,6 +160,22 @@ def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
     how = {"xyz": 2}
     with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
         ltr.train(DATA, **how)
+
+
+FUNCTIONS = [name for name in ltr.__all__ if inspect.isfunction(getattr(ltr, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_names_the_parameter_that_was_meant(name: str) -> None:
+    function = getattr(ltr, name)
+    *_, last = inspect.signature(function).parameters
+    with pytest.raises(TypeError, match=rf"{name}\(\).*'{last}x': did you mean '{last}'\?"):
+        function(**{f"{last}x": 1})
+
+
+def test_a_type_error_from_within_a_function_is_told_as_it_is() -> None:
+    with pytest.raises(TypeError, match="'int' and 'str'"):
+        public(lambda number: number + "a")(number=1)
 
 
 def test_a_text_is_one_metric_or_several_between_commas() -> None:

@@ -27,8 +27,10 @@ from owpc_ltr.data.conversion import (
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.files.input import shown
+from owpc_ltr.signatures import public
 
 
+@public
 def make_dataset(
     features: Any,
     labels: Any,
@@ -58,6 +60,7 @@ def make_dataset(
     return _grouped(matrix, grades, ids, names, _converted(parts))
 
 
+@public
 def from_frame(
     frame: Any,
     query: str,

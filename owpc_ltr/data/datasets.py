@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent
+from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, public, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
 
+@public
 def read_dataset(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -42,6 +43,7 @@ def read_dataset(
     return join_datasets(parts, [str(path) for path in several])
 
 
+@public
 def open_dataset(
     folder: str | Path, *, memory: int | None = None, float16: bool = False
 ) -> PartitionedDataset:

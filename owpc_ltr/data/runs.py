@@ -20,6 +20,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.files.input import open_regular, read_text, shown
 from owpc_ltr.files.output import write_output
+from owpc_ltr.signatures import public
 
 _BLANK = r"\s|^$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -199,6 +200,7 @@ def is_run(path: Path) -> bool:
     return len(first) == _FIELDS and first[1].upper() == b"Q0"
 
 
+@public
 def read_run(path: Path | str) -> TrecRun:
     """Read a TREC run. Raises BadInput naming the file, the line and the value."""
     path = Path(path)

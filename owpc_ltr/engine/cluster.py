@@ -28,6 +28,7 @@ from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url, the_index
 from owpc_ltr.engine.workbench import judgments
+from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -61,6 +62,7 @@ else:
     search = _Method("owpc_ltr.engine.search.search")
 
 
+@public
 def connect(
     url: Url = None,
     *,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Reads
+from owpc_ltr.signatures import Help, Reads, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -154,6 +154,7 @@ def with_params(
     return [replace(query, params={**given, **query.params}) for query in queries]
 
 
+@public
 def check_judgments(
     cluster: Cluster,
     judgments: Judged,

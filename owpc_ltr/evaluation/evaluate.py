@@ -27,7 +27,7 @@ from owpc_ltr.evaluation.options import (
     split_in_words,
     workers_at,
 )
-from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, spelled
+from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, public, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -279,6 +279,7 @@ def _write_run(scores: Any, data: Any, path: Path | str) -> None:
     write_scores(scores, data, path, retrieved=~lacking if lacking.any() else None)
 
 
+@public
 def write_run(
     ranker: Model | ReorderingModel | TrecRun | Vector,
     data: RankingDataset,

@@ -11,7 +11,7 @@ from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, public, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -163,6 +163,7 @@ def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
     return MetricConventions(found)
 
 
+@public
 def explain_metric(
     model: Model | ReorderingModel | TrecRun | str | Path,
     data: RankingDataset,

@@ -13,6 +13,7 @@ from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
 from owpc_ltr.models.trees import LEAF, TreeModel
+from owpc_ltr.signatures import public
 
 _FORESTS = {"RandomForestRegressor", "ExtraTreesRegressor"}
 _TREES = {"DecisionTreeRegressor", "ExtraTreeRegressor"}
@@ -21,6 +22,7 @@ _HISTOGRAM = {"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"}
 _IDENTITY = {"squared_error", "absolute_error", "huber", "quantile"}
 
 
+@public
 def from_sklearn(
     estimator: Any,
     feature_names: Sequence[str],

@@ -21,7 +21,7 @@ from owpc_ltr.data.options import (
 )
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import Reads, Writes, job, spelled
+from owpc_ltr.signatures import Reads, Writes, job, public, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.lines import JudgmentLines
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 KIND = "judgment-reader"
 
 
+@public
 def read_judgments(
     path: Path | str,
     *,
@@ -138,6 +139,7 @@ def check_policy(duplicates: str) -> None:
         raise UsageError(f"unknown policy for duplicates '{duplicates}': use {known}")
 
 
+@public
 def write_judgments(
     judgments: Judgments,
     path: Path | str,

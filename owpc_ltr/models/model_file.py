@@ -28,6 +28,7 @@ from owpc_ltr.files.output import finite_json, write_output
 from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
 from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
+from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -121,6 +122,7 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
     return changed
 
 
+@public
 def save_model(model: RankingModel, path: Path | str) -> None:
     """Write a model file, with its digest: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}

@@ -27,6 +27,7 @@ from owpc_ltr.models.model_file import (
     read_content,
 )
 from owpc_ltr.protocols import Model, Reordering, Reranker
+from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -93,6 +94,7 @@ class ReorderingModel(SavedRanker):
         }
 
 
+@public
 def load_model(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
     """A model or a reordering from its file. Raises BadInput naming the file.
 

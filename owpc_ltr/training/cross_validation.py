@@ -34,6 +34,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.signatures import public
 from owpc_ltr.training.candidates import (
     check_trainable,
     goes_through_parts,
@@ -169,6 +170,7 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
     return cut
 
 
+@public
 def read_folds(
     paths: Sequence[Path | str],
     *,

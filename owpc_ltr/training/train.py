@@ -21,6 +21,7 @@ from owpc_ltr.signatures import (
     Seed,
     Writes,
     job,
+    public,
     silent,
     spelled,
 )
@@ -296,6 +297,7 @@ def training_splits(
     return splits, None if name is None else splits.source
 
 
+@public
 def read_costs(
     path: Path | str,
     price: float | None = None,

@@ -32,6 +32,7 @@ from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns
 from owpc_ltr.files.input import open_regular, shown
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import public
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
@@ -100,6 +101,7 @@ _BATCH_ROWS = 1 << 17
 _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 
 
+@public
 def read_external_features(given: Any) -> tuple[ExternalTable, ...]:
     """The tables of Parquet files and data frames: one, or a list of them; None for none.
 

@@ -19,6 +19,7 @@ from owpc_ltr.data.dataset import RankingDataset, infinite_value, numbers_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
+from owpc_ltr.signatures import public
 
 FORMAT = 1
 KEY = b"owpc_ltr"
@@ -36,6 +37,7 @@ _ROWS = 1 << 16
 _BYTES = 1 << 28
 
 
+@public
 def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     """Write the dataset, whole or not at all; equal datasets give equal bytes.
 
