@@ -232,8 +232,8 @@ def test_an_honest_loss_in_plain_numpy_passes() -> None:
         (NotConservative(), "the gradient of nothing"),
         (OrderMatters(), "order of the documents"),
         (Mutates(), "changed the scores"),
-        (Restless(), "for one query"),
-        (Undefined(), "is nan"),
+        (Restless(), "two answers"),
+        (Undefined(), "nan in place of 0"),
         (WrongShape(), "shape"),
         (NoCopies(), "copies"),
     ],
@@ -490,7 +490,10 @@ class WrongText(HonestMetric):
         return self.name
 
 
+@dataclass(frozen=True)
 class NeedsACutoff(AveragePrecision):
+    cutoff: int | None = 3
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cutoff is None:
@@ -518,35 +521,38 @@ def test_an_honest_metric_passes(make: Any, ties: str) -> None:
     [
         (ReadsTheFile(), "depends on the order of the documents in the file"),
         (ReadsScores(), "depends on more of the scores than their order"),
-        (ReadsOtherQueries(), "alone and .* among others"),
+        (ReadsOtherQueries(), "differs for a query alone and among others"),
         (CountsQueries(), "depends on the order of the queries"),
         (TooHigh(), "declares that it lies between 0 and 1, and goes from .* to 1.5"),
-        (Infinite(), "is infinite"),
+        (Infinite(), "gave values that are not finite"),
         (Backwards(), "what must be the best order"),
         (SwapsHarm(ties="file-order"), "claims that swaps help, but moving label"),
         (TellsNothing(), "gives the best and the worst order the same value"),
-        (Flatters(), "where ties=expected, and the 24 orders"),
-        (PolicyIgnored(), "where ties=pessimistic, and the"),
+        (Flatters(), "does not count the 24 orders of tied documents by ties=expected"),
+        (PolicyIgnored(), "orders of tied documents by ties=pessimistic"),
         (LooksBelow(), "depends on the order of the documents below rank 1"),
         (HiddenCutoff(), "is not 'map' on lists that are shorter"),
-        (LeavesNaN(), "does not count 0 what is undefined, where empty=zero"),
-        (FillsAsItLikes(), "does not count 1 what is undefined, where empty=one"),
-        (ForgetsShort(3), "does not count 0 what is shorter than the cutoff"),
+        (LeavesNaN(), "does not count 0 by empty=zero"),
+        (FillsAsItLikes(), "does not count 1 by empty=one"),
+        (ForgetsShort(3), "does not count 0 by short=zero"),
         (CountsNothing(), "for a query without documents: it must be undefined"),
         (ChangesLabels(), "changed the labels"),
         (Wavers(), "gave two answers"),
-        (OneValue(), r"shape \(1,\) for 6 queries"),
+        (OneValue(), r"shapes \[\(1,\)\] in place of \[\(6,\)\]"),
         (SinglePrecision(), "float32 values"),
         (HalfACompiledSum(), "claims to be a sum over ranks"),
-        (HidesAnOption(), "does not name relevant-above in its convention"),
-        (HidesItsGain(), "does not name gain in its convention"),
-        (HidesItsCutoff(), "does not name its cutoff"),
+        (
+            HidesAnOption(),
+            "says the same in the convention of 'mean-rank' and 'mean-rank,relevant-above=1'",
+        ),
+        (HidesItsGain(), "says the same in the convention of 'ndcg' and 'ndcg,gain=linear'"),
+        (HidesItsCutoff(), "says the same in the convention of 'map@3' and 'map@4'"),
         (HidesTies(), "does not say in its convention that tied scores count their expected"),
         (TwoLines(), "must say its convention in one line"),
         (OnPaper(), "has the option deep only on paper"),
-        (NoDefault(depth=1), "needs a default of its option depth"),
-        (BadName(), "needs a name of lower-case words"),
-        (BadVariant(), "has the variant 'mean-rank-Of One'"),
+        (NoDefault(depth=1), "has no default for its setting 'depth'"),
+        (BadName(), "needs a class attribute `name` in lower case, not 'Mean Rank'"),
+        (BadVariant(), "cannot be read from its text: there is no metric 'mean-rank-of one'"),
         (TwinVariants(), "calls itself 'mean-rank-a' where it was read from 'mean-rank-b'"),
         (WrongText(), "calls itself 'mean-rank', which is read as another"),
         (NeedsACutoff(3), "declares its cutoff optional, and refuses None"),
@@ -556,5 +562,5 @@ def test_an_honest_metric_passes(make: Any, ties: str) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Metric) else "",
 )
 def test_each_liar_is_caught_by_name(liar: Metric, promise: str) -> None:
-    with pytest.raises(AssertionError, match=rf"^metric '{liar.name}.*' .*{promise}"):
+    with pytest.raises(AssertionError, match=rf"^metric .*{promise}"):
         check_metric(liar)

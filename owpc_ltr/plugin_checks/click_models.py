@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +12,14 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.host.click_fits import checked_fit, list_log_likelihoods
-from owpc_ltr.plugin_checks.samples import Require, requires
+from owpc_ltr.plugin_checks.promises import Require
 from owpc_ltr.protocols import ClickFit, ClickModel
 
 _SLACK = 1e-9
 _FEW, _MANY = 2_000, 20_000
 _LONGEST = 5
-_ARRAYS = ("people", "pair_query", "pair_document", "pair", "rank", "shown", "clicked", "reached",
-           "last", "value")  # fmt: skip
-_ANSWERS = ("attractiveness", "trials", "examination")
+_ROWS = ("shown", "clicked", "reached", "last", "value")
+_ANSWERS = ("attractiveness", "trials", "examination", "prior")
 
 
 def check_click_model(model: ClickModel, seed: int = 0) -> None:
@@ -33,38 +33,38 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
     see, and as many clicks are predicted as there were. The likelihoods of all patterns of clicks
     on a list sum to one. Raises AssertionError.
     """
-    require = requires(f"click model '{model.name}'")
+    require = Require("click-model", model)
     few, many = sample_clicks(_FEW, seed), sample_clicks(_MANY, seed)
-    before = {name: getattr(few.counts, name).copy() for name in _ARRAYS}
-    fit, again = checked_fit(model, few.counts), checked_fit(model, few.counts)
-    for name, array in before.items():
-        require(np.array_equal(array, getattr(few.counts, name)), f"changed the {name} it read")
-    require(
-        fit.prior == again.prior
-        and all(np.array_equal(getattr(fit, name), getattr(again, name)) for name in _ANSWERS),
-        "gave two answers for the same clicks",
-    )
-    _check_prior(require, fit)
-    rng = np.random.default_rng(seed)
-    moved = checked_fit(model, few.counts.take(rng.permutation(len(few.counts.pair))))
+    counts, rng = few.counts, np.random.default_rng(seed)
+    fit, again = _fit(require, model, counts), checked_fit(model, counts)
+    moved = checked_fit(model, counts.take(rng.permutation(len(counts.pair))))
     for name in _ANSWERS:
-        one, other = getattr(fit, name), getattr(moved, name)
-        require(
-            np.allclose(one, other, rtol=1e-6, atol=1e-9),
-            f"depends on the order of rows: its {name} differs by up to "
-            f"{np.abs(one - other).max():.3g}",
-        )
-    _check_unseen(require, model, few.counts)
-    _check_more_clicks(require, model, few.counts, fit, rng)
+        found, same, other = (getattr(one, name) for one in (fit, again, moved))
+        require.equal(same, found, f"gave two answers ({name})", rtol=0, atol=0)
+        require.equal(other, found, f"depends on the order of rows ({name})", rtol=1e-6, atol=1e-9)
+    _check_prior(require, fit)
+    _check_unseen(require, model, counts)
+    _check_more_clicks(require, model, counts, fit, rng)
     _check_truth(require, fit, few, checked_fit(model, many.counts), many)
     for size in range(1, _LONGEST + 1):
-        total = float(np.exp(list_log_likelihoods(model, fit, click_patterns(size))).sum())
+        total = np.exp(list_log_likelihoods(model, fit, click_patterns(size))).sum()
         require(
             abs(total - 1) < _SLACK,
             f"gives the {2**size} patterns of clicks on a list of {size} probabilities whose sum "
             f"is {total:.6g}, and must be 1: the chance of a click may depend on the clicks above "
             "it, and on no others",
         )
+
+
+def _fit(require: Require, model: ClickModel, counts: ClickCounts) -> ClickFit:
+    """The fit, which may change no array of the counts."""
+    arrays = {name: array for name, array in vars(counts).items() if isinstance(array, np.ndarray)}
+
+    def fit(*copies: Any) -> ClickFit:
+        return checked_fit(model, replace(counts, **dict(zip(arrays, copies, strict=True))))
+
+    found: ClickFit = require.answer(fit, arrays)
+    return found
 
 
 def _check_prior(require: Require, fit: ClickFit) -> None:
@@ -79,12 +79,20 @@ def _check_prior(require: Require, fit: ClickFit) -> None:
 
 
 def _check_unseen(require: Require, model: ClickModel, counts: ClickCounts) -> None:
-    nothing = np.zeros_like(counts.shown)
-    nobody = replace(
-        counts, clicked=nothing, reached=nothing, last=nothing, value=nothing.astype(float)
+    """The last pair was never shown."""
+    documents = pa.array([*counts.documents.to_pylist(), "~unseen"])
+    unseen = replace(
+        counts,
+        documents=documents,
+        pair_query=np.append(counts.pair_query, counts.pair_query[-1]),
+        pair_document=np.append(counts.pair_document, len(documents) - 1),
+        pair=np.append(counts.pair, counts.n_pairs),
+        rank=np.append(counts.rank, 1),
+        **{name: np.append(getattr(counts, name), 0) for name in _ROWS},
     )
-    for clicks, given in (("", counts), (", where nobody clicked on anything,", nobody)):
-        fit = checked_fit(model, _with_unseen(given))
+    nobody = replace(unseen, **{name: 0 * getattr(unseen, name) for name in _ROWS[1:]})
+    for clicks, given in (("", unseen), (", where nobody clicked on anything,", nobody)):
+        fit = checked_fit(model, given)
         mean = fit.prior[0] / sum(fit.prior)
         require(
             abs(fit.attractiveness[-1] - mean) < _SLACK and fit.trials[-1] == 0,
@@ -129,7 +137,7 @@ def _check_truth(
     after_many = likeness(much.attractiveness, many.truth)
     require(
         after_many > 0.6,
-        f"orders documents unlike their true attractiveness: the rank correlation is "
+        "orders documents unlike their true attractiveness: the rank correlation is "
         f"{after_many:.3f} after {_MANY:,} sessions, and must be above 0.6",
     )
     require(
@@ -137,13 +145,10 @@ def _check_truth(
         f"learns nothing from more clicks: the rank correlation with the truth is "
         f"{after_few:.3f} after {_FEW:,} sessions and {after_many:.3f} after {_MANY:,}",
     )
-    predicted = float((many.counts.shown * much.click_probability(many.counts)).sum())
-    there = float(many.counts.clicked.sum())
-    require(
-        abs(predicted - there) < 0.15 * there,
-        f"predicts {predicted:.0f} clicks of the very lists that it was fitted to, and there were "
-        f"{there:.0f}",
-    )
+    predicted = (many.counts.shown * much.click_probability(many.counts)).sum()
+    there = many.counts.clicked.sum()
+    what = "predicts clicks of the very lists that it was fitted to"
+    require.equal(predicted, there, what, rtol=0.15)
 
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6
@@ -171,36 +176,41 @@ def sample_clicks(sessions: int, seed: int = 0) -> ClickSample:
     shown = orders[rng.integers(0, _LISTS, sessions), query, :_SHOWN]
     examined = rng.random(shown.shape) < np.arange(1.0, _SHOWN + 1) ** -0.5
     clicked = examined & (rng.random(shown.shape) < attraction[query[:, None], shown])
-    counts = _counts(query, shown, clicked)
-    return ClickSample(counts, attraction[counts.pair_query, counts.pair_document % _DOCUMENTS])
+    counts = _counts(query, query[:, None] * _DOCUMENTS + shown, clicked)
+    return ClickSample(counts, attraction.ravel()[counts.pair_document])
 
 
 def _counts(
-    query: NDArray[np.int64], shown: NDArray[np.int64], clicked: NDArray[np.bool_]
+    query: NDArray[np.int64], document: NDArray[np.int64], clicked: NDArray[np.bool_]
 ) -> ClickCounts:
     """The counts of lists, a row each: its query, the documents by rank, which were clicked."""
     place = np.arange(_SHOWN)
     last = np.where(clicked, place, -1).max(axis=1, keepdims=True)
-    document = query[:, None] * _DOCUMENTS + shown
+    events = (
+        np.ones_like(clicked),
+        clicked,
+        (place <= last) | (last < 0),
+        clicked & (place == last),
+    )
     cells, row = np.unique(document * _SHOWN + place, return_inverse=True)
-    columns = {
-        "shown": np.ones_like(clicked),
-        "clicked": clicked,
-        "reached": (place <= last) | (last < 0),
-        "last": clicked & (place == last),
-    }
-    summed = {
-        name: np.bincount(row.ravel(), values.ravel(), len(cells)).astype(np.int64)
-        for name, values in columns.items()
-    }
+    shown, clicks, reached, ends = (
+        np.bincount(row.ravel(), event.ravel(), len(cells)).astype(np.int64) for event in events
+    )
     pairs, pair = np.unique(cells // _SHOWN, return_inverse=True)
     return ClickCounts(
         queries=pa.array([f"query {number:02d}" for number in range(_QUERIES)]),
         documents=pa.array([f"d{number:03d}" for number in range(_QUERIES * _DOCUMENTS)]),
-        people=np.bincount(query, minlength=_QUERIES), pair_query=pairs // _DOCUMENTS,
-        pair_document=pairs, pair=pair, rank=cells % _SHOWN + 1,
-        value=summed["clicked"].astype(np.float64), **summed,
-    )  # fmt: skip
+        people=np.bincount(query, minlength=_QUERIES),
+        pair_query=pairs // _DOCUMENTS,
+        pair_document=pairs,
+        pair=pair,
+        rank=cells % _SHOWN + 1,
+        shown=shown,
+        clicked=clicks,
+        reached=reached,
+        last=ends,
+        value=clicks.astype(np.float64),
+    )
 
 
 def click_patterns(size: int) -> ClickLists:
@@ -209,20 +219,3 @@ def click_patterns(size: int) -> ClickLists:
     clicked = (number[:, None] >> np.arange(size)) & 1
     place = np.tile(np.arange(size), len(number))
     return ClickLists(np.repeat(number, size), place, place + 1, clicked.ravel().astype(bool))
-
-
-def _with_unseen(counts: ClickCounts) -> ClickCounts:
-    """The same with one pair more, the last one, which was never shown."""
-    documents = pa.array([*counts.documents.to_pylist(), "~unseen"])
-    return replace(
-        counts,
-        documents=documents,
-        pair_query=np.append(counts.pair_query, counts.pair_query[-1]),
-        pair_document=np.append(counts.pair_document, len(documents) - 1),
-        pair=np.append(counts.pair, counts.n_pairs),
-        rank=np.append(counts.rank, 1),
-        **{
-            name: np.append(getattr(counts, name), 0)
-            for name in ("shown", "clicked", "reached", "last", "value")
-        },
-    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +16,11 @@ from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel
-from owpc_ltr.plugin_checks.samples import Require, answer, requires
+from owpc_ltr.plugin_checks.promises import Require
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 _SINGLE = 1e-5
 """Of the largest score: sums in float32 come nearer, weights of few digits do not."""
-_NAME = "checked"
 _IMPOSSIBLE_NAMES = ("", "a/b", "../a", "a b", "a\nb", "a?b", '"a"', "{a}", "a,b", "*")
 _IMPOSSIBLE_VERSIONS = ("", "new", "3,8", "-1", "1 or so")
 _HARD_FEATURES = ("a b", 'a"b', "a'b", "a\\b", "a\nb", "{{a}}", "{a}", "#a", "a}", "é", "1", "a:1")
@@ -35,99 +36,79 @@ def check_export(target: ExportTarget, seed: int = 0) -> None:
     features that are hard to name are written right or refused; so is a model of an unknown kind;
     names and versions that no engine has are refused. Raises AssertionError.
     """
-    require = requires(f"target '{target.name}'")
+    require = Require("export-target", target)
     require(target.versions, "knows no version")
+    samples = sample_models(seed)
     hard = [_linear(names, seed) for names in (*((n,) for n in _HARD_FEATURES), *_HARD_PAIRS)]
-    taken: list[Model] = []
+    unknown = ModelSample(
+        "a model of an unknown kind", _UnknownModel(), np.zeros((1, 1), np.float32)
+    )
     for version in target.versions:
         written = [
             (sample, made)
-            for sample in (*sample_models(seed), *hard)
-            for featureset in (None, _featureset(sample.model))
-            if (made := _written(target, sample, version, featureset)) is not None
+            for sample in (*samples, *hard)
+            for known in (False, True)
+            if (made := _written(target, sample, version, known)) is not None
         ]
-        taken = [sample.model for sample, _ in written if sample not in hard]
+        taken = [sample for sample, _ in written if sample in samples]
         require(taken, f"{version} takes none of the sample models")
         # All are written before the first is read back: no file is read from memory.
         for sample, made in written:
             _check_file(target, version, sample, made)
-        unknown = _UnknownModel(("title",))
-        _check_refused(target, f"{version} with a model of a kind that it cannot know", Refused,
-                       unknown, _NAME, version, _featureset(unknown))  # fmt: skip
-    last = target.versions[-1]
+        require(_written(target, unknown, version) is None, f"{version} wrote {unknown.what}")
     for name in _IMPOSSIBLE_NAMES:
-        _check_refused(target, f"with the name {name!r}", UsageError,
-                       taken[0], name, last, _featureset(taken[0]))  # fmt: skip
+        made = _written(target, taken[0], target.versions[-1], name=name, kinds=(UsageError,))
+        require(made is None, f"took the name {name!r}, which no engine does")
     for version in _IMPOSSIBLE_VERSIONS:
-        _check_refused(target, f"with the version {version!r}", UsageError,
-                       taken[0], _NAME, version, _featureset(taken[0]))  # fmt: skip
+        made = _written(target, taken[0], version, kinds=(UsageError,))
+        require(made is None, f"took the version {version!r}, which no engine has")
 
 
 def _written(
-    target: ExportTarget, sample: ModelSample, version: str, featureset: FeatureSet | None
+    target: ExportTarget,
+    sample: ModelSample,
+    version: str,
+    known: bool = True,
+    name: str = "checked",
+    kinds: tuple[type[OwpcLtrError], ...] = (Refused,),
 ) -> ExportedFile | None:
-    """The file; None where the target refuses the model, or needs the feature set's queries."""
-    require = requires(f"target '{target.name}' {version} with {sample.what}")
-    kinds = (Refused,) if featureset is not None else (Refused, UsageError)
-    arguments = (sample.model, _NAME, version, featureset)
-    made = _export(require, target, kinds, *arguments)
-    if made is not None:
-        require(made == target.export(*arguments), "wrote two files for one model: they differ")
-        for what, text in (("type", made.type), ("request", made.request)):
-            require(text and text.isprintable(), f"gave the {what} {text!r}: write one line")
-    return made
+    """The file, or None where the model is refused by an error of these kinds, in one line.
 
-
-def _export(
-    require: Require, target: ExportTarget, kinds: tuple[type[OwpcLtrError], ...], *arguments: Any
-) -> ExportedFile | None:
-    """The file, or None where it is refused by an error of these kinds, in one line."""
+    The feature set is not `known`: its queries may be needed, which is an error of usage.
+    """
+    require = Require("export-target", target, f"{version} with {sample.what} named {name!r}")
+    arguments = (sample.model, name, version, _featureset(sample.model) if known else None)
+    kinds = kinds if known else (*kinds, UsageError)
     try:
-        return target.export(*arguments)
+        found = target.export(*arguments)
     except OwpcLtrError as error:
         expected = " or ".join(kind.__name__ for kind in kinds)
         require(isinstance(error, kinds), f"raised {type(error).__name__}, not {expected}: {error}")
-        text = str(error)
-        require(text and text.isprintable(), f"was refused in the words {text!r}: write one line")
-        return None
-
-
-def _check_refused(
-    target: ExportTarget, case: str, kind: type[OwpcLtrError], *arguments: Any
-) -> None:
-    require = requires(f"target '{target.name}' {case}")
-    made = _export(require, target, (kind,), *arguments)
-    require(made is None, "wrote a file: refuse it")
+        made, lines = None, {"refusal": str(error)}
+    else:
+        require(found == target.export(*arguments), "wrote two files for one model: they differ")
+        made, lines = found, {"type": found.type, "request": found.request}
+    for what, text in lines.items():
+        require(text and text.isprintable(), f"gave the {what} {text!r}: write one line")
+    return made
 
 
 def _check_file(
     target: ExportTarget, version: str, sample: ModelSample, made: ExportedFile
 ) -> None:
-    require = requires(f"target '{target.name}' {version} with {sample.what}")
+    require = Require("export-target", target, f"{version} with {sample.what}")
     names, wanted = sample.model.feature_names, sample.model.score(sample.documents)
     if made.log_odds:
-        require(
-            ((wanted > 0) & (wanted < 1)).all(),
-            "says log-odds, and the model scores no probabilities",
-        )
+        probable = ((wanted > 0) & (wanted < 1)).all()
+        require(probable, "says log-odds, and the model scores no probabilities")
         wanted = np.log(wanted) - np.log1p(-wanted)
-    scores = answer(
-        require, lambda features: target.scores(made, names, features), features=sample.documents
-    )
-    require(
-        np.shape(scores) == wanted.shape,
-        f"gave scores of shape {np.shape(scores)} for {len(wanted)} documents",
-    )
-    require(np.isfinite(scores).all(), "gave scores that are not finite")
+    read_back = partial(target.scores, made, names)
+    scores = require.answer(read_back, {"features": sample.documents}, wanted.shape)
+    require.finite(scores, "scores")
     apart = np.median(scores - wanted)
-    errors = np.abs(scores - wanted - apart)
-    worst = int(errors.argmax())
-    require(
-        errors[worst] <= _SINGLE * np.abs(wanted).max(),
-        f"scores a document {scores[worst]}, the model {wanted[worst]}, and others are "
-        f"apart by {apart}; its features: {{}}",
-        sample.documents[worst],
-    )
+    largest = np.abs(wanted).max()
+    what = f"scores a document otherwise than the model, beside {apart:g} for all"
+    require.equal(scores - apart, wanted, what, rtol=0, atol=_SINGLE * largest)
 
 
 def _featureset(model: Model) -> FeatureSet:
@@ -142,8 +123,8 @@ def _featureset(model: Model) -> FeatureSet:
 @dataclass(frozen=True)
 class _UnknownModel:
     kind: ClassVar[str] = "unheard-of"
-    feature_names: tuple[str, ...]
-    record: dict[str, Any] = field(default_factory=dict)
+    feature_names: ClassVar[tuple[str, ...]] = ("title",)
+    record: ClassVar[dict[str, Any]] = {}
 
     def score(self, features: Matrix) -> Vector:
         return LinearModel(self.feature_names, np.ones(1)).score(features) ** 3
@@ -187,32 +168,32 @@ def _linear_samples(seed: int) -> Iterator[ModelSample]:
         "body": Normaliser("min_max", 0.5, 0.7),
     }
     for what, weights, normalised in (
-        ("a linear model", rng.normal(size=4), {}),
-        ("a linear model with a weight of 0", np.array([0.0, 1.1, -0.3, 0.0]), {}),
-        ("a linear model of negative weights", -rng.random(4), {}),
-        ("a linear model of small weights", 1e-3 * rng.normal(size=4), {}),
-        ("a linear model of large weights", 1e3 * rng.normal(size=4), {}),
-        ("a linear model with normalisers", rng.normal(size=4), normalisers),
-        ("a linear model of one feature", np.array([-0.123456]), {}),
+        ("", rng.normal(size=4), {}),
+        (" with a weight of 0", np.array([0.0, 1.1, -0.3, 0.0]), {}),
+        (" of negative weights", -rng.random(4), {}),
+        (" of small weights", 1e-3 * rng.normal(size=4), {}),
+        (" of large weights", 1e3 * rng.normal(size=4), {}),
+        (" with normalisers", rng.normal(size=4), normalisers),
+        (" of one feature", np.array([-0.123456]), {}),
     ):
-        names = _NAMES if len(weights) == 4 else ("title",)
-        model = LinearModel(names, weights, normalised)
-        yield ModelSample(what, model, _documents(rng, len(names)))
+        model = LinearModel(_NAMES[-len(weights) :], weights, normalised)
+        yield ModelSample(f"a linear model{what}", model, _documents(rng, len(weights)))
+
+
+_TREES: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
+    ("", _NAMES, {}),
+    (", with a base score", _NAMES, {"base": -0.37}),
+    (", with a logistic output", _NAMES, {"base": 0.2, "link": "logistic"}),
+    (", of one feature", ("title",), {}),
+)
 
 
 def _tree_samples(seed: int) -> Iterator[ModelSample]:
     rng = np.random.default_rng(seed)
-    for missing in ("either way", "as 0", "right"):
-        what = f"trees that send missing features {missing}"
-        for more, names, given in (
-            ("", _NAMES, {}),
-            (", with a base score", _NAMES, {"base": -0.37}),
-            (", with a logistic output", _NAMES, {"base": 0.2, "link": "logistic"}),
-            (", of one feature", ("title",), {}),
-        ):
-            documents = _documents(rng, len(names))
-            model = TreeModel(names, _forest(rng, documents, missing, range(5)), **given)
-            yield ModelSample(what + more, model, documents)
+    for missing, (what, names, given) in product(("either way", "as 0", "right"), _TREES):
+        documents = _documents(rng, len(names))
+        model = TreeModel(names, _forest(rng, documents, missing, range(5)), **given)
+        yield ModelSample(f"trees that send missing features {missing}{what}", model, documents)
     documents = _documents(rng, 4)
     leaf = TreeModel(_NAMES, _forest(rng, documents, "right", range(1)))
     yield ModelSample("a tree of one leaf", leaf, documents)
@@ -236,16 +217,16 @@ def _forest(rng: np.random.Generator, documents: Matrix, missing: str, depths: r
     feature = np.where(inner, rng.integers(0, documents.shape[1], len(node)), LEAF)
     drawn = documents[rng.integers(0, len(documents), len(node)), feature]
     threshold = np.where(inner, np.nan_to_num(drawn), 0).astype(np.float32)
-    left = {
+    left: dict[str, Any] = {
         "either way": rng.random(len(node)) < 0.5,
         "as 0": threshold > 0,
-        "right": np.zeros(len(node), bool),
+        "right": False,
     }
     return Forest(
-        np.unique(root).astype(np.int32),
-        feature.astype(np.int32),
-        threshold,
-        np.where(inner, root + 2 * node + 1, 0).astype(np.int32),
-        inner & left[missing],
-        np.where(inner, 0.0, rng.normal(size=len(node))).astype(np.float32).astype(np.float64),
+        roots=np.unique(root).astype(np.int32),
+        feature=feature.astype(np.int32),
+        threshold=threshold,
+        left=np.where(inner, root + 2 * node + 1, 0).astype(np.int32),
+        default_left=inner & left[missing],
+        value=np.where(inner, 0.0, rng.normal(size=len(node))).astype(np.float32).astype(float),
     )

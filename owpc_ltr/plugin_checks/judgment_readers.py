@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.input import read_head, shown
 from owpc_ltr.host.judgment_lists import first_to_recognise, judgment_readers
 from owpc_ltr.host.registry import Registry, installed
-from owpc_ltr.plugin_checks.samples import Require, requires
+from owpc_ltr.plugin_checks.promises import Require
 from owpc_ltr.protocols import JudgmentReader
 
 
@@ -47,29 +47,21 @@ def check_judgment_reader(
     Raises AssertionError. Returns a sentence for each kind of value that `write` says the format
     cannot hold, and that was skipped.
     """
-    require = requires(f"judgment reader '{reader.name}'")
+    require = Require("judgment-reader", reader)
+    plain = reader.example() if write is None else write(_PLAIN)
     with tempfile.TemporaryDirectory() as folder:
-        check = _Check(reader, write or (lambda _: reader.example()), Path(folder), require)
+        check = _Check(reader, plain, Path(folder), require)
         check.recognition(registry)
-        if write is None:
-            check.cuts()
-            return [
+        if write is not None:
+            unheld = list(check.files_of(write))
+        else:
+            unheld = [
                 f"{reader.name} was checked on its example alone: with a method "
                 "write(rows) -> bytes, as check_judgment_reader takes, hard ids and bad grades "
                 "are checked too"
             ]
-        check.round_trip("plain judgments", _PLAIN)
-        packed = gzip.compress(write(_PLAIN))
-        check.reads_as("a file compressed by gzip", packed, _PLAIN)
-        check.refusal("a compressed file that is cut", packed[:-9], "")
         check.cuts()
-        skipped = [what for what, rows in _LISTS.items() if not check.round_trip(what, rows)]
-        unheld = [what for what, column, value in _BAD if not check.refuses({column: value}, value)]
-    require(
-        any(f"the grade {shown(bad)}" not in unheld for bad in _BAD_GRADES),
-        "cannot be checked: its writer cannot write a bad grade",
-    )
-    return [f"{reader.name} cannot hold {what}" for what in skipped + unheld]
+    return unheld
 
 
 Row = tuple[str, str, str, float]
@@ -78,19 +70,45 @@ Row = tuple[str, str, str, float]
 @dataclass(frozen=True)
 class _Check:
     reader: JudgmentReader
-    write: Writer
+    plain: bytes
     folder: Path
     require: Require
+
+    def files_of(self, write: Writer) -> Iterator[str]:
+        """Check what is written; a sentence for each kind of value that cannot be."""
+
+        def written(rows: Sequence[Judged]) -> bytes | None:
+            try:
+                return write(rows)
+            except (ValueError, BadInput):
+                return None
+
+        self.reads_as("plain judgments", self.plain, _PLAIN)
+        packed = gzip.compress(self.plain)
+        self.reads_as("a file compressed by gzip", packed, _PLAIN)
+        self.refuses("a compressed file that is cut", packed[:-9])
+        for what, rows in _LISTS.items():
+            if content := written(rows):
+                self.reads_as(what, content, rows)
+            else:
+                yield f"{self.reader.name} cannot hold {what}"
+        refused = set()
+        for what, column, value in _BAD:
+            # An id that is a query's text is not read from the file's column of ids.
+            by_text = getattr(self.reader, "ids_are_texts", False) and column == "query_id"
+            if content := None if by_text else written(_changed(**{column: value})):
+                self.bad_value(what, value, content)
+                refused.add(column)
+            else:
+                yield f"{self.reader.name} cannot hold {what}"
+        self.require("grade" in refused, "cannot be checked: its writer cannot write a bad grade")
 
     def recognition(self, registry: Registry | None) -> None:
         """Check that every example goes to its own reader, this one among them."""
         known = judgment_readers(installed() if registry is None else registry)
         others = [other for other in known if other.name != self.reader.name]
-        for owner, content in (
-            *((other, other.example()) for other in others),
-            (self.reader, self.reader.example()),
-            (self.reader, self.write(_PLAIN)),
-        ):
+        files = [(other, other.example()) for other in (self.reader, *others)]
+        for owner, content in (*files, (self.reader, self.plain)):
             chosen = self._chosen([self.reader, *others], content)
             self.require(
                 chosen is owner,
@@ -106,18 +124,7 @@ class _Check:
         try:
             return first_to_recognise(readers, path, read_head(path))
         except OwpcLtrError as error:
-            self.require(False, f"asked for its files: {error}")
-            return None
-
-    def round_trip(self, what: str, rows: Sequence[Judged]) -> bool:
-        """Check that the rows read back as they are; whether the format can hold them."""
-        try:
-            content = self.write(rows)
-        except (ValueError, BadInput):
-            self.require(rows is not _PLAIN, f"cannot be checked: its writer cannot write {what}")
-            return False
-        self.reads_as(what, content, rows)
-        return True
+            raise AssertionError(f"{self.require.who} asked for its files: {error}") from error
 
     def reads_as(self, what: str, content: bytes, rows: Sequence[Judged]) -> None:
         """Check that a file reads as these rows, the queries in the order of their first."""
@@ -133,8 +140,7 @@ class _Check:
 
     def cuts(self) -> None:
         """Check that a cut file is refused, or reads as the judgments before the cut."""
-        content = self.write(_PLAIN)
-        whole = self._read(content)
+        content, whole = self.plain, self._read(self.plain)
         for end in np.unique(np.linspace(1, len(content) - 2, 60).astype(int)):
             try:
                 found = self._read(content[:end])
@@ -143,53 +149,40 @@ class _Check:
             # The last value of a text may be cut, and nobody can tell.
             self.require(
                 0 < len(found) <= len(whole) and found[:-1] == whole[: len(found) - 1],
-                f"read the first {end} of {len(content)} bytes as {{}}, where the whole file has "
-                "{}",
-                found,
-                whole,
+                f"read the first {end} of {len(content)} bytes as {found}, the whole as {whole}",
             )
 
-    def refuses(self, change: dict[str, str], value: str) -> bool:
-        """Check that a bad row is refused, by its line; whether the format can hold it."""
-        if getattr(self.reader, "ids_are_texts", False) and "query_id" in change:
-            return False
-        try:
-            content = self.write(_changed(**change))
-        except (ValueError, BadInput):
-            return False
-        lines = self.reader.read(self._file(self.write(_PLAIN)), _TOPICS)
+    def bad_value(self, what: str, value: str, content: bytes) -> None:
+        """Check that a bad row is refused, by its line."""
+        lines = self.reader.read(self._file(self.plain), _TOPICS)
         if value == "-1" and lines.negative == "zero":
             what = "negative grades, which it claims to read as 0,"
             self.reads_as(what, content, _changed(grade="0"))
             notes = group_judgments(self.reader.read(self._file(content), _TOPICS)).notes
             self.require(notes, f"reads {what} without a note")
         else:
-            line = f"{lines.place} {lines.numbers[_BAD_AT]}:"
-            self.refusal(f"the value {shown(value)}", content, line)
-        return True
+            self.refuses(what, content, f"{lines.place} {lines.numbers[_BAD_AT]}:")
 
-    def refusal(self, what: str, content: bytes, where: str) -> None:
+    def refuses(self, what: str, content: bytes, where: str = "") -> None:
         """Check that a file is refused in one line that names it, and a place in it."""
-        path = self._file(content)
         try:
             found = self._read(content)
         except BadInput as error:
-            text = str(error)
+            text, path = str(error), str(self._file(content))
             self.require(
-                str(path) in text and "\n" not in text and where in text,
+                path in text and "\n" not in text and where in text,
                 f"must refuse {what} in one line that names file and line ('{where or path}'), "
-                "and said: {}",
-                text,
+                f"and said: {text}",
             )
         else:
-            self.require(False, f"must refuse {what}, and read it as {{}}", found)
+            self.require(False, f"must refuse {what}, and read it as {found}")
 
     def _accepted(self, what: str, content: bytes) -> list[Row]:
         try:
             return self._read(content)
         except OwpcLtrError as error:
             raise AssertionError(
-                f"judgment reader '{self.reader.name}' must read {what}, and said: {error}"
+                f"{self.require.who} must read {what}, and said: {error}"
             ) from error
 
     def _read(self, content: bytes) -> list[Row]:
@@ -199,9 +192,9 @@ class _Check:
         except OwpcLtrError:
             raise
         except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
             raise AssertionError(
-                f"judgment reader '{self.reader.name}' broke on {shown(content)}: "
-                f"{type(error).__name__}: {error}"
+                f"{self.require.who} broke on {shown(content)}: {reason}"
             ) from error
         return [
             (query.query_id, query.params.get("query", ""), document, grade)

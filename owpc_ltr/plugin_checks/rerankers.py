@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.plugin_checks.samples import Require, answer, requires, sample_dataset
+from owpc_ltr.plugin_checks.promises import Require
+from owpc_ltr.plugin_checks.samples import sample_dataset, slope_errors
 from owpc_ltr.protocols import (
     DescendingReranker,
     ExplainingReordering,
@@ -23,7 +25,6 @@ from owpc_ltr.protocols import (
 
 _RADII = (0.03, 0.1, 0.3, 0.3, 1.0, 1.0)  # of the weights at which slopes are measured
 _AXES = 24  # at most, of each of them
-_ALIKE = 1e-3  # of a slope: slopes forward and backward that differ by more have a kink between
 
 
 def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, ...]:
@@ -39,12 +40,8 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
     Raises AssertionError. Returns a sentence for each promise that the reranker declares not to
     make, and that was skipped: none where it has an objective.
     """
-    require = requires(f"reranker '{reranker.name}'")
-    declared = getattr(reranker, "has_objective", None)
-    require(
-        isinstance(declared, bool),
-        "does not say whether it has an objective: declare has_objective: ClassVar[bool]",
-    )
+    require = Require("reranker", reranker)
+    declared = reranker.has_objective
     has = "no method objective" if declared else "a method objective, which goes unchecked"
     require(
         declared == hasattr(reranker, "objective"),
@@ -58,32 +55,25 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
     def fit(base: Vector, run: Run = run) -> Reordering:
         return reranker.fit(loss, data, base, run)
 
-    reordering: Reordering = answer(require, fit, **{"base scores": base})
-    require(
-        reordering.feature_names == data.feature_names,
-        f"learned from {data.feature_names} and expects {reordering.feature_names}",
-    )
-    _check_lists(require, reordering, data, base, rng)
+    reordering: Reordering = require.answer(fit, {"base scores": base})
+    names = reordering.feature_names
+    require(names == data.feature_names, f"has the features {names}, not {data.feature_names}")
+    scores = _check_lists(require, reordering, data, base, rng)
     content = json.loads(json.dumps(reordering.as_dict(), allow_nan=False))
-    one = reordering.rerank(data.features, base, data.offsets)
     for how, other in (
         ("loaded from its own JSON", reranker.load(content)),
         ("fitted again with the same seed", fit(base)),
         ("fitted with 2 threads", fit(base, replace(run, threads=2))),
     ):
-        two = other.rerank(data.features, base, data.offsets)
-        require(
-            np.array_equal(one, two),
-            f"{how}, scores {two[:5]} … where it scored {one[:5]} …",
-        )
+        again = other.rerank(data.features, base, data.offsets)
+        require.equal(again, scores, f"{how}, gives other scores", rtol=0, atol=0)
     if not declared:
         return (
             f"reranker '{reranker.name}' declares that it has no objective: its gradient and its "
             "weights of zero are not checked",
         )
     objective = cast("DescendingReranker", reranker).objective(loss, data, base.copy(), run)
-    _check_zero(require, objective, data, base)
-    _check_slopes(require, objective, rng)
+    _check_objective(require, objective, data, base, rng)
     # As far from zero as a fit may end.
     moved = objective.reordering(rng.normal(size=objective.size))
     _check_lists(require, moved, data, base, rng)
@@ -96,132 +86,89 @@ def _check_lists(
     data: RankingDataset,
     base: Vector,
     rng: np.random.Generator,
-) -> None:
+) -> Vector:
     """Each query alone: as among others, in any order, and explained by terms that add up."""
 
     def rerank(features: Matrix, own: Vector) -> Vector:
-        scores: Vector = answer(
-            require, reordering.rerank, **{"features": features, "base scores": own}
-        )
-        require(
-            np.shape(scores) == own.shape,
-            f"gave scores of shape {np.shape(scores)} for {len(own)} documents",
-        )
-        require(np.isfinite(scores).all(), f"gave the scores {scores}")
+        given = {"features": features, "base scores": own}
+        scores: Vector = require.answer(reordering.rerank, given, own.shape)
+        require.finite(scores, "scores")
         return scores
 
     together = reordering.rerank(data.features, base, data.offsets)
-    for index, (start, end) in enumerate(zip(data.offsets, data.offsets[1:], strict=False)):
+    for index, (start, end) in enumerate(pairwise(data.offsets)):
         features, own = data.features[start:end], base[start:end]
-        scores, among = rerank(features, own), together[start:end]
-        require(
-            np.allclose(scores, among, rtol=1e-9, atol=1e-12),
-            f"scores query {index} as {scores} alone and as {among} among others",
-        )
-        order = rng.permutation(len(own))
+        scores, order = rerank(features, own), rng.permutation(len(own))
+        what = f"scores query {index} otherwise alone than among others"
+        require.equal(scores, together[start:end], what)
+        what = f"is not exchangeable: its scores of query {index} depend on the documents' order"
         moved = rerank(features[order], own[order])
-        require(
-            np.array_equal(scores[order], moved),
-            f"is not exchangeable: permuting the documents of query {index} changed their scores "
-            f"from {scores[order]} to {moved}",
-        )
+        require.equal(moved, scores[order], what, rtol=0, atol=0)
         if isinstance(reordering, ExplainingReordering):
             _check_terms(require, reordering, features, own, scores - own)
     rerank(data.features[:1], base[:1])
+    return together
 
 
 def _check_terms(
     require: Require, reordering: ExplainingReordering, features: Matrix, own: Vector, moved: Vector
 ) -> None:
-    total = np.zeros(len(own))
-    for term in reordering.explain(features, own):
-        require(
-            np.shape(term.amounts) == own.shape,
-            f"explains {len(own)} documents by amounts of shape {np.shape(term.amounts)}",
-        )
-        total += term.amounts
-        require(
-            term.by_document is None
-            or (
-                np.shape(term.by_document) == (len(own), len(own))
-                and _close(np.sum(term.by_document, axis=1), term.amounts)
-            ),
-            f"says by its term '{term.name}' what each document added, and that does not add up "
-            "to its amounts",
-        )
-    require(
-        _close(total, moved),
-        f"explains a query by terms that add up to {total}, and moved its scores by {moved}",
-    )
+    terms = reordering.explain(features, own)
+    for term in terms:
+        shape = np.shape(term.amounts)
+        require(shape == own.shape, f"explains {len(own)} documents by amounts of shape {shape}")
+        if term.by_document is not None:
+            what = f"says by its term '{term.name}' what each document added, which does not add up"
+            _check_sum(require, np.sum(term.by_document, axis=1), term.amounts, what)
+    total = np.sum([term.amounts for term in terms], axis=0)
+    _check_sum(require, total, moved, "explains a query by terms that do not add up to what it did")
 
 
-def _close(found: Vector, expected: Vector) -> bool:
-    allowed = 1e-6 * np.abs(expected).max(initial=1e-9)
-    return bool((np.abs(found - expected) <= allowed).all())
+def _check_sum(require: Require, found: Vector, wanted: Vector, what: str) -> None:
+    require.equal(found, wanted, what, rtol=0, atol=1e-6 * np.abs(wanted).max(initial=1e-9))
 
 
-def _price(require: Require, objective: RerankObjective, weights: Vector) -> tuple[float, Vector]:
-    (value, gradient), (again, _) = (
-        answer(require, objective.value_and_gradient, weights=weights) for _ in range(2)
-    )
-    require(
-        np.shape(value) == () and np.shape(gradient) == weights.shape,
-        f"gave a price of shape {np.shape(value)} with a gradient of shape {np.shape(gradient)} "
-        f"for {len(weights)} weights",
-    )
-    require(
-        np.array_equal(value, again, equal_nan=True),
-        f"priced the same weights at {value}, then at {again}",
-    )
-    return float(value), np.asarray(gradient, dtype=np.float64)
-
-
-def _check_zero(
-    require: Require, objective: RerankObjective, data: RankingDataset, base: Vector
+def _check_objective(
+    require: Require,
+    objective: RerankObjective,
+    data: RankingDataset,
+    base: Vector,
+    rng: np.random.Generator,
 ) -> None:
+    """Weights of zero change nothing; the gradient is that of the price, weight by weight."""
     require(objective.size >= 1, f"has an objective of {objective.size} weights")
+
+    def price_at(w: Vector) -> tuple[float, Vector]:
+        found: tuple[float, Vector] = require.answer(
+            objective.value_and_gradient, {"weights": w}, (), w.shape, twice=True
+        )
+        return found
+
     zero = np.zeros(objective.size)
-    value, gradient = _price(require, objective, zero)
-    require(
-        np.isfinite(value) and np.isfinite(gradient).all(),
-        f"prices weights of zero at {value}, with the gradient {{}}",
-        gradient,
-    )
+    value, gradient = price_at(zero)
+    require.finite([value, *gradient], "a value and a gradient at weights of zero")
     scores = objective.reordering(zero).rerank(data.features, base.copy(), data.offsets)
-    require(
-        np.array_equal(scores, base),
-        "must leave the base scores as they are where its weights are zero: it made {} … of {} …",
-        scores[:5],
-        base[:5],
-    )
+    require.equal(scores, base, "changes the base scores by weights of zero", rtol=0, atol=0)
 
+    def price(points: Vector) -> tuple[Vector, Vector]:
+        pairs = [objective.value_and_gradient(w) for w in points.reshape(-1, objective.size)]
+        values, gradients = (np.array(found) for found in zip(*pairs, strict=True))
+        return values.reshape(points.shape[:-1]), gradients.reshape(points.shape)
 
-def _check_slopes(
-    require: Require, objective: RerankObjective, rng: np.random.Generator, step: float = 1e-6
-) -> None:
-    """The gradient is that of the price, weight by weight, at weights of several sizes."""
-    probes = measured = 0
+    probes = unseen = 0
     for radius in _RADII:
         at = radius * rng.normal(size=objective.size)
-        value, gradient = _price(require, objective, at)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            continue
-        # Of a sum of prices some ten digits are exact: a step of 1e-6 leaves a few.
-        noise = 1e-8 * (1.0 + abs(value))
-        for axis in rng.permutation(objective.size)[:_AXES]:
-            move = step * (np.arange(objective.size) == axis)
-            above, below = (_price(require, objective, at + way * move)[0] for way in (1, -1))
-            slope = (above - below) / (2 * step)
-            kink = abs(above - 2 * value + below) / step > _ALIKE * abs(slope) + noise
-            probes, measured = probes + 1, measured + (not kink)
-            require(
-                kink or abs(gradient[axis] - slope) <= _ALIKE * abs(slope) + noise,
-                f"has a wrong gradient: {gradient[axis]:.6g} along weight {axis}, where its price "
-                f"rises by {slope:.6g}, at the weights {{}}",
-                at,
-            )
+        price_at(at)
+        axes = np.eye(objective.size)[rng.permutation(objective.size)[:_AXES]]
+        errors, kinks = slope_errors(price, np.tile(at, (len(axes), 1)), axes)
+        wrong = ~kinks & (errors > 1e-3)
+        axis = axes[wrong.argmax()].argmax()
+        require(
+            not wrong.any(), f"has a wrong gradient along weight {axis}, at the weights {{}}", at
+        )
+        probes, unseen = probes + len(kinks), unseen + kinks.sum()
     require(
-        2 * measured >= probes > 0,
-        f"has a gradient that cannot be checked: {probes - measured} of {probes} slopes are at a "
-        "kink or not finite",
+        2 * unseen <= probes,
+        f"has a gradient that cannot be checked: {unseen} of {probes} slopes are at a kink or not "
+        "finite",
     )
