@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, is_frame
-
-# SELF from owpc_ltr.data.construction import (make_dataset)
 from owpc_ltr.data.conversion import (
     column_of,
     feature_matrix,

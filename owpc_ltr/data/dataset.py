@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data import html
-
-# SELF from owpc_ltr.data.dataset import (arrow_of)
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
 

@@ -35,8 +35,6 @@ from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import reason_of, third_party_import
 
-# SELF from owpc_ltr.host.registry import (checked_name)
-
 T = TypeVar("T")
 
 KINDS = {

@@ -28,8 +28,6 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
-
-# SELF from owpc_ltr.engine.feature_log.job import (Environment, observe, refuse_drift)
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.names import check_index
