@@ -17,7 +17,7 @@
 Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgments, inspect
 Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
-Cluster      connect, Cluster; its models and featuresets
+Cluster      connect, Cluster; its models and featuresets; lint
 Other tools  import_model, export_model, from_sklearn, upgrade_check
 Plugins      plugins, hookimpl
 Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.export_model import export_model
     from owpc_ltr.formats.import_model import import_model
     from owpc_ltr.formats.sklearn_trees import from_sklearn
+    from owpc_ltr.fusion.lint import lint
     from owpc_ltr.host.hookspecs import hookimpl
     from owpc_ltr.host.judgment_lists import read_judgments, write_judgments
     from owpc_ltr.host.plugin_list import plugins
@@ -107,6 +108,7 @@ __all__ = [
     "import_model",
     "inspect",
     "judge_sample",
+    "lint",
     "load_model",
     "make_dataset",
     "open_dataset",
@@ -160,6 +162,7 @@ _HOMES = {
     "import_model": "owpc_ltr.formats.import_model",
     "inspect": "owpc_ltr.inspection.inspect",
     "judge_sample": "owpc_ltr.evaluation.active_sampling",
+    "lint": "owpc_ltr.fusion.lint",
     "load_model": "owpc_ltr.models.reordering",
     "make_dataset": "owpc_ltr.data.construction",
     "open_dataset": "owpc_ltr.data.datasets",

@@ -20,7 +20,7 @@ Cluster     FeatureSets, SuggestedFeatureSet, SuggestedFeature, EngineOwner, Ind
             ModelList, ModelDescription, ModelDifferences, AliasSwitch, Removal, LiveEvaluation,
             LiveMeasured, LiveQuestion, BeforeAndAfter, Hit, Profile, Capacity, FeatureCost,
             Samples, RequestBody, Served, SearchRequest, Pooled, UpgradeReport, UpgradeEffect,
-            ServingProfile, StoredModel, Store, Engine
+            ServingProfile, StoredModel, Store, Engine, RequestLint, RequestFinding
 Plugins     Loss, Optimizer, StreamingOptimizer, Fit, Run, Certificate, Reranker,
             DescendingReranker, RerankObjective, Reordering, ExplainingReordering, ListTerm,
             JudgmentReader, JudgmentWriter, ExportTarget, ExportedFile, ClickModel, ClickFit,
@@ -101,6 +101,8 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.engine_versions import ServingProfile
     from owpc_ltr.formats.stored_model import StoredModel
     from owpc_ltr.formats.upgrade_report import UpgradeEffect, UpgradeReport
+    from owpc_ltr.fusion.lint_result import RequestLint
+    from owpc_ltr.fusion.request_checks import RequestFinding
     from owpc_ltr.host.plugin_list import InstalledPlugins, PluginDescription
     from owpc_ltr.host.registry import Failure, Plugin, Registry
     from owpc_ltr.host.settings import check_settings, choice_number
@@ -275,6 +277,8 @@ __all__ = [
     "Reordering",
     "ReorderingModel",
     "RequestBody",
+    "RequestFinding",
+    "RequestLint",
     "RerankObjective",
     "Reranker",
     "Room",
@@ -448,6 +452,8 @@ _HOMES = {
     "Reordering": "owpc_ltr.protocols",
     "ReorderingModel": "owpc_ltr.models.reordering",
     "RequestBody": "owpc_ltr.engine.search.request",
+    "RequestFinding": "owpc_ltr.fusion.request_checks",
+    "RequestLint": "owpc_ltr.fusion.lint_result",
     "RerankObjective": "owpc_ltr.protocols",
     "Reranker": "owpc_ltr.protocols",
     "Room": "owpc_ltr.data.options",

@@ -99,6 +99,11 @@ COMMANDS = (
         "Time what features, windows and a model cost in a search.",
     ),
     Command(
+        "lint",
+        "owpc_ltr.fusion.lint:lint",
+        "Find what spoils hybrid search in a request or its search pipeline.",
+    ),
+    Command(
         "import",
         "owpc_ltr.formats.import_model:import_model",
         "Read a model of another library, and say what changed.",
@@ -359,6 +364,7 @@ _PANELS = {
         "explain",
         "explain-search",
         "request",
+        "lint",
         "profile",
         "models",
     ),

@@ -1,0 +1,105 @@
+"""`lint`: what in a search request, or in its search pipeline, spoils hybrid search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.errors import Refused
+from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.fusion.lint_result import RequestLint
+    from owpc_ltr.fusion.search_body import SearchBody
+
+
+@job
+def lint(
+    request: Annotated[
+        Mapping[str, Any] | Path | str,
+        Reads(
+            "A search request (the body of _search), or a search pipeline, as JSON.",
+            cli=Path,
+            metavar="REQUEST.json",
+        ),
+    ],
+    *,
+    index: Annotated[
+        str | None,
+        Help(
+            "Also ask this index: shards, vectors, plugins, licence, and what each trap does to "
+            "the request's own hits.",
+            metavar="NAME",
+        ),
+    ] = None,
+    pipeline: Annotated[
+        Mapping[str, Any] | Path | str | None,
+        Reads(
+            "The search pipeline that the request runs with (JSON); default: the one in the "
+            "request, or with --index the one that it or the index names.",
+            cli=Path,
+        ),
+    ] = None,
+    strict: Annotated[bool, Help("Exit code 5 if there is a warning.")] = False,
+    cluster: Annotated[Cluster | None, NO_STORE, ConnectsWith("index")] = None,
+) -> RequestLint:
+    """Find what spoils hybrid search in a request or its search pipeline.
+
+    Each finding says what happens, where (JSON path), what to do, and where that can be read:
+    rescoring inside `hybrid`, windows of the size of the page, means that reward a missed
+    document, weights, vector queries that find too little, licences. With an index, requests
+    without places to fill in (`{{keywords}}`) are run as they are and otherwise, and the
+    difference is shown. Nothing is written to the cluster.
+
+    Python: `request` and `pipeline` are also dictionaries, and `cluster` is what `connect` returns.
+    Raises BadInput for a file that is not a JSON object, and Refused, with the `result`, for a
+    warning where that is `strict`.
+
+    >>> import owpc_ltr as ltr
+    >>> legs = [{"match": {"title": "red"}}, {"knn": {"v": {"vector": [1, 0], "k": 100}}}]
+    >>> found = ltr.lint({"query": {"hybrid": {"queries": legs, "pagination_depth": 100}}})
+    >>> [finding.check for finding in found.findings]
+    ['no-pipeline']
+    """
+    from owpc_ltr.fusion.lint_result import RequestLint
+    from owpc_ltr.fusion.request_checks import request_findings
+    from owpc_ltr.fusion.search_body import SearchBody
+
+    own = None if pipeline is None else _read(pipeline)
+    search = SearchBody(_read(request), own)
+    if cluster is None or index is None:
+        found = RequestLint(tuple(request_findings(search)))
+    else:
+        found = _looked_up(cluster, index, search)
+    if strict and found.warnings:
+        raise Refused(f"{found.warnings[0].line}").with_result(found)
+    return found
+
+
+def _looked_up(cluster: Cluster, index: str, search: SearchBody) -> RequestLint:
+    """What is found of the request, and of the index that it is for."""
+    from owpc_ltr.fusion.lint_result import RequestLint
+    from owpc_ltr.fusion.request_checks import request_findings
+    from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
+    from owpc_ltr.fusion.search_body import SearchBody
+
+    looked = LookedAt.at(cluster.engine, index)
+    name = search.pipeline_name
+    if search.pipeline is None and name is None:
+        name = looked.default_pipeline
+    stored = looked.stored_pipeline(name) if name and name != "_none" else None
+    known = search if stored is None else SearchBody(search.body, stored)
+    # The index knows more of some: they are told once.
+    told = [*index_findings(looked, known), *request_findings(known)]
+    surer = {"licence-refused": "licence", "missing-retriever": "licence"}
+    doubled = {surer[each.check] for each in told if each.check in surer}
+    found = [each for each in told if each.check not in doubled]
+    return RequestLint(tuple(with_examples(looked, known, found)), str(looked))
+
+
+def _read(source: Mapping[str, Any] | Path | str) -> dict[str, Any]:
+    from owpc_ltr.files.strict_json import read_json_object
+
+    return dict(source) if isinstance(source, Mapping) else read_json_object(Path(source))
