@@ -106,9 +106,11 @@ class Outcomes:
             yield from ("", f"### {table.title}", "")
             yield f"| fault | {' | '.join(table.stages)} |"
             yield "|---" * (len(table.stages) + 1) + "|"
+            rows: dict[str, list[str]] = defaultdict(list)
             for fault in table.faults:
                 cells = (self._shown(table, (stage, fault)) for stage in table.stages)
-                yield f"| {fault} | {' | '.join(cells)} |"
+                rows[" | ".join(cells)].append(fault)
+            yield from (f"| {together(faults)} | {row} |" for row, faults in rows.items())
             yield from self._reasons(table)
 
     def _shown(self, table: Table, cell: Cell) -> str:
@@ -126,6 +128,24 @@ class Outcomes:
             yield from ("", "✗ does not keep its promise yet:", "")
         for reason, cells in reasons.items():
             yield f"- {reason}: {'; '.join(cells)}"
+
+
+def together(faults: Sequence[str]) -> str:
+    """Faults of one outcome in one cell; those that differ in their first number alone, once.
+
+    >>> together(["401", "body cut at 1 of 16", "body cut at 2 of 16"])
+    '401; body cut at 1, 2 of 16'
+    """
+    numbers: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for fault in faults:
+        words = fault.split(" ")
+        place = next((n for n, word in enumerate(words) if n and word.isdecimal()), len(words))
+        key = " ".join(words[:place]), " ".join(words[place + 1 :])
+        numbers[key] += words[place : place + 1]
+    return "; ".join(
+        " ".join(filter(None, [first, ", ".join(found), last]))
+        for (first, last), found in numbers.items()
+    )
 
 
 def write_block(page: Path, block: str) -> None:
