@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # test processes, and each command that a test starts, most of its start.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-all test-faults test-engines test-cluster lint check install docs notebook clean
+.PHONY: demo outputs test test-all test-faults test-engines test-cluster lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -25,6 +25,12 @@ test-all: $(VENV)/.dev
 test-faults: $(VENV)/.dev
 	OWPC_LTR_FAULTS=all $(PYTEST) -m faults \
 	  --numprocesses 2 --dist loadgroup
+
+# Runs the commands of all pages, and writes the numbers of the outputs that they show anew. The pages
+# on movies need the data of OWPC_LTR_DATA. Minutes.
+outputs: $(VENV)/.dev
+	OWPC_LTR_OUTPUTS=write OWPC_LTR_TESTS=all $(PYTEST) -k "code_of_a_page" \
+	  tests/test_docs.py tests/engine/test_workflows.py
 
 # The workflow without a plugin on each engine, one node after another; writes the table of
 # docs/engines.md. Elasticsearch is downloaded for it, under Elastic's own licences.

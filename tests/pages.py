@@ -6,6 +6,7 @@ import gzip
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shlex
 import sys
@@ -24,10 +25,14 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 from tests.commands import Run
+from tests.page_outputs import WRITES, check_output, shown_in
 
 ROOT = Path(__file__).parents[1]
-NEEDS_NODE = {"movies", "demo-files", "vectors"}
+NEEDS_NODE = {"movies", "all-movies", "demo-files", "vectors"}
 """Samples whose pages speak to a cluster."""
+SMALLER = {"all-movies", "demo-files"}
+"""Samples that are smaller in tests than what the pages show; `make outputs` has those."""
+_REAL = Path(os.environ.get("OWPC_LTR_DATA", "")) / "msrd-movies"
 
 _TITLES = [
     "insidious",
@@ -72,6 +77,14 @@ def movies(folder: Path) -> None:
                     file.write(f"q{number}\t{word} {number}\t{movie['id']}\t{grade}\n")
 
 
+def all_movies(folder: Path) -> None:
+    """The movies that a page shows the outputs of, where there are any, and small ones in tests."""
+    movies(folder)
+    if WRITES:
+        for path in _REAL.glob("movies-*"):
+            (folder / path.name).write_bytes(path.read_bytes())
+
+
 def demo_files(folder: Path) -> None:
     """`workflow/`: what `demo --files workflow` writes, with fewer queries; it asks the cluster."""
     from owpc_ltr_demo.preparation import write_files
@@ -80,7 +93,7 @@ def demo_files(folder: Path) -> None:
     from owpc_ltr.engine.client.engine import open_engine
 
     (folder / "workflow").mkdir()
-    write_files(open_engine(), folder / "workflow", 300, Narrator())
+    write_files(open_engine(), folder / "workflow", 500 if WRITES else 300, Narrator())
 
 
 def letor(folder: Path) -> None:
@@ -146,6 +159,7 @@ def products_and_judgments() -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 SAMPLES: dict[str, Callable[[Path], None]] = {
     "movies": movies,
+    "all-movies": all_movies,
     "demo-files": demo_files,
     "letor": letor,
     "dataset": dataset,
@@ -190,7 +204,9 @@ PAGES = sorted(
     if _MADE not in page.read_text()[:200]
 )
 
-_REMARK = re.compile(r"[ \t]*<!--\s*(not run|exit code|runs where):\s*(.+?)\s*-->[ \t]*\n")
+_REMARK = re.compile(
+    r"[ \t]*<!--\s*(not run|exit code|runs where|output of):\s*(.+?)\s*-->[ \t]*\n"
+)
 _REMARKS_ABOVE = re.compile(rf"(?:{_REMARK.pattern})+[ \t]*\Z")
 _SAMPLES = re.compile(r"<!--\s*runs with:\s*(.+?)\s*-->")
 _TITLE = re.compile(r'title="([\w./-]+)"')
@@ -242,7 +258,7 @@ def run_page(page: Path, folder: Path, run: Run) -> int:
         if not block.runs:
             continue
         try:
-            done += _run(block, example, folder, run)
+            done += _run(block, example, folder, run, page)
         except Exception as error:
             error.add_note(f"in the block at line {example.line} of {page.name}")
             raise
@@ -290,7 +306,7 @@ def _check(block: Block, where: str) -> None:
     if block.language != "console":
         kind = block.language or "nameless"
         raise Unfit(f"{where}: nothing runs a {kind} block: mark it as not run, and why")
-    words = [command.split()[0] for command in _commands(block.source)]
+    words = [shown.command.split()[0] for shown in shown_in(block.source)]
     if not words:
         raise Unfit(f"{where}: no line of this console block begins with $")
     other = [word for word in words if word != "owpc-ltr"]
@@ -298,7 +314,7 @@ def _check(block: Block, where: str) -> None:
         raise Unfit(f"{where}: {other[0]} is not run here: mark the block as not run, and why")
 
 
-def _run(block: Block, example: Example, folder: Path, run: Run) -> int:
+def _run(block: Block, example: Example, folder: Path, run: Run, page: Path) -> int:
     if block.title:
         path = folder / block.title
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -309,7 +325,7 @@ def _run(block: Block, example: Example, folder: Path, run: Run) -> int:
         example.parsed = block.source
         PythonEvaluator()(example)
     elif block.language == "console":
-        _run_commands(block, folder, run)
+        _run_commands(block, folder, run, page)
     elif block.language in _DATA:
         _DATA[block.language](block.source)
     else:
@@ -328,15 +344,16 @@ def _imported(path: Path) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if not name.startswith("_")}
 
 
-def _commands(source: str) -> list[str]:
-    """The commands of a console block; a line that ends with a backslash goes on."""
-    joined = source.replace("\\\n", " ")
-    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+def _shows_what_runs(page: Path) -> bool:
+    """Whether the outputs of a page are of its samples: tests have smaller ones of some."""
+    samples = set(samples_of(page))
+    return not samples & SMALLER or (WRITES and ("all-movies" not in samples or _REAL.is_dir()))
 
 
-def _run_commands(block: Block, folder: Path, run: Run) -> None:
+def _run_commands(block: Block, folder: Path, run: Run, page: Path) -> None:
     expected = int(block.remarks.get("exit code", "0"))
-    for command in _commands(block.source):
+    for shown in shown_in(block.source):
+        command = shown.command
         words = shlex.split(command)[1:]
         words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, None)
         code, printed, complaints = run(*words)
@@ -346,3 +363,5 @@ def _run_commands(block: Block, folder: Path, run: Run) -> None:
             )
         if target is not None:
             (folder / target).write_text(printed)
+        elif "output of" not in block.remarks and _shows_what_runs(page):
+            check_output(page, shown, printed, complaints)

@@ -15,6 +15,7 @@ import pytest
 import owpc_ltr
 import owpc_ltr.plugin_checks
 from tests.commands import Run, commands_in
+from tests.page_outputs import Shown, printed_for, write_numbers
 from tests.pages import NEEDS_NODE, SAMPLES, Unfit, blocks_of, run_page, samples_of
 from tests.pages import PAGES as CODE_PAGES
 
@@ -159,6 +160,26 @@ def test_a_block_that_does_not_do_what_it_says_is_noticed(
     with pytest.raises(error, match=complaint) as noticed:
         run_page(page, tmp_path, run)
     assert "page.md" in "".join(noticed.value.__notes__)
+
+
+def test_an_output_that_a_command_does_not_print_is_noticed(tmp_path: Path, run: Run) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ owpc-ltr metrics --metric ndcg\nno such line\n```\n")
+    with pytest.raises(AssertionError, match="does not print 'no such line', as page"):
+        run_page(page, tmp_path, run)
+
+
+def test_numbers_of_an_output_are_written_anew_but_for_times_and_hashes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    lines = ("stored m-87e1e989 in 2.5 ms", "gain +0.0201 [+0.0158, +0.0247]", "…", "a long li…")
+    shown = Shown("owpc-ltr x", lines)
+    page.write_text("\n".join(["$ owpc-ltr x", *lines, ""]))
+    out = "stored m-01234567 in 3.1 ms\ngain -0.1 [-0.2, 0.01]\nmore\na long line of 3\n"
+    found = printed_for(lines, out.splitlines())
+    assert list(found.values()) == [line for line in out.splitlines() if line != "more"]
+    write_numbers(page, shown, found)
+    assert page.read_text().splitlines()[1:] == [lines[0], "gain -0.1 [-0.2, 0.01]", *lines[2:]]
+    assert printed_for(["b 1", "a 1"], ["a 2", "b 2"]) == {"b 1": "b 2", "a 1": None}
 
 
 def test_blocks_share_a_namespace_and_files_that_they_wrote(tmp_path: Path, run: Run) -> None:

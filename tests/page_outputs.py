@@ -1,0 +1,102 @@
+"""The outputs that pages show, compared with what their commands print, or written anew.
+
+`make outputs` writes the numbers that have changed, and names the lines that it cannot match. The
+tests of pages compare words alone: times differ from run to run, last digits between machines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+WRITES = os.environ.get("OWPC_LTR_OUTPUTS") == "write"
+_CHANGES = re.compile(r"[-+−]?[\d,]*\.?\d+(?:e[-+]?\d+)?%?")
+_TIMES = re.compile(r"[\d.,]+(?= (?:ms|s|seconds)\b)")
+_HASHES = re.compile(r"\b[0-9a-f]{8}\b")
+_CUT = "…"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page and the lines of output below it, of which `…` stands for any others."""
+
+    command: str
+    lines: tuple[str, ...]
+
+
+def shown_in(source: str) -> list[Shown]:
+    """The commands of a console block; one that ends with a backslash goes on."""
+    found: list[Shown] = []
+    for line in source.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            found.append(Shown(line[2:], ()))
+        elif found:
+            found[-1] = Shown(found[-1].command, (*found[-1].lines, line))
+    return found
+
+
+def words_of(line: str) -> str:
+    """A line without its numbers, and without the width of its columns."""
+    return " ".join(_CHANGES.sub("#", _HASHES.sub("#", line.rstrip(f"{_CUT} "))).split())
+
+
+def printed_for(shown: Sequence[str], printed: Sequence[str]) -> dict[str, str | None]:
+    """For each shown line the printed one of the same words, in order; None where there is none.
+
+    A line that is shown cut, with `…` at its end, is the beginning of one.
+    """
+    found: dict[str, str | None] = {}
+    rest = list(printed)
+    for line in filter(str.strip, shown):
+        if line.strip() == _CUT:
+            continue
+        words, cut = words_of(line), line.endswith(_CUT)
+        fits = (
+            place
+            for place, one in enumerate(rest)
+            if words_of(one) == words or (cut and words_of(one).startswith(words))
+        )
+        place = next(fits, None)
+        found[line] = None if place is None else rest[place]
+        rest = rest if place is None else rest[place + 1 :]
+    return found
+
+
+def check_output(page: Path, shown: Shown, out: str, err: str) -> None:
+    """AssertionError for a shown line that is not printed; `make outputs` writes its numbers."""
+    # Warnings and progress stand above what a command prints, or below it.
+    both = [*err.splitlines(), *out.splitlines(), *err.splitlines()]
+    found = printed_for(shown.lines, both)
+    lost = [line for line, printed in found.items() if printed is None]
+    if lost:
+        raise AssertionError(
+            f"`{shown.command}` does not print {lost[0].strip()!r}, as {page.name} shows:\n"
+            f"{out}{err}"
+        )
+    if WRITES:
+        write_numbers(page, shown, found)
+
+
+def write_numbers(page: Path, shown: Shown, found: Mapping[str, str | None]) -> None:
+    """Put the printed lines in the place of the shown ones, where more than times has changed."""
+    before = "\n".join(shown.lines)
+    new = [
+        printed
+        if printed and not line.endswith(_CUT) and _steady(line) != _steady(printed)
+        else line
+        for line in shown.lines
+        for printed in [found.get(line)]
+    ]
+    text = page.read_text()
+    if new != list(shown.lines):
+        if text.count(before) != 1:
+            raise AssertionError(f"{page.name} shows the output of `{shown.command}` indented")
+        page.write_text(text.replace(before, "\n".join(new)))
+
+
+def _steady(line: str) -> str:
+    """A line without what differs from run to run: times and hashes."""
+    return _HASHES.sub("#", _TIMES.sub("#", line.strip()))
