@@ -64,11 +64,10 @@ class WarmedUp:
 
 @job
 def warm_up(*, plugins: Plugins = (), progress: Progress = silent) -> WarmedUp:
-    """Compile everything ahead of its first use.
+    """Compile everything before its first use.
 
-    What reading, training, evaluating and every installed plugin need is compiled once, and kept in
-    the user's cache, or in the folder that NUMBA_CACHE_DIR names, if nobody else can write there.
-    What is there already is not made again.
+    What reading, training, evaluating and the installed plugins need is compiled once, and kept in
+    the user's cache, or in the folder of NUMBA_CACHE_DIR if nobody else can write there.
     """
     from owpc_ltr.compiling import WORK
     from owpc_ltr.host.registry import load

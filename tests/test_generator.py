@@ -279,7 +279,7 @@ def test_the_help_has_panels_and_no_types_of_python(
     monkeypatch.setenv("COLUMNS", "80")
     page = page_of(everything, capsys)
     assert page.startswith(
-        "Usage: owpc-ltr it [OPTIONS] {DATA} [MORE]\n\n  Do everything.\n\n  That is a lot.\n\n"
+        "Usage: owpc-ltr it [OPTIONS] DATA [MORE]\n\n  Do everything.\n\n  That is a lot.\n\n"
         "  A second paragraph.\n\nArguments:\n  DATA  The data.  [required]\n"
     )
     titles = re.findall(r"^(\S.*):$", page, re.MULTILINE)

@@ -21,12 +21,12 @@ COMMANDS = (
     Command(
         "inspect",
         "owpc_ltr.inspection.inspect:inspect",
-        "Look for faults in data before anything is learned of them.",
+        "Look for faults in data before training.",
     ),
     Command(
         "evaluate",
         "owpc_ltr.evaluation.evaluate:evaluate",
-        "Measure a ranker on judged queries, the held-out ones.",
+        "Measure a ranker on held-out judged queries.",
     ),
     Command(
         "compare",
@@ -46,27 +46,27 @@ COMMANDS = (
     Command(
         "judge sample",
         "owpc_ltr.evaluation.active_sampling:judge_sample",
-        "Draw the queries whose human labels tell most about two rankers.",
+        "Draw the queries whose human labels best compare two rankers.",
     ),
     Command(
         "average",
         "owpc_ltr.models.average:average",
-        "Average the scores of several models into one model.",
+        "Make one model that averages the scores of several.",
     ),
     Command(
         "log-features",
         "owpc_ltr.engine.feature_log.log_features:log_features",
-        "Log the features of judged documents out of the engine.",
+        "Log the engine's features of judged documents.",
     ),
     Command(
         "train",
         "owpc_ltr.training.train:train",
-        "Train a ranker, its settings chosen on validation queries.",
+        "Train a ranker; validation queries choose its settings.",
     ),
     Command(
         "train-reranker",
         "owpc_ltr.training.train_reranker:train_reranker",
-        "Train a reranker, which reorders whole lists of a base ranker.",
+        "Train a reranker, which reorders the lists of a base ranker.",
     ),
     Command(
         "select",
@@ -76,7 +76,7 @@ COMMANDS = (
     Command(
         "explain",
         "owpc_ltr.explanations.explain:explain",
-        "Explain how a ranker orders the documents of a query in a dataset.",
+        "Explain how a ranker orders a query's documents in a dataset.",
     ),
     Command(
         "explain-search",
@@ -86,7 +86,7 @@ COMMANDS = (
     Command(
         "search",
         "owpc_ltr.engine.search.search:search",
-        "Search without and with a model, both rankings side by side.",
+        "Search without and with a model; show both rankings.",
     ),
     Command(
         "request",
@@ -96,7 +96,7 @@ COMMANDS = (
     Command(
         "profile",
         "owpc_ltr.engine.profile:profile",
-        "Time what features, windows and a model cost in a search.",
+        "Time the cost of features, windows and a model in a search.",
     ),
     Command(
         "lint",
@@ -106,42 +106,42 @@ COMMANDS = (
     Command(
         "import",
         "owpc_ltr.formats.import_model:import_model",
-        "Read a model of another library, and say what changed.",
+        "Convert a model of another library, and report what changed.",
     ),
     Command(
         "export",
         "owpc_ltr.formats.export_model:export_model",
-        "Write the file that makes a model in an engine.",
+        "Write a model as a file that an engine takes.",
     ),
     Command(
         "upgrade-check",
         "owpc_ltr.engine.upgrade_check:upgrade_check",
-        "Tell what an upgrade of the engine would do to rankings.",
+        "Predict how an upgrade of the engine changes rankings.",
     ),
     Command(
         "plugins",
         "owpc_ltr.host.plugin_list:plugins",
-        "List what is installed; of one plugin show its settings.",
+        "List the installed plugins, or the settings of one.",
     ),
     Command(
         "check",
         "owpc_ltr.plugin_checks.check:check",
-        "Test whether plugins keep the promises of their kind.",
+        "Test whether plugins fulfil the contract of their kind.",
     ),
     Command(
         "partition",
         "owpc_ltr.data.datasets:partition",
-        "Write datasets as one folder of Parquet parts.",
+        "Write datasets as one folder of Parquet files.",
     ),
     Command(
         "upload",
         "owpc_ltr.engine.deployment.upload:upload",
-        "Store a model, prove its scores in the engine, then switch its alias.",
+        "Store a model, check its scores in the engine, switch its alias.",
     ),
     Command(
         "verify",
         "owpc_ltr.engine.deployment.verify:verify",
-        "Prove an uploaded model again, and look for drift.",
+        "Check an uploaded model again, and look for drift.",
     ),
     Command("models", "", "Uploaded models: list, show, promote, roll back, prune."),
     Command(
@@ -162,12 +162,12 @@ COMMANDS = (
     Command(
         "models promote",
         "owpc_ltr.engine.deployment.uploaded_models:promote",
-        "Switch NAME to its challenger, or to the model NAME-HASH.",
+        "Switch the alias NAME to its challenger, or to the model NAME-HASH.",
     ),
     Command(
         "models rollback",
         "owpc_ltr.engine.deployment.uploaded_models:rollback",
-        "Roll NAME back to the previous model.",
+        "Roll the alias NAME back to its previous model.",
     ),
     Command(
         "models delete",
@@ -177,18 +177,18 @@ COMMANDS = (
     Command(
         "models prune",
         "owpc_ltr.engine.deployment.uploaded_models:prune",
-        "Delete unused models; without MODEL or --yes, list them.",
+        "Delete unused models; without MODEL or --yes, only list them.",
     ),
     Command("featureset", "", "Feature sets: suggest, push, show, list, delete."),
     Command(
         "featureset suggest",
         "owpc_ltr.engine.suggested_features:suggest",
-        "Write a first feature set for an index, by the types of its fields.",
+        "Write a first feature set for an index, from the types of its fields.",
     ),
     Command(
         "featureset push",
         "owpc_ltr.engine.feature_sets:push",
-        "Store a feature set, every feature tried on the index first.",
+        "Try every feature of a set on the index, then store the set.",
     ),
     Command(
         "featureset show",
@@ -209,7 +209,7 @@ COMMANDS = (
     Command(
         "judge pool",
         "owpc_ltr.engine.live_results.judge_pool:judge_pool",
-        "Write a sheet of the documents that rankers bring to the top.",
+        "Write a sheet of the rankers' top documents, for people to grade.",
     ),
     Command(
         "judge convert",
@@ -224,9 +224,9 @@ COMMANDS = (
     Command(
         "metrics",
         "owpc_ltr.evaluation.metric_explanation:metrics",
-        "Say what metrics mean; --explain: why others' differ.",
+        "Explain metrics, and why other libraries' figures differ.",
     ),
-    Command("warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything ahead of its first use."),
+    Command("warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything before its first use."),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
 

@@ -44,6 +44,35 @@ PANELS = ("", "Data", "Model", "Engine", "Advanced")
 """The parts of a help page, in order; others follow them."""
 
 _METAVARS = {Path: "FILE", str: "TEXT", int: "N", float: "NUMBER"}
+_NAMED_METAVARS = {
+    name: metavar
+    for metavar, names in {
+        "NAME": (
+            "name index model loss losses optimizer optimizers reranker generator data_sets "
+            "ubi_queries ubi_events"
+        ),
+        "RANKER": "baseline base",
+        "SPLIT": "split",
+        "FIELD": "id_field document_field",
+        "TIME": "since until",
+        "PLACE": "dask workers",
+        "FORMAT": "to",
+        "NAME=VALUE": "params",
+        "ROLE=COLUMN,…": "columns",
+        "ACTION=VALUE,…": "actions",
+        "ACTION,…": "impressions",
+        "FIELD,…": "fields",
+        "RANKER,…": "rankers",
+        "champion|challenger": "role",
+        "K/N": "part",
+        "HH:MM-HH:MM": "schedule",
+        "RANGE": "grades",
+        "SIZE": "heap",
+        "VERSION": "version",
+    }.items()
+    for name in names.split()
+}
+"""What stands for the text of an option, by its parameter: the same on every command."""
 _NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
 
 
@@ -87,6 +116,8 @@ class Option:
             return "|".join(map(str, get_args(kind)))
         if hasattr(kind, "__members__"):
             return "|".join(str(one.value) for one in kind)
+        if kind is str and self.name in _NAMED_METAVARS:
+            return _NAMED_METAVARS[self.name]
         return _METAVARS.get(kind, "VALUE")
 
     @property
@@ -222,6 +253,12 @@ class LazyCommand(TyperCommand):
 
 class _Command(TyperCommand):
     """A command whose help has its options in panels, and no types of Python."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line, without braces around what is required."""
+        return [
+            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options, panel by panel."""

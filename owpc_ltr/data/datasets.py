@@ -135,12 +135,11 @@ def partition(
     max_features: MaxFeatures = None,
     progress: Progress = silent,
 ) -> PartitionedDataset:
-    """Write datasets as one folder of Parquet parts.
+    """Write datasets as one folder of Parquet files.
 
-    Files are read a part at a time, however large they are. `train`, `evaluate` and `select` take
-    the folder where they take a dataset, and keep no more of it than --memory. pyarrow, polars,
-    DuckDB, Dask and Spark read it as one table. A run that is stopped begins anew when it is called
-    again.
+    Files of any size are read part by part. `train`, `evaluate` and `select` take the folder as a
+    dataset, and keep no more of it in memory than --memory. pyarrow, polars, DuckDB, Dask and Spark
+    read it as one table. An interrupted run starts again from the beginning.
 
     A query's bucket is decided by the hash that splits use. Raises BadInput if files do not fit
     together or a query is in two places, UsageError for a folder that holds something else,

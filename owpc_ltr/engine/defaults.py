@@ -1,7 +1,7 @@
 """Defaults of the jobs of a cluster."""
 
 DEFAULT_WINDOW = 100
-"""How many of the best documents are rescored."""
+"""How many of the query's best documents to rescore."""
 PARITY_TOLERANCE = 1e-5
 """The largest difference of the engine's scores and local ones: a few units of float32."""
 MAX_DRIFT = 0.25

@@ -39,7 +39,7 @@ def explain_search(
     index: SearchIndex = None,
     above: Annotated[
         str | None,
-        Help("Say what would put DOC above this document; default: the next one.", metavar="DOC"),
+        Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
     ] = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -55,9 +55,9 @@ def explain_search(
 ) -> Explanation:
     """Explain the results of a live search.
 
-    The best results, with what each feature adds to their scores; or one document fully, with what
-    would have to change for it to be above the next. Features are logged as for training; if their
-    contributions do not add up to what was served, it warns.
+    Shows the best results, with what each feature adds to their scores; or one document in full,
+    with what would have to change for it to be above the next. Warns if the contributions do not
+    add up to the score that was served.
 
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.

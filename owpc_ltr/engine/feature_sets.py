@@ -108,10 +108,10 @@ def push(
     replace: Annotated[bool, Help("Replace the feature set of this name.")] = False,
     force: Annotated[bool, Help("With --replace: even if uploaded models use it.")] = False,
 ) -> FeatureSet:
-    """Store a feature set, every feature tried on the index first.
+    """Try every feature of a set on the index, then store the set.
 
-    In the trial its parameters are those given, else those of its own validation, else the
-    keywords. Warns of derived features, which not every model can use in the engine.
+    Parameters of the trial are those given, else those of the set's own validation, else the
+    keywords. Warns about derived features, which not every model can use in the engine.
 
     Raises Refused if uploaded models use the set that is replaced, unless `force`; BadInput for a
     field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
@@ -170,7 +170,7 @@ def delete(
 ) -> None:
     """Delete a feature set that no uploaded model uses.
 
-    With --force also one that models use: they keep ranking by their own copy of it, but verify,
+    With --force also one that models use. They keep ranking with their own copy of it, but verify,
     explain and log-features need it.
 
     Raises Refused if uploaded models use it, unless `force`.

@@ -78,7 +78,7 @@ def index(
     cluster: Annotated[Cluster, NO_STORE],
     documents: Annotated[Path | str, Reads("One JSON document per line; also .gz, .xz or .zst.")],
     *,
-    index: Annotated[str, Help("The index to make.", metavar="NAME")],
+    index: Annotated[str, Help("The index to create.", metavar="NAME")],
     id_field: Annotated[
         str | None,
         Help("The field that holds the document's id; default: the line number.", metavar="FIELD"),
@@ -87,7 +87,7 @@ def index(
         Mapping[str, Any] | Path | str | None,
         Reads("Settings and mappings of the index (JSON).", cli=Path),
     ] = None,
-    append: Annotated[bool, Help("Add to an index that exists.")] = False,
+    append: Annotated[bool, Help("Add to an existing index.")] = False,
     recreate: Annotated[
         bool, Help("Replace the index of this name once the new one is complete.")
     ] = False,
@@ -95,12 +95,13 @@ def index(
 ) -> IndexReport:
     """Index documents, every one accounted for.
 
-    The file has one JSON object per line; the engine's count is compared with the file's.
+    The file has one JSON object per line. At the end the engine must count as many documents as the
+    file has.
 
-    The whole file is read, in little memory, before an index is made. An index that cannot be
-    completed is removed again. With --recreate the name becomes an alias of the new index in one
-    step, and the old index's other aliases move with it; documents of an interrupted run are
-    replaced too. With --append documents replace those of the same id, and are counted apart.
+    The whole file is checked before an index is created, and an incomplete index is removed. With
+    --recreate the name becomes an alias of the new index in one step, and takes over the old
+    index's other aliases. With --append documents replace those of the same id, which are counted
+    separately.
 
     Raises BadInput for a line that is not a document, or for two of one id, and Refused for an
     index that exists.

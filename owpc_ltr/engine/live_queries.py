@@ -35,7 +35,7 @@ _SAMPLED = 50
 JudgedQueries = Annotated[
     "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
 ]
-InFlight = Annotated[int, Help("Searches at the same time.", min=1, panel="Engine")]
+InFlight = Annotated[int, Help("How many searches at the same time.", min=1, panel="Engine")]
 ModelFeatureSet = Annotated[
     str | None,
     Help(

@@ -27,8 +27,9 @@ _OURS = "owpc-ltr"
 Url = Annotated[
     "str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None",
     Help(
-        "The cluster; default: OWPC_LTR_URL, or the local node. Credentials come from "
-        "OWPC_LTR_USER and OWPC_LTR_PASSWORD, or OWPC_LTR_API_KEY, never from here.",
+        "The address of the cluster; default: OWPC_LTR_URL, or the local node. "
+        "Credentials are read from OWPC_LTR_USER and OWPC_LTR_PASSWORD, or "
+        "OWPC_LTR_API_KEY, never from the address.",
         panel=PANEL,
         metavar="URL",
     ),
@@ -38,7 +39,10 @@ StoreKind = Annotated[
     Help("ltr-plugin or plugin-free; default: what the cluster has.", panel=PANEL, metavar="KIND"),
 ]
 StoreName = Annotated[
-    str | None, Help("A named store; default: the default one.", panel=PANEL, metavar="NAME")
+    str | None,
+    Help(
+        "The store, where there are several; default: the unnamed one.", panel=PANEL, metavar="NAME"
+    ),
 ]
 Authority = Annotated[
     Path | str | None, Help("Certificate authority of the cluster (PEM).", panel=PANEL)
@@ -56,7 +60,8 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 SearchIndex = Annotated[
     str | None,
     Help(
-        "The index (or alias) to search; default: what the model or cluster knows.", metavar="NAME"
+        "The index (or alias) to search; default: the model's, or the only one of the cluster.",
+        metavar="NAME",
     ),
 ]
 UploadedModel = Annotated[
@@ -64,7 +69,7 @@ UploadedModel = Annotated[
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",
-    Reads("A reranker, FILE.json: the client reorders the engine's window.", absent=NO_MODEL),
+    Reads("A reranker's file: the client reorders the first --window documents.", absent=NO_MODEL),
 ]
 QueryTemplate = Annotated[
     Mapping[str, Any] | Path | str | None,
@@ -78,8 +83,8 @@ QueryTemplate = Annotated[
 Params = Annotated[
     Mapping[str, Any] | None,
     Help(
-        "A parameter of the query and the features, NAME=VALUE: a number, a list or true as in "
-        "JSON, else text; NAME=@FILE for what a file holds as JSON; may be repeated.",
+        "A parameter of the query and the features. VALUE is JSON (a number, a list, "
+        "true), else a text; NAME=@FILE reads JSON from a file; may be repeated.",
         flag="--param",
         metavar="NAME=VALUE",
         cli=list[str],
@@ -87,14 +92,16 @@ Params = Annotated[
         panel=PANEL,
     ),
 ]
-Window = Annotated[int, Help("How many of the best documents are rescored.", min=1, panel=PANEL)]
+Window = Annotated[
+    int, Help("How many of the query's best documents to rescore.", min=1, panel=PANEL)
+]
 Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
-TitleField = Annotated[str | None, Help("The field to show.", metavar="FIELD")]
+TitleField = Annotated[str | None, Help("The field of a document to show.", metavar="FIELD")]
 ExtraFeatures = Annotated[
     "Sequence[ExternalTable | Path | str]",
     Reads(
-        "Features from outside the index (Parquet), by query_id or query, document_id, or both; "
-        "may be repeated.",
+        "A table of features from outside the index (Parquet), with the keys query_id "
+        "or query, document_id, or both; may be repeated.",
         cli=list[Path],
         panel="Data",
     ),
@@ -115,7 +122,8 @@ MaxDrift = Annotated[
 MinProofCoverage = Annotated[
     float,
     Help(
-        "The least share of the model's judged documents, and queries, found in the index; 0: any.",
+        "The share of the model's judged documents, and of their queries, that must be "
+        "in the index; 0: any.",
         min=0,
         max=1,
         panel="Advanced",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
 
 REPEAT = 30
-"""Queries that are timed in every way."""
+"""How many queries are timed."""
 _COSTS = ("FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK")
 _WINDOWS = ("WINDOW", "MEDIAN MS", "95 % MS", "ENGINE'S MEDIAN", "ENGINE'S 95 %")
 
@@ -156,19 +156,19 @@ def profile(
     keywords: Annotated[Sequence[str], Help("What a user types; may be repeated.")] = (),
     params: Params = None,
     query_template: QueryTemplate = None,
-    repeat: Annotated[int, Help("Queries that are timed in every way.", min=1)] = REPEAT,
+    repeat: Annotated[int, Help("How many queries are timed.", min=1)] = REPEAT,
     window: Annotated[int, Help("The window in which features are timed.", min=1)] = DEFAULT_WINDOW,
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> Profile:
-    """Time what features, windows and a model cost in a search.
+    """Time the cost of features, windows and a model in a search.
 
-    The live query is timed without features, with all, with groups of them that tell what each
+    The query is timed without features, with all of them, with groups that show what each feature
     costs, and by window.
 
-    With a model it is rescored; without, the features of the window come back. Costs and their
-    intervals are clipped at 0: one whose interval begins there is within the noise of the timing.
-    A model that is not uploaded is in the cluster only meanwhile.
+    A model rescores the window; without one, its features are returned. Costs and their intervals
+    are clipped at 0: a cost whose interval begins at 0 is within the noise. A model that is not
+    uploaded is stored in the cluster only during the command.
 
     Python: judged queries may have `params` of their own; for others `params` hold.
     """

@@ -111,7 +111,7 @@ def suggest(
     ] = None,
     name: Annotated[str | None, Help("The feature set's name; default: the index's.")] = None,
 ) -> SuggestedFeatureSet:
-    """Write a first feature set for an index, by the types of its fields.
+    """Write a first feature set for an index, from the types of its fields.
 
     Text fields give BM25, all words and the phrase, one by one and together; keywords give exact
     matches, numbers their logarithm, dates how recent they are. Each feature is tried on the index.

@@ -47,9 +47,9 @@ def upgrade_check(
     ca: Authority = None,
     insecure: Insecure = False,
 ) -> UpgradeReport:
-    """Tell what an upgrade of the engine would do to rankings.
+    """Predict how an upgrade of the engine changes rankings.
 
-    Judged documents are scored as both versions would, and the rankings compared.
+    Judged documents are scored as both versions would score them, and the rankings are compared.
 
     Exit code 5 if the order of a query changes, or the new version does not take the model.
 

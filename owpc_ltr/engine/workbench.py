@@ -33,7 +33,7 @@ def judgments(
 ) -> Judgments:
     """Fetch a judgment list of OpenSearch's Search Relevance Workbench.
 
-    The texts of queries, which have no ids there, are their ids.
+    Queries have no ids there: their texts are used.
 
     Raises Refused if the cluster has no workbench.
     """

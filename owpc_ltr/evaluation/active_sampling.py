@@ -138,12 +138,12 @@ def judge_sample(
     seed: Seed = 0,
     plugins: Plugins = (),
 ) -> HumanLabelSample:
-    """Draw the queries whose human labels tell most about two rankers.
+    """Draw the queries whose human labels best compare two rankers.
 
-    Queries in which the rankers differ much by the proxy labels are drawn more often: in the end, a
-    random sample of each stratum is labelled. Queries that have human labels are not drawn again.
-    The strata stand beside the sheet (OUT.strata.csv): give them with --strata to compare and
-    upload, and to the next round. Judge the whole sheet, or its first queries.
+    Queries in which the rankers differ more by the proxy labels are drawn more often. Queries that
+    have human labels are not drawn again. The strata are written beside the sheet (OUT.strata.csv):
+    give them with --strata to compare and upload, and to the next round. Grade the whole sheet, or
+    its first queries.
 
     Python: labels and data are also judgments and datasets, and `strata_out` is another file for
     the strata.

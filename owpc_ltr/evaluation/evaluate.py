@@ -209,13 +209,13 @@ def evaluate(
     seed: Seed = 0,
     plugins: Plugins = (),
 ) -> Evaluation:
-    """Measure a ranker on judged queries, the held-out ones.
+    """Measure a ranker on held-out judged queries.
 
-    Held out are the queries that it was not trained on, by their ids and texts; where its record
-    does not tell, all queries are measured, with a warning. Every figure comes with its convention,
-    the number of queries, and what scoring all documents the same would get. Ties count their
-    expected value unless a metric says otherwise. With --index the engine is asked whether it
-    returns what was judged.
+    Held out are the queries that it was not trained on, by their ids and texts. If its record does
+    not tell, all queries are measured, with a warning. Every figure comes with its convention, the
+    number of queries, and the value of scoring all documents the same. Tied documents count their
+    expected value unless the metric says otherwise. With --index, the engine is searched to check
+    that it returns what was judged.
 
     Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
     queries that it lacks count 0, and its documents that are not judged are irrelevant.

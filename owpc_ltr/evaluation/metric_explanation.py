@@ -103,7 +103,7 @@ def metrics(
     model: Annotated[
         Model | ReorderingModel | TrecRun | str | Path | None,
         Reads(
-            "What ranked them: MODEL.json, feature:NAME, or a TREC run.",
+            "The ranker: MODEL.json, feature:NAME, or a TREC run.",
             cli=str,
             absent=NO_MODEL,
             unless="feature:",
@@ -121,15 +121,20 @@ def metrics(
     ] = "ndcg@10",
     split: Annotated[
         str,
-        Help("auto (held-out ones if the model knows them), all, train, …", metavar="SPLIT"),
+        Help(
+            "Which queries: auto (those that no ranker was trained on), all, test, "
+            "validation or train.",
+            metavar="SPLIT",
+        ),
     ] = "auto",
     max_features: MaxFeatures = None,
     plugins: Plugins = (),
 ) -> MetricConventions | Reconciled:
-    """Say what metrics mean; --explain: why others' differ.
+    """Explain metrics, and why other libraries' figures differ.
 
     The same ranking has another NDCG or MAP in XGBoost, LightGBM, trec_eval, scikit-learn, ranx,
-    RankLib and LETOR's scripts. Each convention is applied to it, and every difference told.
+    RankLib and LETOR's scripts. --explain applies each convention to it, and shows every
+    difference.
     """
     if not explain:
         if data is not None or model is not None:

@@ -99,9 +99,11 @@ ChoosingMetric = Annotated[
 ]
 Split = Annotated[
     str,
-    Help("auto (queries that no ranker was trained on), all, test, validation, train."),
+    Help(
+        "Which queries: auto (those that no ranker was trained on), all, test, validation or train."
+    ),
 ]
-Unweighted = Annotated[bool, Help("Let every query count the same.", panel="Advanced")]
+Unweighted = Annotated[bool, Help("Give every query the same weight.", panel="Advanced")]
 Baseline = Annotated[
     str | None, Help("Compare each ranker with this one alone; default: all pairs.")
 ]
@@ -114,7 +116,7 @@ Unjudged = Annotated[
     ),
 ]
 Worst = Annotated[
-    int, Help("How many of the queries that lose most are shown.", min=0, panel="Advanced")
+    int, Help("How many of the queries that lose most to show.", min=0, panel="Advanced")
 ]
 PerQueryTable = Annotated[
     Path | str | None,
@@ -134,12 +136,14 @@ Documents = Annotated[
 ]
 IdField = Annotated[
     str | None,
-    Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+    Help(
+        "The field of --documents with the document's id; default: the line number.", panel="Data"
+    ),
 ]
 Strata = Annotated[
     Any,
     Reads(
-        "The strata that judge sample wrote, where it drew the human-labelled queries.",
+        "The strata file of judge sample, if it drew the human-labelled queries.",
         cli=Path,
         panel="Data",
     ),

@@ -43,7 +43,7 @@ def explain(
     size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
     above: Annotated[
         str | None,
-        Help("Say what would put DOC above this document; default: the next one.", metavar="DOC"),
+        Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
     ] = None,
     documents: Annotated[
         Path | str | None,
@@ -53,17 +53,20 @@ def explain(
     ] = None,
     id_field: Annotated[
         str | None,
-        Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+        Help(
+            "The field of --documents with the document's id; default: the line number.",
+            panel="Data",
+        ),
     ] = None,
     report: ReportPage = None,
     memory: Memory = None,
     plugins: Plugins = (),
 ) -> Explanation:
-    """Explain how a ranker orders the documents of a query in a dataset.
+    """Explain how a ranker orders a query's documents in a dataset.
 
-    The best documents, with what each feature adds to their scores; or one document fully, with
-    what would have to change for it to be above the next. Documents without ids are called by their
-    row within the query, from 1. `owpc-ltr explain-search` explains the results of a live search.
+    Shows the best documents, with what each feature adds to their scores; or one document in full,
+    with what would have to change for it to be above the next. Documents without ids are called by
+    their row within the query, from 1. `owpc-ltr explain-search` explains a live search.
 
     Raises UsageError for a query or a document that is not there, BadInput for data with other
     features, Refused for a kind of model that is not known.

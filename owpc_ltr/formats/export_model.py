@@ -33,9 +33,7 @@ def export_model(
     version: Annotated[str, Help("The engine's version, as 3.8.", metavar="VERSION")],
     out: Annotated[
         Path | str | None,
-        Writes(
-            "Where the file goes: the request's body (JSON), or Vespa's profile.", required=True
-        ),
+        Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
     ] = None,
     name: Annotated[str, Help("The model's name in the engine.", metavar="NAME")] = "owpc-ltr",
     featureset: Annotated[
@@ -54,13 +52,13 @@ def export_model(
     ] = None,
     plugins: Plugins = (),
 ) -> ExportedFile:
-    """Write the file that makes a model in an engine.
+    """Write a model as a file that an engine takes.
 
-    It is for those who send it themselves.
+    For those who send the file themselves; `upload` does it for you.
 
-    The model scores there as here (up to a constant, which moves no document), or is refused: what
-    the engine leaves out is written otherwise. What it does with real documents only `upload`
-    proves.
+    The engine's scores are those of the model, up to a constant, which changes no ranking; a model
+    that an engine would score otherwise is rewritten or refused. Only `upload` checks that on real
+    documents.
 
     Python: `settings` go by name, or as `target.NAME`.
     Raises PluginError for a target that does not exist, Refused where the engine cannot score so.

@@ -75,11 +75,11 @@ def import_model(
         Help("zero: it was trained with 0 where a value was missing."),
     ] = "as-trained",
     source: Annotated[str, "What the model's record calls its file; default: its name."] = "",
-    out: Annotated[Path | str | None, Writes("Where the model goes (JSON).", required=True)] = None,
+    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
 ) -> Model:
-    """Read a model of another library, and say what changed.
+    """Convert a model of another library, and report what changed.
 
-    Its kind is recognised by its content.
+    The kind is recognised by the content.
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
 

@@ -102,7 +102,7 @@ def plugins(
     *,
     plugins: Plugins = (),
 ) -> InstalledPlugins:
-    """List what is installed; of one plugin show its settings.
+    """List the installed plugins, or the settings of one.
 
     Use a name as --loss NAME, --optimizer NAME, --metric NAME …, and a setting as
     --set loss.SETTING=VALUE.

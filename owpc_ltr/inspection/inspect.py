@@ -44,13 +44,12 @@ def inspect(
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> Inspection:
-    """Look for faults in data before anything is learned of them.
+    """Look for faults in data before training.
 
-    Findings come worst first, each with what to do: warnings for what does harm, notes for what
-    should be known. Every row is checked; values are compared on a sample of whole queries.
-    The default ranker is trained on true and on shuffled labels, and on shares of the queries,
-    which shows what more judgments would give: by default where that takes about 10 seconds at
-    most.
+    Findings come worst first, each with what to do: warnings do harm, notes are worth knowing.
+    Every row is checked; values are compared on a sample of whole queries. The default ranker is
+    trained on true labels, on shuffled labels, and on shares of the queries, which shows what more
+    judgments would give; by default only if that takes about 10 seconds.
 
     Python: `data` is also a dataset, or datasets by name: several are sides of a split (train,
     test), which must not share a query.

@@ -108,13 +108,12 @@ def average(
         Sequence[float] | None,
         Help("One weight per model, in order; default: equal weights.", flag="--weight"),
     ] = None,
-    out: Annotated[Path | str | None, Writes("The file of the mean (JSON).", required=True)] = None,
+    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
 ) -> Model:
-    """Average the scores of several models into one model.
+    """Make one model that averages the scores of several.
 
-    The mean of linear models is one linear model: normalisers are folded in, and intercepts, which
-    change no ranking, are left out. Averages among the models are replaced by their parts.
-    Raises BadInput where the features differ.
+    The average of linear models is one linear model, without an intercept, which changes no
+    ranking. Averages among the models are replaced by their parts.
     """
     loaded = [load_scoring_model(one) if isinstance(one, Path | str) else one for one in models]
     mean = _mean(loaded, weights)

@@ -100,11 +100,11 @@ def check(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> CheckReport:
-    """Test whether plugins keep the promises of their kind.
+    """Test whether plugins fulfil the contract of their kind.
 
-    Every plugin of the file or of the name is tested: a loss with each choice of its settings, an
-    optimizer and a reranker with each loss that suits it, a metric, a judgment reader, an export
-    target. Of a loss it is also measured whether a cost stands behind its gradient (Burges).
+    Tests every plugin of the file or name: a loss with each choice of its settings, an optimizer
+    and a reranker with each loss that suits it, a metric, a judgment reader, an export target. For
+    a loss it also measures whether its gradient is that of a cost (Burges).
 
     Exit code 5 if a promise is broken.
 

@@ -80,5 +80,6 @@ ValidationShare = Annotated[
 ]
 TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluate`.", panel="Data")]
 Threads = Annotated[
-    int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
+    int,
+    Help("Number of threads; more than the free cores only slow it down.", min=1, panel="Advanced"),
 ]

@@ -176,12 +176,12 @@ def train(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Model:
-    """Train a ranker, its settings chosen on validation queries.
+    """Train a ranker; validation queries choose its settings.
 
-    Without --validation the queries of DATA are cut in three by the hash of their ids: training,
-    validation and test. `owpc-ltr evaluate MODEL --data DATA` then measures on the test queries.
-    Without --grid, C is chosen from 0.001 … 1000 where the optimizer has one.
-    Warns about judgments that are likely to hurt the model.
+    Without --validation, the queries of DATA are split by the hash of their ids into training,
+    validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
+    queries. Without --grid, C is chosen from 0.001 … 1000 if the optimizer has one. Warns about
+    judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
     side of a split (`data.split().training`) are not split again; `validation_share=0,

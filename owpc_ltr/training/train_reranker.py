@@ -104,7 +104,10 @@ def train_reranker(
     ] = None,
     id_field: Annotated[
         str | None,
-        Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+        Help(
+            "The field of --documents with the document's id; default: the line number.",
+            panel="Data",
+        ),
     ] = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
@@ -120,11 +123,11 @@ def train_reranker(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> ReorderingModel:
-    """Train a reranker, which reorders whole lists of a base ranker.
+    """Train a reranker, which reorders the lists of a base ranker.
 
-    The base ranker alone is a candidate too, and is kept unless a reranker is better on the
-    validation queries. Queries are split as by `owpc-ltr train`. Its settings are those of the loss
-    and of the reranker: --set reranker.NAME=VALUE.
+    The base ranker alone is kept unless a reranker is better on the validation queries. Queries are
+    split as by `owpc-ltr train`. The settings are those of the loss and of the reranker: --set
+    reranker.NAME=VALUE.
 
     Python: everything else is as for `train`.
     Raises UsageError for a choice that cannot be made.

@@ -10,4 +10,4 @@ from owpc_ltr.signatures import Command
 def ltr_commands() -> list[Command]:
     """Offer `owpc-ltr judge clicks`."""
     function = "owpc_ltr_clicks.judge_clicks:judge_clicks"
-    return [Command("judge clicks", function, "Make judgments of clicks, by a click model.")]
+    return [Command("judge clicks", function, "Make judgments from clicks, with a click model.")]

@@ -187,11 +187,11 @@ def judge_clicks(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> ClickJudgments:
-    """Make judgments of clicks, by a click model.
+    """Make judgments from clicks, with a click model.
 
-    Users click on what they examine, and they examine what stands high; a click model separates
-    that from what attracts them. Every event is used or left out for a reason, which is printed.
-    The judgments hold no user and no session. log-features reads them, with their weights.
+    Users click on what they examine, and they examine what is at the top; a click model separates
+    the two. Every event is used, or left out for a reason that is printed. The judgments contain no
+    user or session. log-features reads them, with their weights.
 
     Python: `events` may also be a data frame of pandas, polars, Arrow or DuckDB. `cluster` is by
     default that of `connect()`.

@@ -65,7 +65,12 @@ def demo(
     ] = None,
     clicks: Annotated[bool, Help("Learn from clicks of simulated users on live results.")] = False,
     threads: Annotated[
-        int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
+        int,
+        Help(
+            "Number of threads; more than the free cores only slow it down.",
+            min=1,
+            panel="Advanced",
+        ),
     ] = 1,
     seed: Seed = 0,
 ) -> DemoResult:

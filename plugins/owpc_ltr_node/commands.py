@@ -6,9 +6,9 @@ from owpc_ltr import hookimpl
 from owpc_ltr.signatures import Command
 
 _COMMANDS = {
-    "start": "Start a node, and wait for its health.",
-    "stop": "End the node, and no other process.",
-    "status": "Tell how the node is; without a port, how every node is.",
+    "start": "Start a node, and wait until it is ready.",
+    "stop": "Stop a node.",
+    "status": "Show the state of a node; without a port, of every node.",
     "logs": "Print the end of a node's log, also of one that has ended.",
 }
 

@@ -27,7 +27,7 @@ def start(
     *,
     port: Annotated[int, Help("The port of the node, which also names it.")] = DEFAULT_PORT,
     transport_port: Annotated[
-        int | None, Help("Its second port; a free one from 9300 on if left out.")
+        int | None, Help("Its transport port; default: a free one from 9300 on.")
     ] = None,
     heap: Annotated[str, Help("Memory for the node, as 512m or 2g.")] = DEFAULT_HEAP,
     data: Annotated[
@@ -63,7 +63,7 @@ def start(
     verify: Annotated[bool, Help("Check every file of the engine against its SHA-256.")] = False,
     progress: Progress = silent,
 ) -> NodeStatus:
-    """Start a node, and wait for its health.
+    """Start a node, and wait until it is ready.
 
     The first start downloads about 60 MB (Elasticsearch: 100 MB); later ones need no network and
     take seconds.
@@ -90,7 +90,7 @@ def start(
 
 @job
 def stop(*, port: Port = None, progress: Progress = silent) -> NodeStatus:
-    """End the node, and no other process.
+    """Stop a node.
 
     Its indices stay for the next start.
     """
@@ -101,9 +101,9 @@ def stop(*, port: Port = None, progress: Progress = silent) -> NodeStatus:
 
 @job
 def status(*, port: Port = None) -> NodeList:
-    """Tell how the node is; without a port, how every node is.
+    """Show the state of a node; without a port, of every node.
 
-    With a port, exit code 4 tells that the node does not run.
+    With a port, the exit code is 4 if the node does not run.
     """
     from owpc_ltr_node import local_node
 

@@ -78,8 +78,8 @@ def bounds(
 ) -> RiskBounds:
     """Evaluate the papers' risk bounds for a linear model.
 
-    A bound above the largest possible risk is reported as vacuous. On other queries than the model
-    was trained on the bounds hold for queries drawn as these are, and a warning says so.
+    A bound above the largest possible risk is reported as vacuous. For queries that the model was
+    not trained on, the bounds hold for queries drawn as these are; a warning says so.
 
     Usunier, Buffoni & Gallinari (2009), Theorem 4; Riezler & De Bona (2009), Theorems 3 and 4 and
     Corollaries 1 to 3.

@@ -63,9 +63,9 @@ def reproduce(
 ) -> Reproduction:
     """Run a paper's protocol on your LETOR folder.
 
-    Each published figure stands beside ours, with the difference and an interval. Data sets that
-    the folder lacks are named; figures of a part of a data set are marked and not compared.
-    With --out an interrupted run is resumed by the same command.
+    Shows each published figure beside ours, with the difference and an interval. Missing data sets
+    are named; figures of a part of a data set are marked and not compared. With --out, the same
+    command resumes an interrupted run.
 
     Python: `say` receives each message; by default it is printed to standard error.
 

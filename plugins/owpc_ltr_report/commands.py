@@ -9,6 +9,6 @@ from owpc_ltr.signatures import Command
 @hookimpl
 def ltr_commands() -> list[Command]:
     """Offer `owpc-ltr report`."""
-    summary = "Write one HTML page on rankers, which needs no network."
+    summary = "Write a self-contained HTML page about rankers."
     function = "owpc_ltr_report.report:report"
     return [Command("report", function, summary, extra="owpc-ltr[report]")]

@@ -99,11 +99,11 @@ def report(
     progress: Progress = silent,
     plugins: Plugins = (),
 ) -> Page:
-    """Write one HTML page on rankers, which needs no network.
+    """Write a self-contained HTML page about rankers.
 
-    Is the first one better, by how much, how sure is that, where does it lose, and why? Sections
-    without data are left out, and the page says how to get them. With --documents the page has
-    titles of documents where it shows queries.
+    Is the first ranker better, by how much, how sure is that, where does it lose, and why? Sections
+    without data are left out, and the page says how to get them. With --documents, queries show the
+    titles of documents.
 
     Python: `results` is one result or several, of any kind: evaluations, comparisons, rankers or
     their files (by name in a mapping), datasets, costs, bounds, and what `select`, `verify`,

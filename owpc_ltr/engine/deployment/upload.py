@@ -125,7 +125,8 @@ def upload(
     split: Annotated[
         str,
         Help(
-            "Queries of --judgments: auto (held-out ones if the model knows them), all, …",
+            "Which queries of --judgments: auto (those that no ranker was trained on), all, "
+            "test, validation or train.",
             panel="Data",
         ),
     ] = "auto",
@@ -150,8 +151,8 @@ def upload(
     accept_unproven: Annotated[
         str | None,
         Help(
-            "Upload although the judgments cannot show whether users get better results; REASON is "
-            "recorded. Scores are still compared.",
+            "Upload even if the judgments cannot show whether users get better results; "
+            "REASON is recorded. Scores are still checked.",
             metavar="REASON",
             panel="Advanced",
         ),
@@ -181,9 +182,9 @@ def upload(
     budget: Annotated[
         float | None,
         Help(
-            "Without the LTR plugin, trees of at most 64 tables and feature queries run inside the "
-            "engine, larger ones on the client. With a time as 10ms: those that add no more than "
-            "this to a search, measured now. 0 = always score on the client.",
+            "Without the LTR plugin: run trees inside the engine if they add no more than "
+            "this to a search, as 10ms (measured now); 0 = always score on the client; "
+            "default: if they need at most 64 tables and 64 feature queries.",
             cli=str,
             parse=milliseconds_from,
             metavar="TIME",
@@ -202,7 +203,7 @@ def upload(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Uploaded:
-    """Store a model, prove its scores in the engine, then switch its alias.
+    """Store a model, check its scores in the engine, switch its alias.
 
     The model is stored under an immutable name, NAME-HASH. If a score differs, or a feature has
     drifted since training, the upload is rolled back: the model is deleted, the alias NAME is not

@@ -209,7 +209,7 @@ def show(
 ) -> ModelDescription:
     """Show where a model comes from, and how it uses features.
 
-    For an uploaded model also the proof of its upload; for a FILE, its training record.
+    Of an uploaded model also the check of its upload; of a FILE, its training record.
 
     Raises BadInput for a model without a deployment record.
     """
@@ -235,7 +235,7 @@ def diff(
 ) -> ModelDifferences:
     """Show how two models differ.
 
-    In data, settings and proofs, and in weights where both are linear.
+    Compares data, settings and checks, and the weights of linear models.
     """
     one, two = _deployment(cluster, name), _deployment(cluster, other)
     return ModelDifferences((one.model, two.model), differences(one, two))
@@ -248,7 +248,7 @@ def promote(
         str, Help("NAME, or one of its models: NAME-HASH.", names="model", metavar="NAME")
     ],
 ) -> AliasSwitch:
-    """Switch NAME to its challenger, or to the model NAME-HASH.
+    """Switch the alias NAME to its challenger, or to the model NAME-HASH.
 
     Requests that applications already hold keep the former model: fetch them again.
 
@@ -267,7 +267,7 @@ def rollback(
     cluster: Cluster | UploadedModels,
     name: Annotated[str, Help("The name that applications use.", names="model", metavar="NAME")],
 ) -> AliasSwitch:
-    """Roll NAME back to the previous model.
+    """Roll the alias NAME back to its previous model.
 
     `models promote NAME-HASH` undoes it. Requests that applications already hold keep the
     model that was rolled back: fetch them again.
@@ -292,7 +292,7 @@ def delete(
         ),
     ],
     *,
-    yes: Annotated[bool, Help("Delete them; else they are only listed.")] = False,
+    yes: Annotated[bool, Help("Delete them, instead of only listing them.")] = False,
 ) -> Removal:
     """Delete an unused model, or a name with all of its models.
 
@@ -319,9 +319,9 @@ def prune(
         Help("The exact name, NAME-HASH, of one model to delete.", names="model", metavar="MODEL"),
     ] = None,
     *,
-    yes: Annotated[bool, Help("Delete all that are unused.")] = False,
+    yes: Annotated[bool, Help("Delete all unused models.")] = False,
 ) -> Removal:
-    """Delete unused models; without MODEL or --yes, list them.
+    """Delete unused models; without MODEL or --yes, only list them.
 
     A model is unused if no alias uses it or can be rolled back to it. Models that owpc-ltr did not
     make are kept.

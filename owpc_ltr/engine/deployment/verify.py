@@ -91,11 +91,11 @@ def verify(
     extra_features: ExtraFeatures = (),
     report: ReportPage = None,
 ) -> Verification:
-    """Prove an uploaded model again, and look for drift.
+    """Check an uploaded model again, and look for drift.
 
-    It compares the feature set, the engine's version, the index, its mapping, the features of the
-    model's judged documents, and the scores with what the upload stored in the cluster. If
-    something drifted, the exit code is 5.
+    Compares the feature set, the engine's version, the index, its mapping, the features of the
+    model's judged documents, and their scores with what the upload stored in the cluster. The exit
+    code is 5 if something drifted.
 
     Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
     are looked up in `extra_features`; without them they are those of the upload, with a warning.

@@ -60,21 +60,24 @@ def log_features(
     in_flight: Annotated[
         int | None,
         Help(
-            "The most searches at the same time; default: as many as the engine takes.",
+            "How many searches at the same time at most; default: as many as the engine takes.",
             panel="Engine",
         ),
     ] = None,
     rate: Annotated[
-        float | None, Help("Documents per second at most, to spare a busy cluster.", panel="Engine")
+        float | None,
+        Help("At most so many documents per second, to spare a busy cluster.", panel="Engine"),
     ] = None,
     schedule: Annotated[
         str | None,
         Help(
-            "The hours of the searches, as 22:00-06:00; outside of them the command waits.",
+            "When to search, as 22:00-06:00; at other times the command waits.",
             panel="Engine",
         ),
     ] = None,
-    batch: Annotated[int, Help("Documents per search at most.", panel="Engine")] = MOST_DOCUMENTS,
+    batch: Annotated[
+        int, Help("At most so many documents per search.", panel="Engine")
+    ] = MOST_DOCUMENTS,
     max_absent: Annotated[
         float,
         Help("Fail if a larger share of judged documents is not in the index.", panel="Advanced"),
@@ -86,7 +89,7 @@ def log_features(
             panel="Advanced",
         ),
     ] = False,
-    restart: Annotated[bool, Help("Throw away the unfinished work of an earlier run.")] = False,
+    restart: Annotated[bool, Help("Discard the unfinished work of an earlier run.")] = False,
     workers: Annotated[
         RemoteWorkers | str | None,
         Help(
@@ -103,11 +106,10 @@ def log_features(
     chunk: Annotated[int, "Documents per request, at most."] = LogOptions.chunk,
     progress: Progress = silent,
 ) -> LogReport:
-    """Log the features of judged documents out of the engine.
+    """Log the engine's features of judged documents.
 
-    Every judged document is logged, absent from the index, or rejected, and all are counted.
-    All values are from one snapshot of the index. Unfinished work stays in OUT.run: the same
-    command continues it, to the same bytes.
+    Judged = logged + absent from the index + rejected. All values are from one snapshot of the
+    index. Unfinished work is kept in OUT.run: the same command resumes it, to the same bytes.
 
     Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
     (documents) are those of `LogOptions`.

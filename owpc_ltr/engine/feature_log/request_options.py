@@ -35,7 +35,7 @@ class LogOptions:
     in_flight: int | None = None
     """The most searches under way at the same time; None: as many as the engine takes."""
     batch: int = MOST_DOCUMENTS
-    """Documents per search at most."""
+    """At most so many documents per search."""
     max_absent: float = 0.01
     """The largest share of judged documents that may be missing from the index."""
     allow_rejected: bool = False

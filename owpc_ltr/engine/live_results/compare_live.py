@@ -79,10 +79,10 @@ def compare_live(
 ) -> RankerComparison:
     """Compare rankers by their live results of the whole index.
 
-    Every judged query is searched with every ranker, by the request that an application sends: the
-    first documents of its list are measured, judged or not. A query (JSON) ranks by itself, models
-    rescore the best documents of the query template. Models that are not uploaded are in the
-    cluster only meanwhile. Figures, tests and verdicts are those of `compare`.
+    Every judged query is searched with every ranker, with the request that an application sends.
+    Judged or not, the first documents of each list are measured. A query (JSON) ranks by itself;
+    models rescore the best documents of the query template, and are stored in the cluster only
+    during the command. Figures, tests and verdicts are those of `compare`.
 
     Python: `rankers` are also models, runs (`read_run`), or a mapping of names to rankers;
     `judgments` may be what was read before.

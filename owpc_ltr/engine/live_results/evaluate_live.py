@@ -63,10 +63,10 @@ def evaluate_live(
 ) -> LiveEvaluation:
     """Measure live results of the whole index with a model, against the query alone.
 
-    Every judged query is searched twice, by the request that an application sends, on the queries
-    that the model was not trained with, where its record tells. Figures take unjudged documents
-    for irrelevant, or leave them out; bounds are the least and the most that they can be worth. A
-    model that is not uploaded is in the cluster only meanwhile.
+    Every judged query that the model was not trained on is searched twice, with the request that an
+    application sends. Figures take unjudged documents as irrelevant, or leave them out; bounds are
+    the lowest and highest possible values. A model that is not uploaded is stored in the cluster
+    only during the command.
 
     Python: `model` is also a model, `judgments` what was read before.
     Raises UsageError for a metric that cannot be measured live, Refused for fewer than two queries.

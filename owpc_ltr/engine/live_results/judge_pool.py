@@ -143,12 +143,11 @@ def judge_pool(
     seed: Seed = 0,
     progress: Progress = silent,
 ) -> Pooled:
-    """Write a sheet of the documents that rankers bring to the top.
+    """Write a sheet of the rankers' top documents, for people to grade.
 
-    People fill in its grades. Each document of a query stands there once, in random order, which
-    tells nothing of ranks and rankers. Once its `grade` column is filled, log-features reads
-    it. Models rescore the query template; those that are not uploaded are in the cluster only
-    meanwhile.
+    People fill in the column `grade`; log-features then reads the sheet. Each document of a query
+    is listed once, in random order, so that nobody sees ranks or rankers. Models rescore the query
+    template, and are stored in the cluster only during the command.
 
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.

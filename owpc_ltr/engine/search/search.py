@@ -157,7 +157,7 @@ def search(
         ),
     ] = None,
     deadline: Annotated[
-        float, Help("Seconds after which --reranker leaves the engine's order.")
+        float, Help("Seconds to wait for --reranker; then the engine's order is kept.")
     ] = DEADLINE,
     explain: Annotated[bool, Help("Show below each hit what adds most to its score.")] = False,
     run: Annotated[
@@ -166,7 +166,7 @@ def search(
     ] = None,
     plugins: Plugins = (),
 ) -> BeforeAndAfter:
-    """Search without and with a model, both rankings side by side.
+    """Search without and with a model; show both rankings.
 
     Python: `query_template` and `params` are as for `request`; `extra_features` may also be data
     frames. Warns where the client could not reorder the window, which then has the engine's order.
