@@ -238,7 +238,7 @@ def judge_clicks(
     give_warnings(found.warnings)
     if out is not None:
         found.write(out)
-    write_report(found if found.effective is None else [found, found.effective], report)
+    write_report(found, report)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.columns import column_facts
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
+from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.blocks import Block, Cell, Chart, Gallery, Section, Table, plain
-from owpc_ltr_report.charts import bars, feature_curve, histogram
+from owpc_ltr_report.blocks import Chart, Section, Table
+from owpc_ltr_report.charts import Row, bars, feature_curve, histogram
+from owpc_ltr_report.figures import plain
 
 CURVE_POINTS = 24
 """Values of a feature at which a mean curve is computed."""
@@ -38,6 +41,22 @@ _IMPORTANCE = {
 """The name of each measure of importance, and what it is."""
 
 
+@dataclass(frozen=True)
+class NamedModel:
+    """A model or reranker, and what the page calls it."""
+
+    name: str
+    model: Model | ReorderingModel
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A ranker's scores of the documents of the data."""
+
+    name: str
+    values: Vector
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureCurve:
     """A model's output by the value of one feature; `missing` for a missing one.
@@ -55,33 +74,29 @@ class FeatureCurve:
         """All outputs, that for a missing value too."""
         return self.outputs if self.missing is None else np.append(self.outputs, self.missing)
 
-    @property
-    def span(self) -> float:
-        """The distance between the lowest and the highest output."""
-        return float(np.ptp(self.all_outputs))
-
 
 def features_section(
-    name: str,
-    model: Model,
-    data: RankingDataset | None,
-    costs: Mapping[str, float] | None = None,
-    number: int = 0,
+    ranker: NamedModel, data: RankingDataset | None, costs: Mapping[str, float], number: int
 ) -> Section:
     """How the model uses its features; `costs` are milliseconds by feature."""
+    name, model = ranker.name, ranker.model
+    model = model.base if isinstance(model, ReorderingModel) else model
     what, values = importance_of(model, data)
-    curves = [] if data is None else curves_of(model, data.features)
-    blocks: list[Block] = []
-    if what:
-        blocks.append(_importance_chart(what, list(values.items()), number))
-    if curves:
-        blocks.append(_gallery(model, curves, number))
-    blocks.append(_table(model, what, values, data, costs or {}))
-    anchor = "features" if number == 0 else f"features-{number}"
-    short = "Features" if number == 0 else f"Features of {name}"
-    used = len(features_used(model))
-    lead = f"The model uses {used} of {len(model.feature_names)} features."
-    return Section(anchor, short, f"Which features does {name} use?", lead, blocks)
+    bars_of = [_importance_chart(what, list(values.items()), number)] if what else []
+    found = [] if data is None else curves_of(model, data.features)
+    curves, most = _curve_charts(found[:_CURVES], number), ""
+    title = "The mean score, with one feature set to each value in turn"
+    if isinstance(model, AdditiveModel):
+        title = "The curves of the model: its score is their sum"
+    if len(found) > _CURVES:
+        most = f"The {_CURVES} of {len(found)} with the largest span. "
+    table = _table(model, what, values, data, costs)
+    words = {
+        "name": name, "used": len(features_used(model)), "of": len(model.feature_names),
+        "title": title, "most": most, "bars": bars_of, "curves": curves,
+        "columns": list(table), "rows": list(zip(*table.values(), strict=True)),
+    }  # fmt: skip
+    return Section("features", [*bars_of, *curves], words, number)
 
 
 def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[str, float]]:
@@ -99,9 +114,9 @@ def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[
     if key == "weight" and data is None:
         what = key
     elif key == "weight" and data is not None:
-        spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64)
-        of_feature = dict(zip(data.feature_names, spread.tolist(), strict=True))
-        values = {name: value * of_feature[name] for name, value in values.items()}
+        spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64).tolist()
+        for name, of_feature in zip(data.feature_names, spread, strict=True):
+            values[name] *= of_feature
     ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
     return what, {name: value for name, value in ordered if value != 0.0}
 
@@ -112,9 +127,8 @@ def _importance_chart(what: str, rows: list[tuple[str, float]], number: int) -> 
     sentence = f"By {words}: {first}."
     if len(rows) > _BARS:
         sentence += f" The chart has the first {_BARS} of {len(rows)}."
-    table = Table("Features by importance", ("feature", what), rows)
-    title = "The most important features"
-    return Chart(f"importance-{number}", title, bars(rows[:_BARS], what), sentence, table)
+    table, spec = Table("Features by importance", ("feature", what), rows), bars(rows[:_BARS], what)
+    return Chart(f"importance-{number}", "The most important features", spec, sentence, table)
 
 
 def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurve]:
@@ -132,14 +146,14 @@ def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurv
         found = [_centred(name, one.knots, one.values, one.missing) for name, one in own]
     else:
         found = list(_mean_curves(model, features, seed))
-    return sorted((curve for curve in found if curve.span > 0), key=lambda curve: -curve.span)
+    spans = [(float(np.ptp(curve.all_outputs)), curve) for curve in found]
+    return [curve for span, curve in sorted(spans, key=lambda one: -one[0]) if span > 0]
 
 
 def _centred(name: str, values: Vector, outputs: Vector, missing: float | None) -> FeatureCurve:
     middle = float(np.median(outputs))
-    return FeatureCurve(
-        name, values, outputs - middle, None if missing is None else missing - middle
-    )
+    missing = None if missing is None else missing - middle
+    return FeatureCurve(name, values, outputs - middle, missing)
 
 
 def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureCurve]:
@@ -162,33 +176,23 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureC
         yield _centred(name, values, means[: len(values)], missing)
 
 
-def _gallery(model: Model, curves: list[FeatureCurve], number: int) -> Gallery:
-    first = curves[:_CURVES]
-    low = min(float(curve.all_outputs.min()) for curve in first)
-    high = max(float(curve.all_outputs.max()) for curve in first)
-    charts = tuple(
-        _curve_chart(curve, (low, high), f"shape-{number}-{place}")
-        for place, curve in enumerate(first)
-    )
-    title = "The mean score, with one feature set to each value in turn"
-    if isinstance(model, AdditiveModel):
-        title = "The curves of the model: its score is their sum"
-    more = f"The {_CURVES} of {len(curves)} with the largest span. " if curves[_CURVES:] else ""
-    note = f"{more}Zero is the median of a curve; the dashed line is a missing value."
-    return Gallery(title, note, charts)
-
-
-def _curve_chart(curve: FeatureCurve, domain: tuple[float, float], name: str) -> Chart:
-    points = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
-    (_, first), (_, last) = points[0], points[-1]
-    way = "rises" if last > first else "falls" if last < first else "returns"
-    sentence, rows = f"{way} from {plain(first)} to {plain(last)}", [*points]
-    if curve.missing is not None:
-        sentence += f"; missing gives {plain(curve.missing)}"
-        rows.append(("missing", curve.missing))
-    table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
-    spec = feature_curve(points, curve.missing, domain)
-    return Chart(name, curve.feature, spec, sentence, table)
+def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
+    """Curves on the same vertical axis."""
+    outputs = [value for curve in curves for value in curve.all_outputs.tolist()]
+    charts = []
+    for place, curve in enumerate(curves):
+        points = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
+        (_, first), (_, last) = points[0], points[-1]
+        way = "rises" if last > first else "falls" if last < first else "returns"
+        sentence = f"{way} from {plain(first)} to {plain(last)}"
+        rows: list[Row] = [*points]
+        if curve.missing is not None:
+            sentence += f"; missing gives {plain(curve.missing)}"
+            rows.append(("missing", curve.missing))
+        table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
+        spec = feature_curve(points, curve.missing, (min(outputs), max(outputs)))
+        charts.append(Chart(f"shape-{number}-{place}", curve.feature, spec, sentence, table))
+    return charts
 
 
 def _table(
@@ -197,55 +201,49 @@ def _table(
     values: Mapping[str, float],
     data: RankingDataset | None,
     costs: Mapping[str, float],
-) -> Table:
-    """A row per feature: those of importance first."""
+) -> dict[str, Row]:
+    """The columns of all features: those of importance first."""
     used = features_used(model)
     order = [*values, *(name for name in model.feature_names if name not in values)]
-    columns: dict[str, list[Cell]] = {
-        "feature": [*order], "used": ["yes" if name in used else "no" for name in order]
+    columns: dict[str, Row] = {
+        "feature": order, "used": ["yes" if name in used else "no" for name in order]
     }  # fmt: skip
     if what:
         columns[what] = [values.get(name, 0.0) for name in order]
     if data is not None:
         known = column_facts(data.features)
         places = [model.feature_names.index(name) for name in order]
-        columns["lowest"] = [float(known.lowest[place]) for place in places]
-        columns["highest"] = [float(known.highest[place]) for place in places]
+        columns["lowest"] = known.lowest[places].astype(float).tolist()
+        columns["highest"] = known.highest[places].astype(float).tolist()
         of = max(known.rows, 1)
         columns["missing"] = [f"{known.missing[place] / of:.1%}" for place in places]
     if costs:
         columns["cost, ms"] = [costs.get(name) for name in order]
-    return Table("All features", tuple(columns), tuple(zip(*columns.values(), strict=True)))
+    return columns
 
 
-def scores_section(name: str, scores: Vector, data: RankingDataset) -> Section | None:
+def scores_section(found: Scores, data: RankingDataset) -> Section | None:
     """Scores of relevant documents and of others, each less its query's mean.
 
     None where one of the two has no document.
     """
     relevant = data.labels > 0
-    if not relevant.any() or relevant.all() or not np.isfinite(scores).all():
+    if not relevant.any() or relevant.all() or not np.isfinite(found.values).all():
         return None
-    centred = centred_scores(scores, data)
-    edges, shares = score_histogram(centred, relevant)
-    title = "Scores of relevant documents and of the others"
-    rows: list[tuple[Cell, ...]] = [
-        (float(edge), *(f"{share:.2%}" for share in of_bin))
-        for edge, *of_bin in zip(edges[:-1], *shares.values(), strict=True)
+    edges, shares = score_histogram(centred_scores(found.values, data), relevant)
+    rows = [
+        (edge, *(f"{share:.2%}" for share in of_bin))
+        for edge, *of_bin in zip(edges.tolist(), *shares.values(), strict=False)
     ]
     sentence = (
         "Of a relevant document and another one of the same query, the relevant one has the "
-        f"higher score in {_right_pairs(centred, relevant, data):.1%} of all pairs."
+        f"higher score in {_right_pairs(found.values, data):.1%} of all pairs."
     )
-    spec = histogram(edges.tolist(), shares, "score less the mean of its query", "share")
+    title = "Scores of relevant documents and of the others"
     table = Table(title, ("score from", *(f"share of {group}" for group in shares)), rows)
-    lead = (
-        f"The further the two are apart, the better {name} separates relevant documents. Scores "
-        "are less the mean of their query, since a ranking compares documents of one query alone."
-    )
-    question = "Does the score separate relevant documents from others?"
+    spec = histogram(edges.tolist(), shares, "score less the mean of its query", "share")
     chart = Chart("scores", title, spec, sentence, table)
-    return Section("scores", "Scores", question, lead, (chart,))
+    return Section("scores", [chart], {"name": found.name})
 
 
 def centred_scores(scores: Vector, data: RankingDataset) -> Vector:
@@ -272,23 +270,11 @@ def score_histogram(
     return edges, shares
 
 
-def _right_pairs(scores: Vector, relevant: NDArray[np.bool_], data: RankingDataset) -> float:
-    """The share of pairs of one query that the scores order rightly; a tie counts half.
-
-    By the ranks in one sort over all queries (Mann & Whitney 1947).
-    """
-    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
-    order = np.lexsort((scores, query))
-    sorted_query, sorted_scores = query[order], scores[order]
-    starts = np.flatnonzero(
-        np.r_[True, (np.diff(sorted_query) != 0) | (np.diff(sorted_scores) != 0)]
-    )
-    sizes = np.diff(np.r_[starts, len(order)])
-    rank = np.empty(len(order))
-    within = starts - data.offsets[:-1][sorted_query[starts]]
-    rank[order] = np.repeat(within + (sizes - 1) / 2, sizes)
-    n_relevant = np.add.reduceat(relevant.astype(np.int64), data.offsets[:-1])
-    n_other = np.diff(data.offsets) - n_relevant
-    sums = np.add.reduceat(np.where(relevant, rank, 0.0), data.offsets[:-1])
-    right = sums - n_relevant * (n_relevant - 1) / 2
-    return float(right.sum() / (n_relevant * n_other).sum())
+def _right_pairs(scores: Vector, data: RankingDataset) -> float:
+    """The share of pairs of one query that the scores order rightly; a tie counts half."""
+    relevant = (data.labels > 0).astype(np.float32)
+    queries = RankedQueries(scores, relevant, data.offsets)
+    wrong = np.nan_to_num(parse_metric("pairwise-error").of(queries))
+    n_relevant = np.add.reduceat(relevant, data.offsets[:-1], dtype=np.float64)
+    pairs = n_relevant * (np.diff(data.offsets) - n_relevant)
+    return 1.0 - float((wrong * pairs).sum() / pairs.sum())

@@ -1,169 +1,154 @@
-"""Material: results of any kind, sorted by the sections of a page that they belong to."""
+"""Material: results of any kind, and the page of all sections that they have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
+from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_papers.risk_bounds import Bound
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
-from owpc_ltr.errors import OwpcLtrError, UsageError
+from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.models.reordering import ReorderingModel, load_model
-from owpc_ltr.protocols import Model
+from owpc_ltr.models.reordering import load_model
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr_report.comparison import comparison_of, evaluation_comparison, short_name
-from owpc_ltr_report.engine import Latency, latency_of
-from owpc_ltr_report.queries import Example
-from owpc_ltr_report.training import rank_weights
+from owpc_ltr_report import clicks, engine, features, inspections, queries, training
+from owpc_ltr_report import comparison as compared
+from owpc_ltr_report.blocks import PageVerdict, Section
+from owpc_ltr_report.features import NamedModel, Scores
+from owpc_ltr_report.page import Page
 
-if TYPE_CHECKING:
-    from owpc_ltr_clicks.grading import EffectiveSample
-    from owpc_ltr_clicks.judgments import ClickJudgments
-
-
-@dataclass(eq=False)
-class ReportRanker:
-    """A ranker on the page: its name, model, and scores of the documents of the data."""
-
-    name: str
-    model: Model | ReorderingModel | None
-    scores: Vector | None = None
-    rank_weights: Sequence[float] = ()
-    """Those of its loss."""
+T = TypeVar("T")
+_SINGLE = (
+    RankingDataset, PartitionedDataset, RankerComparison, Scores, engine.Latency, Inspection,
+    Pooled, Selection, Verification, ClickJudgments,
+)  # fmt: skip
+"""Of these kinds a page is about one result, the last one."""
+_SEVERAL = NamedModel, Bound, queries.Example, Explanation
 
 
-@dataclass(eq=False)
 class Material:
-    """The results on a page; None or empty where there are none of a kind."""
+    """The results on a page by kind. Raises UsageError for one that no section is of.
 
-    plugins: Sequence[Path | str] = ()
-    new: str | None = None
-    """The ranker of comparisons that the page is about; None: that of their headline."""
-    comparison: RankerComparison | None = None
-    rankers: list[ReportRanker] = field(default_factory=list)
-    data: RankingDataset | PartitionedDataset | None = None
-    examples: list[Example] = field(default_factory=list)
-    explanations: list[Explanation] = field(default_factory=list)
-    bounds: list[Bound] = field(default_factory=list)
-    latency: Latency | None = None
-    selection: Selection | None = None
-    verification: Verification | None = None
-    pool: Pooled | None = None
-    inspection: Inspection | None = None
-    clicks: ClickJudgments | None = None
-    effective_clicks: EffectiveSample | None = None
+    Comparisons are of the `new` ranker, or of that of their headline.
+    """
 
-    def add(self, result: Any) -> None:
-        """A result by its kind. Raises UsageError for an object that no section is of."""
+    def __init__(
+        self, results: Any, plugins: Sequence[Path | str] = (), new: str | None = None
+    ) -> None:
+        self.plugins, self.new = plugins, new
+        self._found: list[Any] = []
+        self._add(results)
+
+    def all(self, kind: type[T]) -> list[T]:
+        """The results of a kind."""
+        return [one for one in self._found if isinstance(one, kind)]
+
+    def one(self, kind: type[T]) -> T | None:
+        """The first of them, if any."""
+        return next(iter(self.all(kind)), None)
+
+    def _add(self, result: Any) -> None:
         match result:
             case Mapping():
-                for name, each in result.items():
-                    self.add(ReportRanker(str(name), each) if _is_ranker(each) else each)
+                for name, one in result.items():
+                    self._add(NamedModel(str(name), one) if _is_model(one) else one)
             case list() | tuple():
-                for each in result:
-                    self.add(each)
+                for one in result:
+                    self._add(one)
             case Path() | str():
                 model = load_model(Path(result), self.plugins)
-                self.add(ReportRanker(short_name(str(result)), model))
-            case ReportRanker():
-                if result.model is not None:
-                    result.rank_weights = _rank_weights(result.model.record, self.plugins)
-                self.rankers.append(result)
+                self._add(NamedModel(compared.short_name(str(result)), model))
             case Evaluation():
-                self.comparison = evaluation_comparison(result)
-                if not isinstance(self.data, RankingDataset):
-                    self.data = result.data
+                self._keep(compared.evaluation_comparison(result))
+                self._keep(result.data)
+                if result.scores is not None:
+                    self._keep(Scores(compared.short_name(result.ranker), result.scores))
             case RankerComparison():
-                self.comparison = comparison_of(result, self.new)
-            case RankingDataset() | PartitionedDataset():
-                self.data = result
-            case Example():
-                self.examples.append(result)
-            case Explanation():
-                self.explanations.append(result)
-            case Bound():
-                self.bounds.append(result)
+                self._keep(compared.comparison_of(result, self.new))
             case Costs():
-                self.latency = latency_of(result.milliseconds, "the costs")
+                self._add(engine.latency_of(result.milliseconds, "the costs"))
             case Profile():
-                self.latency = latency_of(result.as_dict(), "the profile")
-            case Latency():
-                self.latency = result
-            case Selection():
-                self.selection = result
-            case Verification():
-                self.verification = result
-            case Pooled():
-                self.pool = result
-            case Inspection():
-                self.inspection = result
-            case _ if _is_ranker(result):
-                self.add(ReportRanker(f"the {result.kind} model", result))
-            case _ if not self._add_clicks(result):
+                self._add(engine.latency_of(result.as_dict(), "the profile"))
+            case _ if isinstance(result, _SINGLE + _SEVERAL):
+                self._keep(result)
+            case _ if _is_model(result):
+                self._add(NamedModel(f"the {result.kind} model", result))
+            case _:
                 raise UsageError(
                     f"a report has no place for a {type(result).__name__}: give evaluations, "
                     "models, their files, datasets, costs or bounds"
                 )
 
-    def _add_clicks(self, result: Any) -> bool:
-        """Add a result of the click plugin, which is imported for them alone."""
-        if not type(result).__module__.startswith("owpc_ltr_clicks."):
-            return False
-        from owpc_ltr_clicks.grading import EffectiveSample
-        from owpc_ltr_clicks.judgments import ClickJudgments
-
-        if isinstance(result, ClickJudgments):
-            self.clicks = result
-        elif isinstance(result, EffectiveSample):
-            self.effective_clicks = result
-        return isinstance(result, ClickJudgments | EffectiveSample)
+    def _keep(self, result: Any) -> None:
+        if isinstance(result, _SINGLE):
+            self._found = [one for one in self._found if type(one) is not type(result)]
+        self._found.append(result)
 
 
-def material_of(
-    results: Iterable[Any], plugins: Sequence[Path | str] = (), new: str | None = None
-) -> Material:
-    """The results by kind. Raises UsageError for an object of another kind."""
-    found, results = Material(plugins, new), list(results)
-    found.add(results)
-    scored = [one for one in results if isinstance(one, Evaluation) and one.scores is not None]
-    if scored and isinstance(scored[-1].data, RankingDataset):
-        # The scores belong to the ranker that was evaluated, whether or not its model is there.
-        name, found.data = short_name(scored[-1].ranker), scored[-1].data
-        if all(one.name != name for one in found.rankers):
-            found.rankers.append(ReportRanker(name, None))
-        for one in found.rankers:
-            one.scores = scored[-1].scores if one.name == name else one.scores
-    return found
-
-
-def _is_ranker(value: Any) -> bool:
+def _is_model(value: Any) -> bool:
     return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
 
 
-def _rank_weights(record: Mapping[str, Any], plugins: Sequence[Path | str]) -> list[float]:
-    """The rank weights of a record's loss; empty without a loss or its plugin."""
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.host.settings import configure
+def page_of(of: Material, heading: str | None = None) -> Page:
+    """The page of all sections that there is material for."""
+    verdict, names = _verdict(of), ", ".join(one.name for one in of.all(NamedModel))
+    of_models = f"Report on {names}" if names else "Report"
+    title = heading or (verdict.heading if verdict else "") or of_models
+    return Page(title, verdict, [one for one in _sections(of) if one is not None])
 
-    loss = record.get("loss")
-    if not isinstance(loss, Mapping) or not isinstance(loss.get("settings"), Mapping):
-        return []
-    try:
-        kind = load(map(Path, plugins)).find("loss", str(loss.get("name")))
-        return rank_weights(configure(kind, loss["settings"]))
-    except (OwpcLtrError, ValueError):
-        # A third-party plugin, or settings of another version: the page has no weights.
-        return []
+
+def _sections(of: Material) -> Iterator[Section | None]:
+    """The sections in their order; None where a result has nothing to show."""
+    models, latencies = of.all(NamedModel), of.all(engine.Latency)
+    comparison, data = of.one(RankerComparison), of.one(RankingDataset)
+    for found in of.all(RankerComparison):
+        yield compared.comparison_section(found)
+        yield compared.proxy_labels_section(found)
+        yield queries.queries_section(found)
+    explained = map(queries.explanation_example, of.all(Explanation))
+    yield queries.examples_section([*of.all(queries.Example), *explained], comparison)
+    costs = {name: cost for one in latencies for name, cost, *_ in one.features}
+    for number, model in enumerate(models):
+        yield features.features_section(model, data, costs, number)
+    if data is not None:
+        yield from (features.scores_section(one, data) for one in of.all(Scores))
+    for number, model in enumerate(models):
+        yield training.training_section(model, of.plugins, number)
+    yield from map(training.selection_section, of.all(Selection))
+    yield from map(engine.latency_section, latencies)
+    yield from map(engine.drift_section, of.all(Verification))
+    yield from map(inspections.inspection_section, of.all(Inspection))
+    yield from map(engine.pool_section, of.all(Pooled))
+    for judgments in of.all(ClickJudgments):
+        yield from clicks.click_sections(judgments)
+    judged = of.one(PartitionedDataset) if data is None else data
+    if judged is not None:
+        yield inspections.data_section(judged, comparison)
+    yield training.provenance_section(models, of.all(Bound))
+
+
+def _verdict(of: Material) -> PageVerdict | None:
+    """The verdict of the strongest evidence on the page."""
+    verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
+        RankerComparison: compared.verdict_of,
+        Verification: engine.drift_verdict,
+        Selection: training.selection_verdict,
+        Pooled: engine.pool_verdict,
+        ClickJudgments: clicks.click_verdict,
+        NamedModel: training.training_verdict,
+        Inspection: inspections.inspection_verdict,
+        Explanation: queries.explanation_verdict,
+    }
+    kind = next((kind for kind in verdicts if of.all(kind)), None)
+    return verdicts[kind](of.one(kind)) if kind else None

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
-from owpc_ltr_report.blocks import (
-    NEUTRAL,
-    Block,
-    Cell,
-    Chart,
-    PageVerdict,
-    QueryList,
-    Section,
-    Table,
-    Text,
-    amount,
-    shortened,
-    signed,
-)
-from owpc_ltr_report.charts import QueryRow, changes, dumbbells
+from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
+from owpc_ltr_report.charts import Row, changes, dumbbells
 from owpc_ltr_report.comparison import main_pairs
+from owpc_ltr_report.figures import amount, shortened, signed
 
 MAX_QUERIES = 10_000
 """Queries on a page: of more, those that changed most."""
@@ -41,7 +32,7 @@ REASONS = 3
 _DROPPED_DOCUMENTS = 2
 _ROUNDING = 1e-12
 _STEPS = (0.0, 0.05, 0.2, 0.5)
-_HEADERS: tuple[str, ...] = ("rank", "before", "change", "grade", "document")
+_SIDES = ("same", "better", "worse")
 Contribute = Callable[[Matrix], Vector]
 """The contribution of each feature to the score of each document (n_documents, n_features)."""
 
@@ -50,37 +41,34 @@ def queries_section(found: RankerComparison) -> Section | None:
     """Each query before and after; None without a baseline."""
     if found.baseline is None or not main_pairs(found):
         return None
-    metric, new, baseline = found.metrics[0], found.rankers[0].name, found.baseline
-    name, higher_is_better = str(metric), metric.higher_is_better
-    after, before = (found.ranker(one).measured[0].per_query for one in (new, baseline))
+    metric, ranker, baseline = found.metrics[0], found.rankers[0].name, found.baseline
+    name, higher = str(metric), metric.higher_is_better
+    after, before = (found.ranker(one).measured[0].per_query for one in (ranker, baseline))
     counted = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
     if not len(counted):
         return None
     # Equal rankings summed in another order are equal.
     after = np.where(np.abs(after - before) <= _ROUNDING, before, after)
-    gains = (after - before)[counted]
-    gains = gains if higher_is_better else -gains
+    gains = (after - before)[counted] * (1.0 if higher else -1.0)
     order = counted[np.argsort(gains, kind="stable")]
     if len(order) > MAX_QUERIES:
         order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
     ids, words = found.query_ids.to_pylist(), found.query_texts
-    texts = [""] * len(ids) if words is None else words.to_pylist()
-    rows = tuple(
-        QueryRow(
-            ids[place], shortened(texts[place] or ""),
+    texts = ids if words is None else [shortened(text or "") for text in words.to_pylist()]
+    rows = [
+        (
+            ids[place], "" if texts[place] == ids[place] else texts[place],
             float(before[place]), float(after[place]),
         )
         for place in order.tolist()
-    )  # fmt: skip
-    spec = dumbbells(
-        rows[:QUERIES_AT_ONCE], name, higher_is_better=higher_is_better, domain=metric.value_range
-    )
-    queries = QueryList(
-        "per-query", name, baseline, new, higher_is_better, rows, len(counted), spec
-    )
-    lead = f"Each query's {name} before ({baseline}) and after ({new}), the largest losses first."
-    title = "Where does it win, and where does it lose?"
-    return Section("queries", "Queries", title, lead, (_changes(metric, gains), queries))
+    ]  # fmt: skip
+    first = [(text or one, old, new) for one, text, old, new in rows[:QUERIES_AT_ONCE]]
+    spec = dumbbells(first, name, higher_is_better=higher, domain=metric.value_range)
+    words = {
+        "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
+        "total": len(counted), "at_once": QUERIES_AT_ONCE, "spec": spec,
+    }  # fmt: skip
+    return Section("queries", [_changes(metric, gains)], words)
 
 
 def _changes(metric: Metric, gains: Vector) -> Chart:
@@ -88,9 +76,9 @@ def _changes(metric: Metric, gains: Vector) -> Chart:
     low, high = metric.value_range
     steps = np.array(_STEPS) * (high - low)
     size = np.sign(gains) * np.searchsorted(steps, np.abs(gains), side="left")
-    places = range(-len(_STEPS), len(_STEPS) + 1)
     rows = [
-        (_change(place, steps), int((size == place).sum()), int(np.sign(place))) for place in places
+        (_change(place, steps), int((size == place).sum()), _SIDES[int(np.sign(place))])
+        for place in range(-len(_STEPS), len(_STEPS) + 1)
     ]
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     same = len(gains) - better - worse
@@ -104,8 +92,7 @@ def _change(place: int, steps: Vector) -> str:
     """A step in words."""
     if not place:
         return "same"
-    low = steps[abs(place) - 1]
-    side = "better" if place > 0 else "worse"
+    low, side = steps[abs(place) - 1], _SIDES[int(np.sign(place))]
     if abs(place) == len(steps):
         return f"{side} by > {low:g}"
     high = steps[abs(place)]
@@ -125,7 +112,7 @@ class ExampleDocument:
     rank: int | None
     before: int | None
     grade: float | None
-    reasons: tuple[tuple[str, float], ...] = ()
+    reasons: Sequence[tuple[str, float]] = ()
 
     @property
     def reasons_in_words(self) -> str:
@@ -133,34 +120,70 @@ class ExampleDocument:
         return ", ".join(f"{name} {signed(value, 2)}" for name, value in self.reasons)
 
     @property
-    def row(self) -> tuple[Cell, ...]:
-        """The cells of its row: rank, rank before, change, grade, document."""
+    def row(self) -> Row:
+        """The cells of its row: rank, rank before, change, grade if it has one, document."""
         steps = 0 if self.rank is None or self.before is None else self.before - self.rank
         change = f"{'▲' if steps > 0 else '▼'} {abs(steps)}" if steps else "–"
         name = f"{self.title} ({self.doc_id})" if self.title else self.doc_id
         document = (name, self.reasons_in_words) if self.reasons else name
-        return (self.rank, self.before, change, self.grade, document)
+        grade = () if self.grade is None else (self.grade,)
+        return (self.rank, self.before, change, *grade, document)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A query, its value of a metric before and after (None: not measured), its documents."""
+    """A query, its values before and after in words ("": not measured), and its documents."""
 
     query: str
-    metric: str
-    before: float | None
-    after: float | None
+    values: str
     n_documents: int
-    documents: tuple[ExampleDocument, ...]
+    documents: Sequence[ExampleDocument]
+
+
+def changed_examples(
+    found: RankerComparison,
+    data: RankingDataset,
+    scores: tuple[Vector, Vector],
+    names: tuple[str, str],
+    ranker: Any,
+    count: int,
+) -> list[Example]:
+    """The queries that lose most and gain most by the first metric, with their documents.
+
+    `scores` and `names` are those of the baseline and of the new ranker.
+    """
+    metric = found.metrics[0]
+    before, after = (found.ranker(name).measured[0].per_query for name in names)
+    losses, gains = extremes((after - before) * (1.0 if metric.higher_is_better else -1.0), count)
+    texts = [""] * len(before) if found.query_texts is None else found.query_texts.to_pylist()
+    contribute = _contribute(ranker)
+    return [
+        Example(
+            texts[query] or str(data.query_ids[query].as_py()),
+            f"{metric} {amount(before[query])} → {amount(after[query])}",
+            int(data.offsets[query + 1] - data.offsets[query]),
+            example_documents(data, query, scores, contribute),
+        )
+        for query in (*losses, *gains)
+    ]
+
+
+def _contribute(ranker: Any) -> Contribute | None:
+    """The contributions of features to a ranker's scores; None for a kind without them."""
+    try:
+        names = getattr(ranker, "feature_names", ())
+        contributions(ranker, np.zeros((1, len(names)), np.float32))
+    except Refused:
+        return None
+    return lambda features: contributions(ranker, features).amounts
 
 
 def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
     """The queries with the largest losses, and those with the largest gains."""
     known = np.nan_to_num(gains, nan=0.0)
-    order = np.argsort(known, kind="stable")
-    losses = [int(place) for place in order[:count] if known[place] < 0]
-    best = [int(place) for place in order[::-1][:count] if known[place] > 0]
-    return losses, best
+    order = np.argsort(known, kind="stable").tolist()
+    losses = [place for place in order[:count] if known[place] < 0]
+    return losses, [place for place in order[::-1][:count] if known[place] > 0]
 
 
 def example_documents(
@@ -168,7 +191,7 @@ def example_documents(
     query: int,
     scores: tuple[Vector, Vector],
     contribute: Contribute | None = None,
-) -> tuple[ExampleDocument, ...]:
+) -> list[ExampleDocument]:
     """The top documents of a query by the scores after, and relevant ones that dropped from there.
 
     `scores` are those before and after of all documents of the dataset, NaN where a run did not
@@ -176,19 +199,18 @@ def example_documents(
     """
     start, end = int(data.offsets[query]), int(data.offsets[query + 1])
     before, after = (_ranks(one[start:end]) for one in scores)
-    grades = data.labels[start:end]
     was, now = (~np.isnan(one[start:end]) for one in scores)
+    grades = data.labels[start:end]
     top = np.flatnonzero((after <= TOP_DOCUMENTS) & now)
     dropped = np.flatnonzero((before <= TOP_DOCUMENTS) & was & ((after > TOP_DOCUMENTS) | ~now))
     dropped = dropped[np.lexsort((before[dropped], -grades[dropped]))][:_DROPPED_DOCUMENTS]
     places = np.concatenate([top, dropped])
-    titles = (data.document_fields or {}).get("title")
+    ids, titles = data.document_ids, (data.document_fields or {}).get("title")
     amounts = None if contribute is None else contribute(data.features[start:end])
     apart = None if amounts is None else amounts - amounts.mean(axis=0)
-    return tuple(
+    return [
         ExampleDocument(
-            f"document {place + 1}" if data.document_ids is None
-            else str(data.document_ids[start + place].as_py()),
+            f"document {place + 1}" if ids is None else str(ids[start + place].as_py()),
             "" if titles is None else str(titles[start + place].as_py() or ""),
             int(after[place]) if now[place] else None,
             int(before[place]) if was[place] else None,
@@ -196,7 +218,7 @@ def example_documents(
             () if apart is None else _largest(data.feature_names, apart[place]),
         )
         for place in places[np.argsort(after[places])].tolist()
-    )  # fmt: skip
+    ]
 
 
 def _ranks(scores: Vector) -> NDArray[np.int64]:
@@ -206,70 +228,51 @@ def _ranks(scores: Vector) -> NDArray[np.int64]:
     return ranks
 
 
-def _largest(names: Sequence[str], amounts: Vector) -> tuple[tuple[str, float], ...]:
+def _largest(names: Sequence[str], amounts: Vector) -> list[tuple[str, float]]:
     """The largest amounts by absolute value, without zeros."""
     order = np.argsort(-np.abs(amounts), kind="stable")[:REASONS]
-    return tuple((names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0)
+    return [(names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0]
 
 
 def explanation_example(found: Explanation) -> Example:
     """The query of an explanation with its best hits, as far as they were explained."""
-    documents = tuple(_hit_document(hit, found) for hit in found.hits)
-    return Example(found.query, "", None, None, found.documents, documents)
+    return Example(found.query, "", found.documents, [_hit(one, found) for one in found.hits])
 
 
-def _hit_document(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
+def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
     reasons = _largest(hit.feature_names, hit.contributions - found.mean_contributions)
-    reasons += tuple((part.name, part.amount) for part in hit.parts if part.amount != 0)
-    title = "" if hit.title == hit.document_id else hit.title
-    return ExampleDocument(
-        hit.document_id, title, hit.rank, hit.rank_before, None, reasons[:REASONS]
-    )
+    reasons += [(part.name, part.amount) for part in hit.parts if part.amount != 0]
+    name, title = hit.document_id, "" if hit.title == hit.document_id else hit.title
+    return ExampleDocument(name, title, hit.rank, hit.rank_before, None, reasons[:REASONS])
 
 
 def explanation_verdict(found: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
     hit = found.hits[0]
     name = f"{hit.title} ({hit.document_id})" if hit.title != hit.document_id else hit.title
-    reasons = _hit_document(hit, found).reasons_in_words
+    reasons = _hit(hit, found).reasons_in_words
     before = f", and was at {hit.rank_before} without the model" if hit.rank_before else ""
     why = f" Against the mean of the list, {reasons} add most to its score." if reasons else ""
     sentence = (
         f"For “{found.query}”, {name} is at rank {hit.rank} of {found.documents} by "
         f"{found.model}{before}.{why}"
     )
-    return PageVerdict(NEUTRAL, sentence, found.warnings, heading="Why this rank")
+    heading = f"Why “{found.query}” ranks as it does"
+    return PageVerdict(NEUTRAL, "Why this rank", sentence, heading, "explanation", {"found": found})
 
 
-def examples_section(examples: Sequence[Example], before: str, after: str) -> Section | None:
+def examples_section(
+    examples: Sequence[Example], comparison: RankerComparison | None
+) -> Section | None:
     """Each query with its documents before and after; None without any."""
     if not examples:
         return None
-    blocks: list[Block] = []
-    for example in examples:
-        blocks.append(Text(example.query, "heading"))
-        if example.before is not None and example.after is not None:
-            values = f"{amount(example.before)} → {amount(example.after)}"
-            blocks.append(Text(f"{example.metric} {values}"))
-        blocks.append(_documents(example))
-    lead = "The top documents of a list."
-    if any(example.metric for example in examples):
-        lead = (
-            "The queries with the largest losses and the largest gains: their top documents by "
-            f"{after}, and relevant documents that dropped from the top of {before}."
-        )
-    if any(one.reasons for example in examples for one in example.documents):
-        lead += (
-            " Below each document are the features that set it apart from the mean of its list, "
-            "with their contributions to its score."
-        )
-    title = "Which documents change ranks, and why?"
-    return Section("examples", "Examples", title, lead, blocks)
-
-
-def _documents(example: Example) -> Table:
-    headers, rows = _HEADERS, [one.row for one in example.documents]
-    if all(one.grade is None for one in example.documents):
-        headers, rows = (*headers[:3], *headers[4:]), [(*row[:3], *row[4:]) for row in rows]
-    caption = f"Documents of “{example.query}” ({example.n_documents} in all)"
-    return Table(caption, headers, rows)
+    before, after = "the ranking before", "the new ranking"
+    if comparison is not None and comparison.baseline is not None:
+        before, after = comparison.baseline, comparison.rankers[0].name
+    words = {
+        "examples": examples, "before": before, "after": after,
+        "measured": any(one.values for one in examples),
+        "reasons": any(document.reasons for one in examples for document in one.documents),
+    }  # fmt: skip
+    return Section("examples", [], words)

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from owpc_ltr_papers.risk_bounds import Bound
 
+from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.host.registry import load
+from owpc_ltr.host.settings import configure
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
-from owpc_ltr_report.blocks import (
-    NEUTRAL,
-    Block,
-    Chart,
-    Facts,
-    PageVerdict,
-    Section,
-    Table,
-    Text,
-    amount,
-    plain,
-)
+from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
 from owpc_ltr_report.charts import bars, columns, folds_and_means, lines
+from owpc_ltr_report.features import NamedModel
+from owpc_ltr_report.figures import amount, part_of, plain
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""
@@ -33,16 +28,6 @@ _SCORE_RANGE = 1e-3
 _FAMILIES_IN_CHART = 5
 _C = "optimizer.C"
 _C_AXIS = "C (less regularised to the right)"
-_PARTS = ("loss", "optimizer", "reranker")
-_CERTIFICATE = {
-    "objective": "training objective",
-    "gap": "duality gap",
-    "relative_gap": "duality gap / gain of training",
-    "risk_ratio": "risk / risk of the all-tied baseline",
-    "passes": "passes",
-    "nonzero_duals": "non-zero duals",
-    "stop_reason": "reason for stopping",
-}
 _ORIGIN = {
     "owpc_ltr": "trained by owpc-ltr",
     "seed": "seed",
@@ -56,84 +41,65 @@ Record = Mapping[str, Any]
 
 
 def training_section(
-    name: str, record: Record, weights: Sequence[float] = (), number: int = 0
+    ranker: NamedModel, plugins: Sequence[Path | str], number: int
 ) -> Section | None:
-    """How a ranker was trained; None without a record. `weights` are those of `rank_weights`."""
-    rows = _objects(record, "table")
-    if not rows and not _parts(record):
+    """How a ranker was trained; None without a record."""
+    name, record = ranker.name, ranker.model.record
+    tried = _objects(record, "table")
+    if not tried and not _parts(record):
         return None
-    lead = "The settings were given: none were selected."
-    if len(rows) > 1:
-        lead = (
-            f"{len(rows)} candidates were tried; the one with the best {_metric(record)} on "
-            "validation queries was selected."
-        )
-    blocks: list[Block] = [Facts(facts(record))]
-    blocks += [Text(warning, "warning") for warning in warnings_of(record)]
-    blocks += _candidates(record, number)
-    blocks += _by_pass(record, number)
-    blocks += _weights(record, weights, number)
-    anchor = "training" if number == 0 else f"training-{number}"
-    short = "Training" if number == 0 else f"Training of {name}"
-    return Section(anchor, short, f"How was {name} trained?", lead, blocks)
+    charts = [*_candidates(tried, record, number), *_by_pass(record, number)]
+    charts += _weights(record, plugins, number)
+    value = record.get("validation")
+    words = {
+        "name": name, "record": record, "parts": _parts(record), "tried": len(tried),
+        "metric": _metric(record), "told": warnings_of(record),
+        "value": amount(value) if isinstance(value, float) and math.isfinite(value) else None,
+    }  # fmt: skip
+    return Section("training", charts, words, number)
 
 
-def training_verdict(name: str, record: Record) -> PageVerdict | None:
+def training_verdict(ranker: NamedModel) -> PageVerdict | None:
     """The verdict of a page of a trained model alone; None without a record."""
+    record = ranker.model.record
     if not _parts(record):
         return None
     value, reached = record.get("validation"), ""
     if _is_number(value):
         reached = f": {_metric(record)} {value:.4f} on validation queries"
     sentence = (
-        f"{name} is trained{reached}. Validation queries selected its settings, so this value is "
-        "optimistic for other queries: whether it is better than the current ranking is not "
-        "measured."
+        f"{ranker.name} is trained{reached}. Validation queries selected its settings, so this "
+        "value is optimistic for other queries: whether it is better than the current ranking is "
+        "not measured."
     )
-    details = ("Measure it on held-out queries, as in owpc-ltr report --data.",)
-    return PageVerdict(NEUTRAL, sentence, details, heading="Trained, not measured yet")
-
-
-def facts(record: Record) -> list[tuple[str, str]]:
-    """The settings, the training data, and the certificate."""
-    rows, validation = _parts(record), record.get("validation")
-    if isinstance(validation, float) and math.isfinite(validation):
-        rows.append((f"validation {_metric(record)}", f"{validation:.4f}"))
-    queries, documents = record.get("queries"), record.get("documents")
-    if queries is not None:
-        rows.append(("trained on", f"{plain(queries)} queries, {plain(documents)} documents"))
-    if basis := _object(record, "basis"):
-        rows.append(("basis", f"{basis.get('name')} of {basis.get('knots')} knots"))
-    certificate = _object(record, "certificate")
-    known = {words: certificate.get(key) for key, words in _CERTIFICATE.items()}
-    return [*rows, *((words, plain(value)) for words, value in known.items() if value)]
+    return PageVerdict(NEUTRAL, "Trained, not measured yet", sentence, "", "training")
 
 
 def origin(record: Record) -> list[tuple[str, str]]:
-    """Program, seed, data and feature set."""
-    rows = [
-        (words, plain(record[key])) for key, words in _ORIGIN.items() if record.get(key) is not None
-    ]
-    # Of a digest the first characters.
+    """Program, seed, data and feature set; of a digest the first characters."""
+    known = {words: record.get(key) for key, words in _ORIGIN.items()}
+    rows = [(words, plain(value)) for words, value in known.items() if value is not None]
     rows = [(words, f"{text[:12]}…" if len(text) == 64 else text) for words, text in rows]
-    source = _object(record, "source")
+    source, imported = part_of(record, "source"), record.get("imported")
     if source.get("data"):
         rows.append(("file", str(source["data"])))
     if isinstance(source.get("split"), Mapping):
         rows.append(("split of queries by hash", _listed(source["split"], " ")))
-    if isinstance(record.get("imported"), Mapping):
-        imported = record["imported"].get("format", "another library")
-        rows.append(("imported from", str(imported)))
+    if isinstance(imported, Mapping):
+        rows.append(("imported from", str(imported.get("format", "another library"))))
     return rows
 
 
 def _parts(record: Record) -> list[tuple[str, str]]:
     """Loss, optimizer and reranker with their settings."""
     found = []
-    for part in _PARTS:
-        if isinstance(record.get(part), Mapping):
-            name, settings = record[part].get("name"), _object(record[part], "settings")
-            found.append((part, f"{name} ({_listed(settings, '=')})" if settings else str(name)))
+    for kind in ("loss", "optimizer", "reranker"):
+        part = record.get(kind)
+        if isinstance(part, Mapping):
+            settings = _listed(part_of(part, "settings"), "=")
+            found.append(
+                (kind, f"{part.get('name')} ({settings})" if settings else f"{part.get('name')}")
+            )
     return found
 
 
@@ -142,19 +108,13 @@ def _metric(record: Record) -> str:
     return str(record.get("select", "the metric"))
 
 
-def _object(record: Record, key: str) -> Record:
-    value = record.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
 def _objects(record: Record, key: str) -> list[Record]:
-    value = record.get(key)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return []
-    return [row for row in value if isinstance(row, Mapping)]
+    rows = record.get(key)
+    rows = rows if isinstance(rows, list | tuple) else []
+    return [row for row in rows if isinstance(row, Mapping)]
 
 
-def _listed(values: Mapping[str, Any], sign: str) -> str:
+def _listed(values: Record, sign: str) -> str:
     return ", ".join(f"{name}{sign}{plain(value)}" for name, value in values.items())
 
 
@@ -163,7 +123,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def c_of(settings: Mapping[str, Any]) -> float:
+def c_of(settings: Record) -> float:
     """C of a candidate as a number, whatever its type; 0 where it is none.
 
     >>> c_of({"optimizer.C": "1e-3"}), c_of({"optimizer.C": 10}), c_of({"optimizer.C": "auto"})
@@ -176,9 +136,8 @@ def c_of(settings: Mapping[str, Any]) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def _candidates(record: Record, number: int) -> Iterator[Chart]:
+def _candidates(tried: Sequence[Record], record: Record, number: int) -> Iterator[Chart]:
     """Validation over C, a line for each combination of the other settings; or bars without C."""
-    tried = _objects(record, "table")
     rows = [row for row in tried if _is_number(row.get("validation"))]
     # The settings in which candidates differ.
     varied = [
@@ -188,8 +147,7 @@ def _candidates(record: Record, number: int) -> Iterator[Chart]:
     ]
     if len(rows) < 2 or not varied:
         return
-    metric = f"validation {_metric(record)}"
-    headers = (*varied, metric, "relative duality gap", "passes")
+    metric, values = f"validation {_metric(record)}", [float(row["validation"]) for row in rows]
     cells = [
         (
             *(plain(row[name]) for name in varied), row["validation"],
@@ -197,22 +155,21 @@ def _candidates(record: Record, number: int) -> Iterator[Chart]:
         )
         for row in rows
     ]  # fmt: skip
-    points = [(c_of(row), float(row["validation"])) for row in rows]
-    if _C in varied and all(c > 0 for c, _ in points):
+    if _C in varied and all(c_of(row) > 0 for row in rows):
         series: dict[str, list[tuple[float, float]]] = {}
-        for row, point in zip(rows, points, strict=True):
+        for row, value in zip(rows, values, strict=True):
             rest = [f"{name.partition('.')[2]}={plain(row[name])}" for name in varied if name != _C]
-            series.setdefault(", ".join(rest) or "validation", []).append(point)
+            series.setdefault(", ".join(rest) or "validation", []).append((c_of(row), value))
         ordered = {name: sorted(of) for name, of in series.items()}
         spec = lines(ordered, _C_AXIS, metric, log_x=True)
     else:
         names = [", ".join(plain(row[name]) for name in varied) for row in rows]
-        spec = bars([(n, value) for n, (_, value) in zip(names, points, strict=True)], metric)
+        spec = bars(list(zip(names, values, strict=True)), metric)
     # The selected one is the first whose validation value is the model's.
     best = next((row for row in tried if row.get("validation") == record.get("validation")), None)
     settings = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
     sentence = f"The best of {len(rows)} is {settings}."
-    table = Table("Candidates", headers, cells)
+    table = Table("Candidates", (*varied, metric, "relative duality gap", "passes"), cells)
     yield Chart(f"candidates-{number}", "Candidates", spec, sentence, table)
 
 
@@ -230,8 +187,7 @@ def _by_pass(record: Record, number: int) -> Iterator[Chart]:
     values = _history(record, "validation")
     if len(values) > 1:
         metric, title = f"validation {_metric(record)}", "Validation by pass"
-        few = len(values) <= 30
-        spec = lines({metric: values}, "pass (tree, or epoch)", metric, marks=few)
+        spec = lines({metric: values}, "pass (tree, or epoch)", metric, marks=len(values) <= 30)
         table = Table(title, ("pass", metric), values)
         yield Chart(f"by-pass-{number}", title, spec, f"It went {_from_to(values)}.", table)
 
@@ -250,18 +206,28 @@ def _from_to(rows: Sequence[tuple[int, float]]) -> str:
     return f"from {plain(start)} after pass {first} to {plain(end)} after pass {last}"
 
 
-def _weights(record: Record, weights: Sequence[float], number: int) -> Iterator[Chart]:
-    if len(weights) < 2:
+def _weights(record: Record, plugins: Sequence[Path | str], number: int) -> Iterator[Chart]:
+    """The rank weights of the loss; nothing without a loss or its plugin."""
+    loss = part_of(record, "loss")
+    if not isinstance(loss.get("settings"), Mapping):
+        return
+    try:
+        kind = load(map(Path, plugins)).find("loss", str(loss.get("name")))
+        weights = rank_weights(configure(kind, loss["settings"]))
+    except (OwpcLtrError, ValueError):
+        # A third-party plugin, or settings of another version: the page has no weights.
+        return
+    if not weights:
         return
     half = next((n for n in range(1, len(weights) + 1) if sum(weights[:n]) >= 0.5), len(weights))
-    rows = list(enumerate(weights, 1))
-    loss = str(_object(record, "loss").get("name")) if "loss" in record else "?"
-    spec = columns(rows, "rank of an irrelevant document", "share of the weight")
-    sentence = (
-        f"The weight of the loss {loss} on an irrelevant document at each rank above a "
-        f"relevant one: half of it is on the first {half} of {len(weights)} ranks."
+    spec = columns(
+        list(enumerate(weights, 1)), "rank of an irrelevant document", "share of the weight"
     )
-    cells = [(rank, f"{weight:.2%}") for rank, weight in rows]
+    sentence = (
+        f"The weight of the loss {loss.get('name')} on an irrelevant document at each rank above "
+        f"a relevant one: half of it is on the first {half} of {len(weights)} ranks."
+    )
+    cells = [(rank, f"{weight:.2%}") for rank, weight in enumerate(weights, 1)]
     table = Table("Weight of each rank", ("rank", "share"), cells)
     yield Chart(f"rank-weights-{number}", "Weight of the loss by rank", spec, sentence, table)
 
@@ -283,14 +249,30 @@ def rank_weights(loss: Loss, ranks: int = RANKS) -> list[float]:
 
 def selection_section(found: Selection) -> Section:
     """The test values of each family of settings by fold; validation over C."""
-    metric = next(iter(found.choices[0].test))
-    lead = (
-        f"Validation queries selected the settings of each fold; values are {metric} on test "
-        f"queries, which selected nothing, over {len(found.folds)} folds."
+    metric, charts = next(iter(found.choices[0].test)), list(_over_c(found))
+    metrics = list(found.choices[0].test)
+    dots = []
+    for choice in found.choices:
+        for fold, chosen in choice.chosen.items():
+            settings = {name: value for name, value in chosen.items() if name != "loss"}
+            dots += [
+                (choice.name, fold, row.test[metric], choice.test[metric])
+                for row in found.rows
+                if (row.fold, row.loss, row.settings) == (fold, chosen["loss"], settings)
+            ][:1]
+    sentence = (
+        f"The mean of what validation selected in each fold is "
+        f"{amount(found.choices[-1].test[metric])}; dots are folds, strokes their means."
     )
-    title = "What was selected over folds?"
-    blocks = (_families(found, metric), *_over_c(found))
-    return Section("selection", "Selection", title, lead, blocks)
+    rows = [(one.name, one.validation, *map(one.test.get, metrics)) for one in found.choices]
+    headers, caption = (
+        ("settings", "validation", *metrics),
+        "Means over folds of the folds' test means",
+    )
+    table, spec = Table(caption, headers, rows), folds_and_means(dots, metric)
+    charts.insert(0, Chart("families", f"{metric} of each choice", spec, sentence, table))
+    words = {"metric": metric, "folds": len(found.folds)}
+    return Section("selection", charts, words)
 
 
 def selection_verdict(found: Selection) -> PageVerdict:
@@ -302,38 +284,8 @@ def selection_verdict(found: Selection) -> PageVerdict:
         f"selected in each fold have {figures} on its test queries, which selected nothing (means "
         "over folds)."
     )
-    return PageVerdict(NEUTRAL, sentence, heading="What validation selected")
-
-
-def _families(found: Selection, metric: str) -> Chart:
-    """A dot for each fold, and the mean."""
-    dots = [
-        (choice.name, fold, row.test[metric])
-        for choice in found.choices
-        for fold in found.folds
-        if fold in choice.chosen
-        for row in _chosen_row(found, choice.chosen[fold], fold)
-    ]
-    means = {choice.name: choice.test[metric] for choice in found.choices}
-    sentence = (
-        f"The mean of what validation selected in each fold is "
-        f"{amount(found.choices[-1].test[metric])}; dots are folds, strokes their means."
-    )
-    metrics = list(found.choices[0].test)
-    table = Table(
-        "Means over folds of the folds' test means",
-        ("settings", "validation", *metrics),
-        [(one.name, one.validation, *map(one.test.get, metrics)) for one in found.choices],
-    )
-    spec = folds_and_means(dots, means, metric)
-    return Chart("families", f"{metric} of each choice", spec, sentence, table)
-
-
-def _chosen_row(found: Selection, chosen: Mapping[str, object], fold: str) -> list[Any]:
-    """The fit that was selected in a fold, if it is there."""
-    settings = {name: value for name, value in chosen.items() if name != "loss"}
-    of_fold = (row for row in found.rows if row.fold == fold and row.loss == chosen["loss"])
-    return [row for row in of_fold if row.settings == settings][:1]
+    heading = f"Selection over {len(found.folds)} folds"
+    return PageVerdict(NEUTRAL, "What validation selected", sentence, heading)
 
 
 def _over_c(found: Selection) -> Iterator[Chart]:
@@ -363,29 +315,21 @@ def _over_c(found: Selection) -> Iterator[Chart]:
     yield Chart("over-c", "Validation over C", spec, sentence, table)
 
 
-def provenance_section(
-    records: Sequence[tuple[str, Record]], bounds: Sequence[Bound] = ()
-) -> Section | None:
+def provenance_section(models: Sequence[NamedModel], bounds: Sequence[Bound]) -> Section | None:
     """The origin of each named model, and risk bounds where they were computed."""
-    blocks: list[Block] = [
-        Facts((("model", name), *rows)) for name, record in records if (rows := origin(record))
-    ]
-    if bounds:
-        caption = "Theoretical bounds of the risk on other queries, at 95 %"
-        headers = "bound", "of", "risk at most", "informative", "queries until it is"
-        cells = [
-            (
-                one.name, one.about, _power(one.log_value),
-                "no: no ranking has a larger risk" if one.vacuous else "yes",
-                _power(math.log(one.queries_needed)) if one.vacuous else "–",
-            )
-            for one in bounds
-        ]  # fmt: skip
-        blocks.append(Table(caption, headers, cells))
-    if not blocks:
+    origins = [[("model", one.name), *rows] for one in models if (rows := origin(one.model.record))]
+    cells = [
+        (
+            one.name, one.about, _power(one.log_value),
+            "no: no ranking has a larger risk" if one.vacuous else "yes",
+            _power(math.log(one.queries_needed)) if one.vacuous else "–",
+        )
+        for one in bounds
+    ]  # fmt: skip
+    if not origins and not bounds:
         return None
-    lead = "What reproduces a model, and shows whether two models have the same origin."
-    return Section("provenance", "Origin", "Where is it from?", lead, blocks)
+    words = {"origins": origins, "bounds": cells}
+    return Section("provenance", [], words)
 
 
 def _power(logarithm: float) -> str:

@@ -126,7 +126,11 @@ class Elements(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self.scripts: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.facts: dict[str, str] = {}
+        self.paragraphs: list[tuple[str, str]] = []
         self._open: list[str] = []
+        self._told = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -134,8 +138,27 @@ class Elements(HTMLParser):
         self._open.append(tag)
         if tag == "script":
             self.scripts.append("")
+        elif tag == "tr":
+            list(self.tables.values())[-1].append([])
+        elif tag == "br":
+            self._told += " "
+        elif tag == "p":
+            self.paragraphs.append((dict(attrs).get("class") or "", ""))
+        if tag in {"caption", "th", "td", "dt", "dd", "p"}:
+            self._told = ""
 
     def handle_endtag(self, tag: str) -> None:
+        told = " ".join(self._told.split())
+        if tag == "caption":
+            self.tables[told] = []
+        elif tag in {"th", "td"}:
+            list(self.tables.values())[-1][-1].append(told)
+        elif tag == "dt":
+            self.facts[told] = ""
+        elif tag == "dd":
+            self.facts[list(self.facts)[-1]] = told
+        elif tag == "p":
+            self.paragraphs[-1] = (self.paragraphs[-1][0], told)
         while self._open and self._open.pop() != tag:
             pass
 
@@ -144,6 +167,7 @@ class Elements(HTMLParser):
             self.scripts[-1] += data
         elif "style" not in self._open:
             self.text.append(data)
+            self._told += data
 
     def named(self, *tags: str) -> list[dict[str, str | None]]:
         return [attributes for tag, attributes in self.tags if tag in tags]

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.blocks import Chart, Table
-from owpc_ltr_report.chart_style import AFTER, DASHES, LOSS, SERIES, SHAPES
-from owpc_ltr_report.charts import QueryRow, bars, dumbbells, svg_of
+from owpc_ltr_report.blocks import Chart
+from owpc_ltr_report.charts import bars, dumbbells, lines, svg_of
 from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
-from owpc_ltr_report.material import material_of
-from owpc_ltr_report.page import Page, page_of
+from owpc_ltr_report.material import Material, page_of
+from owpc_ltr_report.page import Page
 
 from tests.report.samples import NAMES, against, check, curves, dataset, linear
 
@@ -22,7 +21,7 @@ from tests.report.samples import NAMES, against, check, curves, dataset, linear
 @pytest.fixture(scope="module")
 def page() -> Page:
     parts = [against(1.0, 0.0), linear(1.0, 0.1, -0.2), curves()]
-    return page_of(material_of(parts), "Everything")
+    return page_of(Material(parts), "Everything")
 
 
 def test_every_chart_keeps_what_charts_promise(page: Page) -> None:
@@ -58,8 +57,11 @@ def test_colours_are_names_of_the_style_sheet(page: Page) -> None:
 
 
 def test_series_differ_by_more_than_colour() -> None:
-    assert len(SERIES) == len(SHAPES) == len(DASHES)
-    assert len({str(dash) for dash in DASHES}) == len(DASHES)
+    spec = lines({f"series {n}": [(1.0, 2.0)] for n in range(5)}, "x", "y")
+    for layer, channel in zip(spec["layer"], ("strokeDash", "shape"), strict=True):
+        for one in ("color", channel):
+            values = layer["encoding"][one]["scale"]["range"]
+            assert len({str(value) for value in values}) == 5
 
 
 def test_the_forest_plot_holds_the_interval_of_the_comparison(page: Page) -> None:
@@ -99,7 +101,7 @@ def test_the_pairs_that_scores_have_right_are_counted_one_by_one() -> None:
         differences = of_query[relevant][:, None] - of_query[~relevant][None, :]
         right += (differences > 0).sum() + 0.5 * (differences == 0).sum()
         pairs += differences.size
-    page = page_of(material_of([data, _scored(data, scores)]), "Scores")
+    page = page_of(Material([data, _scored(data, scores)]), "Scores")
     assert f"in {right / pairs:.1%} of all pairs" in page.charts["scores"].sentence
 
 
@@ -140,7 +142,7 @@ def _scored(data: Any, scores: Any) -> Any:
 def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_went(
     higher_is_better: bool,
 ) -> None:
-    rows = [QueryRow("up", "", 0.2, 0.6), QueryRow("down", "", 0.6, 0.2), QueryRow("=", "", 1, 1)]
+    rows = [("up", 0.2, 0.6), ("down", 0.6, 0.2), ("=", 1.0, 1.0)]
     spec = dumbbells(rows, "m", higher_is_better=higher_is_better, domain=(0.0, 1.0))
     better, worse = ("up", "down") if higher_is_better else ("down", "up")
     directions = {row["query"]: row["direction"] for row in spec["data"]["values"]}
@@ -151,15 +153,13 @@ def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_wen
         for channel in ("color", "shape")
         for scale in [encoding[channel]["scale"]]
     }
-    assert (of["color"]["better"], of["color"]["worse"]) == (AFTER, LOSS)
+    assert (of["color"]["better"], of["color"]["worse"]) == ("var(--after)", "var(--loss)")
     assert of["shape"][directions["up"]] == "triangle-right"
     assert of["shape"][directions["down"]] == "triangle-left"
 
 
 @pytest.mark.parametrize("name", ["toString", "constructor", "__proto__", "hasOwnProperty"])
 def test_names_that_every_object_of_javascript_has_are_drawn(name: str) -> None:
-    table = Table("t", ("name",), ((name,),))
-    chart = Chart("c", "t", bars([(name, 1.0), ("other", 2.0)], "value"), "s", table)
-    drawn = svg_of(chart.spec)
+    drawn = svg_of(bars([(name, 1.0), ("other", 2.0)], "value"))
     assert f">{name}" in drawn
     assert drawn.count('aria-roledescription="bar"') == 2

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_report.blocks import Table, Text
 from owpc_ltr_report.comparison import comparison_of, verdict_of
 from owpc_ltr_report.engine import read_latency
 from owpc_ltr_report.queries import (
@@ -20,7 +19,7 @@ from owpc_ltr_report.queries import (
     explanation_example,
     extremes,
 )
-from owpc_ltr_report.training import facts, origin, rank_weights
+from owpc_ltr_report.training import rank_weights
 
 import owpc_ltr
 from owpc_ltr import RankerComparison
@@ -34,7 +33,7 @@ from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
-from tests.report.samples import NAMES, dataset, linear
+from tests.report.samples import NAMES, Elements, dataset, linear
 
 COSTS = {
     "index": "movies",
@@ -129,17 +128,11 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
         tmp_path / "m.json", data=data, baseline="feature:bm25", metrics=["map"],
         documents=documents, id_field="id",
     )  # fmt: skip
-    by_name = {section.name: section for section in page.sections}
-    first = next(block for block in by_name["examples"].blocks if isinstance(block, Table))
-    named = first.rows[0][-1]
-    assert isinstance(named, tuple)
-    assert named[0].startswith("Title ")
-    assert "good " in named[1]
-    assert any(
-        "bounds of the risk" in block.caption
-        for block in by_name["provenance"].blocks
-        if isinstance(block, Table)
-    )
+    tables = Elements(page.html()).tables
+    examples = next(rows for caption, rows in tables.items() if caption.startswith("Documents of"))
+    assert examples[1][-1].startswith("Title ")
+    assert "good " in examples[1][-1]
+    assert any("bounds of the risk" in caption for caption in tables)
     assert page.verdict is not None
     assert page.title == "m.json against feature:bm25"
 
@@ -150,9 +143,9 @@ def test_costs_have_intervals_windows_and_whole_searches(tmp_path: Path) -> None
     rows = page.charts["feature-costs"].spec["data"]["values"]
     assert [row["high"] for row in rows] == [2.0, 0.3]
     assert "from 1.1 ms for 10 documents to 11 ms for 1000" in page.charts["windows"].sentence
-    table = next(block for block in page.sections[0].blocks if isinstance(block, Table))
-    assert table.headers[-1] == "cost, ms"
-    assert {row[0]: row[-1] for row in table.rows} == {"good": 1.5, "bm25": 0.1, "noise": None}
+    headers, *rows = Elements(page.html()).tables["All features"]
+    assert headers[-1] == "cost, ms"
+    assert {row[0]: row[-1] for row in rows} == {"good": "1.5", "bm25": "0.1", "noise": "–"}
 
 
 @pytest.mark.parametrize("content", [{"features": [{"feature": "x"}]}, {"x": "dear"}, {"x": True}])
@@ -222,13 +215,9 @@ def test_a_trained_model_is_not_said_to_be_measured() -> None:
     page = owpc_ltr.report(linear(1.0, 0.0, 0.0))
     assert page.verdict is not None
     assert page.verdict.title == "Trained, not measured yet"
-    warnings = [
-        block.text
-        for section in page.sections
-        for block in section.blocks
-        if isinstance(block, Text) and block.tone == "warning"
-    ]
-    assert warnings == ["a <warning> of training"]
+    paragraphs = Elements(page.html()).paragraphs
+    warnings = [text for style, text in paragraphs if style == "warning"]
+    assert warnings == ["Warning: a <warning> of training"]
 
 
 @given(
@@ -249,8 +238,6 @@ def test_a_trained_model_is_not_said_to_be_measured() -> None:
 )  # fmt: skip
 def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
     record = content if isinstance(content, dict) else {"loss": content, "table": content}
-    told = (*facts(record), *origin(record))
-    assert all(isinstance(text, str) for row in told for text in row)
     model = replace(linear(1.0, 0.0, 0.0), record=record)
     assert "</html>" in owpc_ltr.report(model).html()
 
@@ -342,9 +329,8 @@ def test_an_explanation_is_an_example_of_what_moved() -> None:
     assert page.verdict.sentence.startswith(
         f"For “q2”, {found.hits[0].document_id} is at rank 1 of"
     )
-    section = next(section for section in page.sections if section.name == "examples")
-    table = next(block for block in section.blocks if isinstance(block, Table))
-    assert [row[-1][0] for row in table.rows] == [hit.document_id for hit in found.hits]  # type: ignore[index]
+    _, *rows = Elements(page.html()).tables["Documents of “q2” (12 in all)"]
+    assert [row[-1].split()[0] for row in rows] == [hit.document_id for hit in found.hits]
     example = explanation_example(found)
     for hit, moved in zip(found.hits, example.documents, strict=True):
         apart = sum(value for _, value in moved.reasons)
@@ -363,12 +349,15 @@ def test_an_inspection_says_its_findings_and_whether_judgments_are_enough() -> N
     assert page.verdict.mood == "worse"
     assert "it <tells> the grade: leave it out" in page.verdict.sentence
     assert page.charts["learning-curve"].sentence == "twice would add .01"
-    section = page.sections[0]
-    assert "1 warning that" in section.lead
-    table = next(block for block in section.blocks if isinstance(block, Table))
-    assert table.rows == (("warning", ("it <tells> the grade", "leave it out")),)
+    shown = Elements(page.html())
+    leads = [text for style, text in shown.paragraphs if style == "lead"]
+    assert leads[0].startswith("1 warning that")
+    rows = shown.tables["Findings, the worst first"]
+    assert rows[1:] == [["warning", "it <tells> the grade leave it out"]]
     quiet = owpc_ltr.report(replace(found, findings=(), learning_curve=None))
-    assert "No finding that affects figures or models" in quiet.sections[0].lead
+    assert ("lead", "No finding that affects figures or models.") in Elements(
+        quiet.html()
+    ).paragraphs
 
 
 def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: Path) -> None:
@@ -392,8 +381,8 @@ def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> No
     with_record(model, {"warnings": ["one answer a query"]}).save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
     page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
-    notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
-    assert notes[0] == "in training: one answer a query"
+    assert page.sections[0].words["found"].warnings[0] == "in training: one answer a query"
+    assert "<strong>Warning:</strong> in training: one answer a query" in page.html()
 
 
 def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:
@@ -401,7 +390,4 @@ def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_p
     model.save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
     page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
-    notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
-    assert any(
-        note.startswith("nothing tells which queries m.json was trained on") for note in notes
-    )
+    assert "nothing tells which queries m.json was trained on" in page.html()

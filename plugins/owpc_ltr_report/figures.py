@@ -1,0 +1,77 @@
+"""Numbers and names as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_LONGEST_QUERY = 90
+
+
+def amount(value: float) -> str:
+    """A figure with a fixed number of decimals.
+
+    >>> amount(0.89717), amount(float("nan"))
+    ('0.8972', '–')
+    """
+    return "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A difference with its sign, in which a minus is U+2212.
+
+    >>> signed(0.0183), signed(-0.002), signed(-0.00001)
+    ('+0.0183', '−0.0020', '−0.0000')
+    """
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def interval(found: Any, *, plus: bool = True) -> str:
+    """Both ends of whatever has a low and a high end."""
+    return " to ".join(map(signed if plus else amount, (found.low, found.high)))
+
+
+def p_words(p: float) -> str:
+    """A p-value as papers write it.
+
+    >>> p_words(0.0001), p_words(0.0312), p_words(0.4)
+    ('p < 0.001', 'p = 0.031', 'p = 0.40')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
+
+
+def plain(value: object) -> str:
+    """A value of any type in few characters.
+
+    >>> plain(0.1 + 0.2), plain(1234567), plain(None), plain(True)
+    ('0.3', '1,234,567', '–', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not math.isnan(value):
+        return f"{value:.4g}".replace("-", "−")
+    if value is None or isinstance(value, float):
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, unless that is a Greek one."""
+    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
+
+
+def shortened(text: str) -> str:
+    """A query's text, cut where it is very long."""
+    return text if len(text) <= _LONGEST_QUERY else f"{text[: _LONGEST_QUERY - 1]}…"
+
+
+def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object in a training record; an empty one where there is none."""
+    part = record.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def known(record: Mapping[str, Any], name: str) -> str | None:
+    """A value of a record in words, unless it is absent or 0."""
+    return plain(record[name]) if record.get(name) else None
