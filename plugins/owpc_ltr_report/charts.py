@@ -1,4 +1,4 @@
-"""Charts: functions from rows of figures to Vega-Lite specifications, and to SVG pictures.
+"""Tables and charts: functions from rows of figures to Vega-Lite specifications.
 
 The layers of each kind are in `templates/charts.json.jinja`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,34 @@ _OBJECT_PROPERTIES = {
     *("__lookupGetter__", "__lookupSetter__"),
 }
 """Properties of every JavaScript object: the chart library takes a value of such a name for one."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under headers: texts, numbers, tuples of lines, None for a dash."""
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A Vega-Lite specification, with its content as a sentence and as a table.
+
+    `name` is unique on a page. Colours of the specification are `var(--…)` of `colours.css`.
+    """
+
+    name: str
+    title: str
+    spec: Spec
+    sentence: str
+    table: Table
+    legend: Sequence[str] = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The chart as SVG, for notebooks, editors and nbconvert."""
+        return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
 
 
 def bars(rows: Sequence[Row], title: str, digits: str = ".3~g") -> Spec:

@@ -12,9 +12,9 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import Row, bars, columns, lines, share_by_rank
+from owpc_ltr_report.charts import Chart, Row, Table, bars, columns, lines, share_by_rank
 from owpc_ltr_report.figures import capital, plain, shortened, signed
+from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
 _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10
@@ -232,11 +232,12 @@ def _queries(found: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
 
 def _settings_section(found: ClickJudgments) -> Section:
     """The log and the click model with its settings, cleaning, grades and weights."""
-    model = found.chosen.model
+    model, options = found.chosen.model, found.behaviour.options
     names: list[str] = [one.name for one in fields(model)] if is_dataclass(model) else []
     settings = ", ".join(f"{name}={plain(getattr(model, name))}" for name in names)
     words = {
-        "given": found.settings, "options": found.behaviour.options,
+        "given": found.settings, "options": options,
+        "actions": ", ".join(f"{name}={value:g}" for name, value in options.actions.items()),
         "model": f"{found.chosen.name} ({settings})" if settings else found.chosen.name,
         "prior": found.chosen.fit.prior,
     }  # fmt: skip

@@ -31,9 +31,9 @@ from owpc_ltr.evaluation.options import RESAMPLES, split_in_words
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
-from owpc_ltr_report.blocks import Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import OUTCOME_LEGEND, forest
+from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, forest
 from owpc_ltr_report.figures import amount, capital, interval, p_words, signed
+from owpc_ltr_report.page import PageVerdict, Section
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.measurement import Measured

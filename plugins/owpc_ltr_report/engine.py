@@ -13,9 +13,9 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import bars, lines
+from owpc_ltr_report.charts import Chart, Table, bars, lines
 from owpc_ltr_report.figures import plain, signed
+from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
 _FEATURES_IN_CHART = 30
 _ROWS_IN_CHART = 20
@@ -129,9 +129,7 @@ def drift_section(found: Verification) -> Section:
 def drift_verdict(found: Verification) -> PageVerdict:
     """The verdict of a page of a verification alone."""
     known = None if found.rankings is None else found.rankings.ndcg_difference
-    ndcg = ""
-    if known is not None:
-        ndcg = f" NDCG@10 of its judged documents changed by {signed(known)}."
+    ndcg = "" if known is None else f" NDCG@10 of its judged documents changed by {signed(known)}."
     where = f"{found.model} in {found.index}"
     if found.drift:
         sentence = f"{where} has drifted: {'; '.join(found.drift)}.{ndcg}"

@@ -17,9 +17,9 @@ from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.blocks import Chart, Section, Table
-from owpc_ltr_report.charts import Row, bars, feature_curve, histogram
+from owpc_ltr_report.charts import Chart, Row, Table, bars, feature_curve, histogram
 from owpc_ltr_report.figures import plain
+from owpc_ltr_report.page import Section
 
 CURVE_POINTS = 24
 """Values of a feature at which a mean curve is computed."""
@@ -84,16 +84,12 @@ def features_section(
     what, values = importance_of(model, data)
     bars_of = [_importance_chart(what, list(values.items()), number)] if what else []
     found = [] if data is None else curves_of(model, data.features)
-    curves, most = _curve_charts(found[:_CURVES], number), ""
-    title = "The mean score, with one feature set to each value in turn"
-    if isinstance(model, AdditiveModel):
-        title = "The curves of the model: its score is their sum"
-    if len(found) > _CURVES:
-        most = f"The {_CURVES} of {len(found)} with the largest span. "
+    curves = _curve_charts(found[:_CURVES], number)
     table = _table(model, what, values, data, costs)
     words = {
         "name": name, "used": len(features_used(model)), "of": len(model.feature_names),
-        "title": title, "most": most, "bars": bars_of, "curves": curves,
+        "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
+        "n_curves": len(found),
         "columns": list(table), "rows": list(zip(*table.values(), strict=True)),
     }  # fmt: skip
     return Section("features", [*bars_of, *curves], words, number)

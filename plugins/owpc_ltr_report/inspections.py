@@ -8,9 +8,9 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import bars, learning_curve
+from owpc_ltr_report.charts import Chart, Table, bars, learning_curve
 from owpc_ltr_report.comparison import query_selection, short_name
+from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
 _GRADES_IN_CHART = 12
 

@@ -24,9 +24,8 @@ from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr_report import clicks, engine, features, inspections, queries, training
 from owpc_ltr_report import comparison as compared
-from owpc_ltr_report.blocks import PageVerdict, Section
 from owpc_ltr_report.features import NamedModel, Scores
-from owpc_ltr_report.page import Page
+from owpc_ltr_report.page import Page, PageVerdict, Section
 
 T = TypeVar("T")
 _SINGLE = (

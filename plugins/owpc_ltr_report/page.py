@@ -7,30 +7,56 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.plain_text import printable
 from owpc_ltr.version import VERSION
-from owpc_ltr_report.blocks import Chart, PageVerdict, Section
-from owpc_ltr_report.charts import VEGA_LITE, Row
-from owpc_ltr_report.figures import (
-    amount,
-    capital,
-    interval,
-    known,
-    part_of,
-    plain,
-    signed,
-)
+from owpc_ltr_report import figures
+from owpc_ltr_report.charts import VEGA_LITE, Chart, Row
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+NEUTRAL = "neutral"
+"""The mood of a page that compares no rankers and has no warnings."""
 _DIGITS, _SHORT = 5, 28
 _SCRIPT_END = re.compile(r"</(?=script)|<!--", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: the macro `kind` of `sections.html.jinja`, whose variables are `words`.
+
+    The second section of a kind has `number` 1.
+    """
+
+    kind: str
+    charts: Sequence[Chart] = ()
+    words: Mapping[str, Any] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its anchor."""
+        return f"{self.kind}-{self.number}" if self.number else self.kind
+
+
+@dataclass(frozen=True)
+class PageVerdict:
+    """The first screen: a title, a sentence, and the macro `kind` of `verdicts.html.jinja`, if any.
+
+    `mood` is an outcome of a comparison, or `NEUTRAL`; `heading` that of a page of it alone.
+    """
+
+    mood: str
+    title: str
+    sentence: str
+    heading: str
+    kind: str = ""
+    words: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,9 +142,9 @@ def _environment() -> Environment:
         loader=FunctionLoader(_template), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=_sanitized,
     )  # fmt: skip
-    filters = plain, capital, interval, known, part_of
+    filters = figures.capital, figures.interval, figures.known, figures.part_of, figures.plain
     made.filters |= {one.__name__: one for one in filters}
-    made.filters |= {"number": amount, "difference": signed, "classes": _classes}
+    made.filters |= {"number": figures.amount, "difference": figures.signed, "classes": _classes}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 

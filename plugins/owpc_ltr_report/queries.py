@@ -16,10 +16,10 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
-from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import Row, changes, dumbbells
+from owpc_ltr_report.charts import Chart, Row, Table, changes, dumbbells
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.figures import amount, shortened, signed
+from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
 MAX_QUERIES = 10_000
 """Queries on a page: of more, those that changed most."""

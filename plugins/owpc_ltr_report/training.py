@@ -17,10 +17,10 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
-from owpc_ltr_report.blocks import NEUTRAL, Chart, PageVerdict, Section, Table
-from owpc_ltr_report.charts import bars, columns, folds_and_means, lines
+from owpc_ltr_report.charts import Chart, Table, bars, columns, folds_and_means, lines
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.figures import amount, part_of, plain
+from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.blocks import Chart
-from owpc_ltr_report.charts import bars, dumbbells, lines, svg_of
+from owpc_ltr_report.charts import Chart, bars, dumbbells, lines, svg_of
 from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import Material, page_of
 from owpc_ltr_report.page import Page

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_report.blocks import PageVerdict
 from owpc_ltr_report.comparison import evaluation_comparison, verdict_of
-from owpc_ltr_report.page import Page, safe_json
+from owpc_ltr_report.page import Page, PageVerdict, safe_json
 from owpc_ltr_report.queries import Example, ExampleDocument
 
 import owpc_ltr

@@ -14,8 +14,7 @@ from owpc_ltr_clicks.grading import CLIP, GradingOptions
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.judgments import judge
 from owpc_ltr_clicks.model_selection import examination_interval
-from owpc_ltr_report.blocks import Section
-from owpc_ltr_report.page import Page
+from owpc_ltr_report.page import Page, Section
 
 import owpc_ltr
 from owpc_ltr import OwpcLtrWarning, save_dataset
