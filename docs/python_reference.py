@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from owpc_ltr import arrays, errors, protocols
-from owpc_ltr.host.commands import function_of, plugin_commands
+from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.python_help import in_python, parameter_lines
 from owpc_ltr.signatures import described, help_of
 
@@ -141,7 +141,7 @@ def public_names() -> dict[str, Any]:
             found.setdefault(name, one)
     for command in plugin_commands().commands:
         if command.function.startswith("owpc_ltr_"):
-            found[command.public_name] = function_of(command)
+            found[command.public_name] = command.load()
     return {
         name: one
         for name, one in found.items()

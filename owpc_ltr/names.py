@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 
 from owpc_ltr.errors import UsageError
 
@@ -133,3 +134,11 @@ def staging_mark(index: str) -> str:
 def is_staging_mark(alias: str) -> bool:
     """Whether an alias marks a staging index."""
     return _STAGING.fullmatch(alias) is not None
+
+
+def only_one(names: Sequence[str], what: str, option: str, where: str) -> str:
+    """The only name that there is. Raises UsageError, naming those that there are."""
+    if len(names) == 1:
+        return names[0]
+    found = f"there are {', '.join(names[:8])}" if names else "there is none"
+    raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")

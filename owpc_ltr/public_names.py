@@ -1,15 +1,40 @@
 """Public names of a module, each imported from its home when it is first used.
 
-_HOMES = {"train": "owpc_ltr.training.train"}
+    _HOMES = homes(__name__)
 
-def __getattr__(name: str) -> Any:
-return public_name(name, globals(), _HOMES)
+    if TYPE_CHECKING:
+        from owpc_ltr.training.train import train as train
+    else:
+        __all__ = sorted(_HOMES)
+
+    def __getattr__(name: str) -> Any:
+        return public_name(name, globals(), _HOMES)
+
+The imports for type checkers are the one list of names: `train as train` says that it is public.
 """
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
+
+
+def homes(module: str) -> dict[str, str]:
+    """Each public name of a module, and the module that it is imported from: by its own source."""
+    spec = sys.modules[module].__spec__ or find_spec(module)
+    source = spec.loader.get_source(module)  # type: ignore[union-attr]
+    return {
+        alias.name: str(statement.module)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.asname == alias.name
+    }
 
 
 def public_name(

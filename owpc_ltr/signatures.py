@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -195,6 +196,23 @@ class Command:
     def public_name(self) -> str:
         """What the function is called in `owpc_ltr`."""
         return self.name.replace("-", "_").replace(" ", "_")
+
+    def load(self) -> Any:
+        """The function, imported. Raises PluginError where a package of an extra is missing."""
+        module, _, name = self.function.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise self.missing_package(error) from error
+
+    def missing_package(self, error: ModuleNotFoundError) -> Exception:
+        """The error for a package that the function needs: which extra brings it, if one does."""
+        package = (error.name or "").partition(".")[0]
+        if not self.extra or package.startswith("owpc_ltr"):
+            return error
+        return PluginError(
+            f"{self.name} needs {package}, which is not installed: pip install '{self.extra}'"
+        )
 
 
 @overload

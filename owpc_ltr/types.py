@@ -2,513 +2,193 @@
 
     from owpc_ltr.types import Loss, Vector
 
-Data        Vector, Labels, Matrix, Fields, DatasetSplits, HashSplit, JudgedQueries, Origin,
-            TrecRun, RankedDocuments, Judgments, JudgedQuery, JudgmentLines, TypedColumn,
-            ClickCounts, ClickLists, ExternalTable, Texts, ExternalSource, DocumentPairs, Room,
-            FeatureSet, Feature, Inspection, Finding, FeatureRow, DataFigures, Canary,
-            LearningCurve, CurvePoint, Gain, HumanLabelSample, Stratum
-Models      RankingModel, Model, LinearModel, AdditiveModel, Curve, Normaliser, TreeModel, Forest,
-            AverageModel, NetworkModel, LogisticNetwork, Layer, ReorderingModel, ScoreInterval
-Training    Fold, Selection, Choice, FitRow, Costs
-Evaluation  Metric, RankSum, RankedQueries, Ranking, Measured, ComparedPair, ComparedRanker,
-            MeanInterval, Comparison, Doubt, Outcome, Verdict, PredictionPowered, Agreement,
-            Estimate, Reconciled, Elsewhere, Step, JudgmentChecker, LiveLists, Explanation,
-            ExplainedHit, ScorePart, Term, TreePath, Split, ToPass, ValueChange
-Cluster     FeatureSets, SuggestedFeatureSet, SuggestedFeature, EngineOwner, IndexReport,
-            LogReport, LogCounts, RemoteWorkers, Uploaded, Verification, Parity, FeatureDrift,
-            RankAgreement, GateResult, ServingMode, Alias, DeploymentRecord, UploadedModels,
-            ModelList, ModelDescription, ModelDifferences, AliasSwitch, Removal, LiveEvaluation,
-            LiveMeasured, LiveQuestion, BeforeAndAfter, Hit, Profile, Capacity, FeatureCost,
-            Samples, RequestBody, Served, SearchRequest, Pooled, UpgradeReport, UpgradeEffect,
-            ServingProfile, StoredModel, Store, Engine, RequestLint, RequestFinding
-Plugins     Loss, Optimizer, StreamingOptimizer, Fit, Run, Certificate, Reranker,
-            DescendingReranker, RerankObjective, Reordering, ExplainingReordering, ListTerm,
-            JudgmentReader, JudgmentWriter, ExportTarget, ExportedFile, ClickModel, ClickFit,
-            Registry, Plugin, Failure, InstalledPlugins, PluginDescription, Command, Help, Reads,
-            Writes, Progress, job
-Tools       compiled, BoundLoss, Kernel, KernelLoss, bind, kernel, linear_risk, losses_of_scores,
-            parse_metric, cutoff_words, relevant_of_runs, relevant_words, read_text, shown,
-            check_name, share_by_clicks, ranks_vary, check_settings, choice_number
-
-Each name is imported when it is first used. Other modules may change without notice.
+`dir(owpc_ltr.types)` lists them. Each is imported when it is first used. Other modules may change
+without notice.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.public_names import public_name
+from owpc_ltr.public_names import homes, public_name
+
+_HOMES = homes(__name__)
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
-    from owpc_ltr.compiling import compiled
-    from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
-    from owpc_ltr.data.external_features.sources import DocumentPairs, ExternalSource
-    from owpc_ltr.data.external_features.table import ExternalTable, Texts
-    from owpc_ltr.data.judgments.lines import JudgmentLines, TypedColumn
-    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments, share_by_clicks
-    from owpc_ltr.data.options import Room
-    from owpc_ltr.data.runs import RankedDocuments, TrecRun
-    from owpc_ltr.data.splits import DatasetSplits, HashSplit, JudgedQueries, Origin
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.deployment.alias import Alias
-    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-    from owpc_ltr.engine.deployment.live_gate import GateResult
-    from owpc_ltr.engine.deployment.model_upload import Uploaded
-    from owpc_ltr.engine.deployment.parity import FeatureDrift, Parity, RankAgreement
-    from owpc_ltr.engine.deployment.serving_mode import ServingMode
-    from owpc_ltr.engine.deployment.uploaded_models import (
-        AliasSwitch,
-        ModelDescription,
-        ModelDifferences,
-        ModelList,
-        Removal,
-        UploadedModels,
-    )
-    from owpc_ltr.engine.deployment.verify import Verification
-    from owpc_ltr.engine.feature_log.feature_reader import LogCounts
-    from owpc_ltr.engine.feature_log.log import LogReport
-    from owpc_ltr.engine.feature_log.remote import RemoteWorkers
-    from owpc_ltr.engine.feature_sets import FeatureSets
-    from owpc_ltr.engine.index import IndexReport
-    from owpc_ltr.engine.live_results.judge_pool import Pooled
-    from owpc_ltr.engine.profile import Profile
-    from owpc_ltr.engine.search.capacity import Capacity
-    from owpc_ltr.engine.search.latency import FeatureCost, Samples
-    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured, LiveQuestion
-    from owpc_ltr.engine.search.request import RequestBody, SearchRequest
-    from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
-    from owpc_ltr.engine.search.serving import Served
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.engine.suggested_features import (
-        EngineOwner,
-        SuggestedFeature,
-        SuggestedFeatureSet,
-    )
-    from owpc_ltr.evaluation.active_sampling import HumanLabelSample, Stratum
-    from owpc_ltr.evaluation.comparison_table import ComparedPair, ComparedRanker, MeanInterval
-    from owpc_ltr.evaluation.live_lists import LiveLists
-    from owpc_ltr.evaluation.measurement import Measured
-    from owpc_ltr.evaluation.options import JudgmentChecker
-    from owpc_ltr.evaluation.other_libraries import Elsewhere, Reconciled, Step
-    from owpc_ltr.evaluation.prediction_powered import Agreement, Estimate, PredictionPowered
-    from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict
-    from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart, Term
-    from owpc_ltr.explanations.trees import Split, TreePath
-    from owpc_ltr.explanations.what_if import ToPass, ValueChange
-    from owpc_ltr.features.feature_set import Feature, FeatureSet
-    from owpc_ltr.files.input import read_text, shown
-    from owpc_ltr.formats.engine_versions import ServingProfile
-    from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.formats.upgrade_report import UpgradeEffect, UpgradeReport
-    from owpc_ltr.fusion.lint_result import RequestLint
-    from owpc_ltr.fusion.request_checks import RequestFinding
-    from owpc_ltr.host.plugin_list import InstalledPlugins, PluginDescription
-    from owpc_ltr.host.registry import Failure, Plugin, Registry
-    from owpc_ltr.host.settings import check_settings, choice_number
-    from owpc_ltr.inspection.result import (
-        Canary,
-        CurvePoint,
-        DataFigures,
-        FeatureRow,
-        Finding,
-        Gain,
-        Inspection,
-        LearningCurve,
-    )
-    from owpc_ltr.kernels.kernel import BoundLoss, Kernel, KernelLoss, bind, kernel
-    from owpc_ltr.kernels.linear import linear_risk, losses_of_scores
-    from owpc_ltr.metrics.metric import Metric, RankSum, parse_metric
-    from owpc_ltr.metrics.ranking import (
-        RankedQueries,
-        Ranking,
-        cutoff_words,
-        relevant_of_runs,
-        relevant_words,
-    )
-    from owpc_ltr.models.average import AverageModel
-    from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
-    from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
-    from owpc_ltr.models.reordering import ReorderingModel
-    from owpc_ltr.models.score_range import ScoreInterval
-    from owpc_ltr.models.trees import Forest, TreeModel
-    from owpc_ltr.names import check_name
-    from owpc_ltr.protocols import (
-        Certificate,
-        ClickFit,
-        ClickModel,
-        DescendingReranker,
-        ExplainingReordering,
-        ExportedFile,
-        ExportTarget,
-        Fit,
-        JudgmentReader,
-        JudgmentWriter,
-        ListTerm,
-        Loss,
-        Model,
-        Optimizer,
-        RankingModel,
-        Reordering,
-        Reranker,
-        RerankObjective,
-        Run,
-        StreamingOptimizer,
-    )
-    from owpc_ltr.signatures import Command, Help, Progress, Reads, Writes, job
-    from owpc_ltr.training.cross_validation import Choice, FitRow, Fold, Selection
-    from owpc_ltr.training.feature_cost import Costs
-
-__all__ = [
-    "AdditiveModel",
-    "Agreement",
-    "Alias",
-    "AliasSwitch",
-    "AverageModel",
-    "BeforeAndAfter",
-    "BoundLoss",
-    "Canary",
-    "Capacity",
-    "Certificate",
-    "Choice",
-    "ClickCounts",
-    "ClickFit",
-    "ClickLists",
-    "ClickModel",
-    "Command",
-    "ComparedPair",
-    "ComparedRanker",
-    "Comparison",
-    "Costs",
-    "Curve",
-    "CurvePoint",
-    "DataFigures",
-    "DatasetSplits",
-    "DeploymentRecord",
-    "DescendingReranker",
-    "DocumentPairs",
-    "Doubt",
-    "Elsewhere",
-    "Engine",
-    "EngineOwner",
-    "Estimate",
-    "ExplainedHit",
-    "ExplainingReordering",
-    "Explanation",
-    "ExportTarget",
-    "ExportedFile",
-    "ExternalSource",
-    "ExternalTable",
-    "Failure",
-    "Feature",
-    "FeatureCost",
-    "FeatureDrift",
-    "FeatureRow",
-    "FeatureSet",
-    "FeatureSets",
-    "Fields",
-    "Finding",
-    "Fit",
-    "FitRow",
-    "Fold",
-    "Forest",
-    "Gain",
-    "GateResult",
-    "HashSplit",
-    "Help",
-    "Hit",
-    "HumanLabelSample",
-    "IndexReport",
-    "Inspection",
-    "InstalledPlugins",
-    "JudgedQueries",
-    "JudgedQuery",
-    "JudgmentChecker",
-    "JudgmentLines",
-    "JudgmentReader",
-    "JudgmentWriter",
-    "Judgments",
-    "Kernel",
-    "KernelLoss",
-    "Labels",
-    "Layer",
-    "LearningCurve",
-    "LinearModel",
-    "ListTerm",
-    "LiveEvaluation",
-    "LiveLists",
-    "LiveMeasured",
-    "LiveQuestion",
-    "LogCounts",
-    "LogReport",
-    "LogisticNetwork",
-    "Loss",
-    "Matrix",
-    "MeanInterval",
-    "Measured",
-    "Metric",
-    "Model",
-    "ModelDescription",
-    "ModelDifferences",
-    "ModelList",
-    "NetworkModel",
-    "Normaliser",
-    "Optimizer",
-    "Origin",
-    "Outcome",
-    "Parity",
-    "Plugin",
-    "PluginDescription",
-    "Pooled",
-    "PredictionPowered",
-    "Profile",
-    "Progress",
-    "RankAgreement",
-    "RankSum",
-    "RankedDocuments",
-    "RankedQueries",
-    "Ranking",
-    "RankingModel",
-    "Reads",
-    "Reconciled",
-    "Registry",
-    "RemoteWorkers",
-    "Removal",
-    "Reordering",
-    "ReorderingModel",
-    "RequestBody",
-    "RequestFinding",
-    "RequestLint",
-    "RerankObjective",
-    "Reranker",
-    "Room",
-    "Run",
-    "Samples",
-    "ScoreInterval",
-    "ScorePart",
-    "SearchRequest",
-    "Selection",
-    "Served",
-    "ServingMode",
-    "ServingProfile",
-    "Split",
-    "Step",
-    "Store",
-    "StoredModel",
-    "Stratum",
-    "StreamingOptimizer",
-    "SuggestedFeature",
-    "SuggestedFeatureSet",
-    "Term",
-    "Texts",
-    "ToPass",
-    "TrecRun",
-    "TreeModel",
-    "TreePath",
-    "TypedColumn",
-    "UpgradeEffect",
-    "UpgradeReport",
-    "Uploaded",
-    "UploadedModels",
-    "ValueChange",
-    "Vector",
-    "Verdict",
-    "Verification",
-    "Writes",
-    "bind",
-    "check_name",
-    "check_settings",
-    "choice_number",
-    "compiled",
-    "cutoff_words",
-    "job",
-    "kernel",
-    "linear_risk",
-    "losses_of_scores",
-    "parse_metric",
-    "ranks_vary",
-    "read_text",
-    "relevant_of_runs",
-    "relevant_words",
-    "share_by_clicks",
-    "shown",
-]
-
-_HOMES = {
-    "AdditiveModel": "owpc_ltr.models.linear",
-    "Agreement": "owpc_ltr.evaluation.prediction_powered",
-    "Alias": "owpc_ltr.engine.deployment.alias",
-    "AliasSwitch": "owpc_ltr.engine.deployment.uploaded_models",
-    "AverageModel": "owpc_ltr.models.average",
-    "BeforeAndAfter": "owpc_ltr.engine.search.search",
-    "BoundLoss": "owpc_ltr.kernels.kernel",
-    "Canary": "owpc_ltr.inspection.result",
-    "Capacity": "owpc_ltr.engine.search.capacity",
-    "Certificate": "owpc_ltr.protocols",
-    "Choice": "owpc_ltr.training.cross_validation",
-    "ClickCounts": "owpc_ltr.data.click_counts",
-    "ClickFit": "owpc_ltr.protocols",
-    "ClickLists": "owpc_ltr.data.click_counts",
-    "ClickModel": "owpc_ltr.protocols",
-    "Command": "owpc_ltr.signatures",
-    "ComparedPair": "owpc_ltr.evaluation.comparison_table",
-    "ComparedRanker": "owpc_ltr.evaluation.comparison_table",
-    "Comparison": "owpc_ltr.evaluation.significance",
-    "Costs": "owpc_ltr.training.feature_cost",
-    "Curve": "owpc_ltr.models.linear",
-    "CurvePoint": "owpc_ltr.inspection.result",
-    "DataFigures": "owpc_ltr.inspection.result",
-    "DatasetSplits": "owpc_ltr.data.splits",
-    "DeploymentRecord": "owpc_ltr.engine.deployment.deployment_record",
-    "DescendingReranker": "owpc_ltr.protocols",
-    "DocumentPairs": "owpc_ltr.data.external_features.sources",
-    "Doubt": "owpc_ltr.evaluation.significance",
-    "Elsewhere": "owpc_ltr.evaluation.other_libraries",
-    "Engine": "owpc_ltr.engine.client.engine",
-    "EngineOwner": "owpc_ltr.engine.suggested_features",
-    "Estimate": "owpc_ltr.evaluation.prediction_powered",
-    "ExplainedHit": "owpc_ltr.explanations.explanation",
-    "ExplainingReordering": "owpc_ltr.protocols",
-    "Explanation": "owpc_ltr.explanations.explanation",
-    "ExportTarget": "owpc_ltr.protocols",
-    "ExportedFile": "owpc_ltr.protocols",
-    "ExternalSource": "owpc_ltr.data.external_features.sources",
-    "ExternalTable": "owpc_ltr.data.external_features.table",
-    "Failure": "owpc_ltr.host.registry",
-    "Feature": "owpc_ltr.features.feature_set",
-    "FeatureCost": "owpc_ltr.engine.search.latency",
-    "FeatureDrift": "owpc_ltr.engine.deployment.parity",
-    "FeatureRow": "owpc_ltr.inspection.result",
-    "FeatureSet": "owpc_ltr.features.feature_set",
-    "FeatureSets": "owpc_ltr.engine.feature_sets",
-    "Fields": "owpc_ltr.arrays",
-    "Finding": "owpc_ltr.inspection.result",
-    "Fit": "owpc_ltr.protocols",
-    "FitRow": "owpc_ltr.training.cross_validation",
-    "Fold": "owpc_ltr.training.cross_validation",
-    "Forest": "owpc_ltr.models.trees",
-    "Gain": "owpc_ltr.inspection.result",
-    "GateResult": "owpc_ltr.engine.deployment.live_gate",
-    "HashSplit": "owpc_ltr.data.splits",
-    "Help": "owpc_ltr.signatures",
-    "Hit": "owpc_ltr.engine.search.search",
-    "HumanLabelSample": "owpc_ltr.evaluation.active_sampling",
-    "IndexReport": "owpc_ltr.engine.index",
-    "Inspection": "owpc_ltr.inspection.result",
-    "InstalledPlugins": "owpc_ltr.host.plugin_list",
-    "JudgedQueries": "owpc_ltr.data.splits",
-    "JudgedQuery": "owpc_ltr.data.judgments.queries",
-    "JudgmentChecker": "owpc_ltr.evaluation.options",
-    "JudgmentLines": "owpc_ltr.data.judgments.lines",
-    "JudgmentReader": "owpc_ltr.protocols",
-    "JudgmentWriter": "owpc_ltr.protocols",
-    "Judgments": "owpc_ltr.data.judgments.queries",
-    "Kernel": "owpc_ltr.kernels.kernel",
-    "KernelLoss": "owpc_ltr.kernels.kernel",
-    "Labels": "owpc_ltr.arrays",
-    "Layer": "owpc_ltr.models.networks",
-    "LearningCurve": "owpc_ltr.inspection.result",
-    "LinearModel": "owpc_ltr.models.linear",
-    "ListTerm": "owpc_ltr.protocols",
-    "LiveEvaluation": "owpc_ltr.engine.search.live_evaluation",
-    "LiveLists": "owpc_ltr.evaluation.live_lists",
-    "LiveMeasured": "owpc_ltr.engine.search.live_evaluation",
-    "LiveQuestion": "owpc_ltr.engine.search.live_evaluation",
-    "LogCounts": "owpc_ltr.engine.feature_log.feature_reader",
-    "LogReport": "owpc_ltr.engine.feature_log.log",
-    "LogisticNetwork": "owpc_ltr.models.networks",
-    "Loss": "owpc_ltr.protocols",
-    "Matrix": "owpc_ltr.arrays",
-    "MeanInterval": "owpc_ltr.evaluation.comparison_table",
-    "Measured": "owpc_ltr.evaluation.measurement",
-    "Metric": "owpc_ltr.metrics.metric",
-    "Model": "owpc_ltr.protocols",
-    "ModelDescription": "owpc_ltr.engine.deployment.uploaded_models",
-    "ModelDifferences": "owpc_ltr.engine.deployment.uploaded_models",
-    "ModelList": "owpc_ltr.engine.deployment.uploaded_models",
-    "NetworkModel": "owpc_ltr.models.networks",
-    "Normaliser": "owpc_ltr.models.linear",
-    "Optimizer": "owpc_ltr.protocols",
-    "Origin": "owpc_ltr.data.splits",
-    "Outcome": "owpc_ltr.evaluation.significance",
-    "Parity": "owpc_ltr.engine.deployment.parity",
-    "Plugin": "owpc_ltr.host.registry",
-    "PluginDescription": "owpc_ltr.host.plugin_list",
-    "Pooled": "owpc_ltr.engine.live_results.judge_pool",
-    "PredictionPowered": "owpc_ltr.evaluation.prediction_powered",
-    "Profile": "owpc_ltr.engine.profile",
-    "Progress": "owpc_ltr.signatures",
-    "RankAgreement": "owpc_ltr.engine.deployment.parity",
-    "RankSum": "owpc_ltr.metrics.metric",
-    "RankedDocuments": "owpc_ltr.data.runs",
-    "RankedQueries": "owpc_ltr.metrics.ranking",
-    "Ranking": "owpc_ltr.metrics.ranking",
-    "RankingModel": "owpc_ltr.protocols",
-    "Reads": "owpc_ltr.signatures",
-    "Reconciled": "owpc_ltr.evaluation.other_libraries",
-    "Registry": "owpc_ltr.host.registry",
-    "RemoteWorkers": "owpc_ltr.engine.feature_log.remote",
-    "Removal": "owpc_ltr.engine.deployment.uploaded_models",
-    "Reordering": "owpc_ltr.protocols",
-    "ReorderingModel": "owpc_ltr.models.reordering",
-    "RequestBody": "owpc_ltr.engine.search.request",
-    "RequestFinding": "owpc_ltr.fusion.request_checks",
-    "RequestLint": "owpc_ltr.fusion.lint_result",
-    "RerankObjective": "owpc_ltr.protocols",
-    "Reranker": "owpc_ltr.protocols",
-    "Room": "owpc_ltr.data.options",
-    "Run": "owpc_ltr.protocols",
-    "Samples": "owpc_ltr.engine.search.latency",
-    "ScoreInterval": "owpc_ltr.models.score_range",
-    "ScorePart": "owpc_ltr.explanations.explanation",
-    "SearchRequest": "owpc_ltr.engine.search.request",
-    "Selection": "owpc_ltr.training.cross_validation",
-    "Served": "owpc_ltr.engine.search.serving",
-    "ServingMode": "owpc_ltr.engine.deployment.serving_mode",
-    "ServingProfile": "owpc_ltr.formats.engine_versions",
-    "Split": "owpc_ltr.explanations.trees",
-    "Step": "owpc_ltr.evaluation.other_libraries",
-    "Store": "owpc_ltr.engine.stores",
-    "StoredModel": "owpc_ltr.formats.stored_model",
-    "Stratum": "owpc_ltr.evaluation.active_sampling",
-    "StreamingOptimizer": "owpc_ltr.protocols",
-    "SuggestedFeature": "owpc_ltr.engine.suggested_features",
-    "SuggestedFeatureSet": "owpc_ltr.engine.suggested_features",
-    "Term": "owpc_ltr.explanations.explanation",
-    "Texts": "owpc_ltr.data.external_features.table",
-    "ToPass": "owpc_ltr.explanations.what_if",
-    "TrecRun": "owpc_ltr.data.runs",
-    "TreeModel": "owpc_ltr.models.trees",
-    "TreePath": "owpc_ltr.explanations.trees",
-    "TypedColumn": "owpc_ltr.data.judgments.lines",
-    "UpgradeEffect": "owpc_ltr.formats.upgrade_report",
-    "UpgradeReport": "owpc_ltr.formats.upgrade_report",
-    "Uploaded": "owpc_ltr.engine.deployment.model_upload",
-    "UploadedModels": "owpc_ltr.engine.deployment.uploaded_models",
-    "ValueChange": "owpc_ltr.explanations.what_if",
-    "Vector": "owpc_ltr.arrays",
-    "Verdict": "owpc_ltr.evaluation.significance",
-    "Verification": "owpc_ltr.engine.deployment.verify",
-    "Writes": "owpc_ltr.signatures",
-    "bind": "owpc_ltr.kernels.kernel",
-    "check_name": "owpc_ltr.names",
-    "check_settings": "owpc_ltr.host.settings",
-    "choice_number": "owpc_ltr.host.settings",
-    "compiled": "owpc_ltr.compiling",
-    "cutoff_words": "owpc_ltr.metrics.ranking",
-    "job": "owpc_ltr.signatures",
-    "kernel": "owpc_ltr.kernels.kernel",
-    "linear_risk": "owpc_ltr.kernels.linear",
-    "losses_of_scores": "owpc_ltr.kernels.linear",
-    "parse_metric": "owpc_ltr.metrics.metric",
-    "ranks_vary": "owpc_ltr.data.click_counts",
-    "read_text": "owpc_ltr.files.input",
-    "relevant_of_runs": "owpc_ltr.metrics.ranking",
-    "relevant_words": "owpc_ltr.metrics.ranking",
-    "share_by_clicks": "owpc_ltr.data.judgments.queries",
-    "shown": "owpc_ltr.files.input",
-}
-"""Each public name and the module that it is imported from when it is first used."""
+    from owpc_ltr.arrays import Fields as Fields
+    from owpc_ltr.arrays import Labels as Labels
+    from owpc_ltr.arrays import Matrix as Matrix
+    from owpc_ltr.arrays import Vector as Vector
+    from owpc_ltr.compiling import compiled as compiled
+    from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
+    from owpc_ltr.data.click_counts import ClickLists as ClickLists
+    from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
+    from owpc_ltr.data.click_counts import share_by_clicks as share_by_clicks
+    from owpc_ltr.data.external_features.sources import DocumentPairs as DocumentPairs
+    from owpc_ltr.data.external_features.sources import ExternalSource as ExternalSource
+    from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
+    from owpc_ltr.data.external_features.table import Texts as Texts
+    from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
+    from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
+    from owpc_ltr.data.judgments.queries import JudgedQuery as JudgedQuery
+    from owpc_ltr.data.judgments.queries import Judgments as Judgments
+    from owpc_ltr.data.options import Room as Room
+    from owpc_ltr.data.runs import RankedDocuments as RankedDocuments
+    from owpc_ltr.data.runs import TrecRun as TrecRun
+    from owpc_ltr.data.splits import DatasetSplits as DatasetSplits
+    from owpc_ltr.data.splits import HashSplit as HashSplit
+    from owpc_ltr.data.splits import JudgedQueries as JudgedQueries
+    from owpc_ltr.data.splits import Origin as Origin
+    from owpc_ltr.engine.client.engine import Engine as Engine
+    from owpc_ltr.engine.deployment.alias import Alias as Alias
+    from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
+    from owpc_ltr.engine.deployment.live_gate import GateResult as GateResult
+    from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
+    from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
+    from owpc_ltr.engine.deployment.parity import Parity as Parity
+    from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
+    from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
+    from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
+    from owpc_ltr.engine.deployment.uploaded_models import ModelDescription as ModelDescription
+    from owpc_ltr.engine.deployment.uploaded_models import ModelDifferences as ModelDifferences
+    from owpc_ltr.engine.deployment.uploaded_models import ModelList as ModelList
+    from owpc_ltr.engine.deployment.uploaded_models import Removal as Removal
+    from owpc_ltr.engine.deployment.uploaded_models import UploadedModels as UploadedModels
+    from owpc_ltr.engine.deployment.verify import Verification as Verification
+    from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
+    from owpc_ltr.engine.feature_log.log import LogReport as LogReport
+    from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
+    from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
+    from owpc_ltr.engine.index import IndexReport as IndexReport
+    from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
+    from owpc_ltr.engine.profile import Profile as Profile
+    from owpc_ltr.engine.search.capacity import Capacity as Capacity
+    from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
+    from owpc_ltr.engine.search.latency import Samples as Samples
+    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation as LiveEvaluation
+    from owpc_ltr.engine.search.live_evaluation import LiveMeasured as LiveMeasured
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion as LiveQuestion
+    from owpc_ltr.engine.search.request import RequestBody as RequestBody
+    from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
+    from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
+    from owpc_ltr.engine.search.search import Hit as Hit
+    from owpc_ltr.engine.search.serving import Served as Served
+    from owpc_ltr.engine.stores import Store as Store
+    from owpc_ltr.engine.suggested_features import EngineOwner as EngineOwner
+    from owpc_ltr.engine.suggested_features import SuggestedFeature as SuggestedFeature
+    from owpc_ltr.engine.suggested_features import SuggestedFeatureSet as SuggestedFeatureSet
+    from owpc_ltr.evaluation.active_sampling import HumanLabelSample as HumanLabelSample
+    from owpc_ltr.evaluation.active_sampling import Stratum as Stratum
+    from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
+    from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
+    from owpc_ltr.evaluation.comparison_table import MeanInterval as MeanInterval
+    from owpc_ltr.evaluation.live_lists import LiveLists as LiveLists
+    from owpc_ltr.evaluation.measurement import Measured as Measured
+    from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
+    from owpc_ltr.evaluation.other_libraries import Elsewhere as Elsewhere
+    from owpc_ltr.evaluation.other_libraries import Reconciled as Reconciled
+    from owpc_ltr.evaluation.other_libraries import Step as Step
+    from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement
+    from owpc_ltr.evaluation.prediction_powered import Estimate as Estimate
+    from owpc_ltr.evaluation.prediction_powered import PredictionPowered as PredictionPowered
+    from owpc_ltr.evaluation.significance import Comparison as Comparison
+    from owpc_ltr.evaluation.significance import Doubt as Doubt
+    from owpc_ltr.evaluation.significance import Outcome as Outcome
+    from owpc_ltr.evaluation.significance import Verdict as Verdict
+    from owpc_ltr.explanations.explanation import ExplainedHit as ExplainedHit
+    from owpc_ltr.explanations.explanation import Explanation as Explanation
+    from owpc_ltr.explanations.explanation import ScorePart as ScorePart
+    from owpc_ltr.explanations.explanation import Term as Term
+    from owpc_ltr.explanations.trees import Split as Split
+    from owpc_ltr.explanations.trees import TreePath as TreePath
+    from owpc_ltr.explanations.what_if import ToPass as ToPass
+    from owpc_ltr.explanations.what_if import ValueChange as ValueChange
+    from owpc_ltr.features.feature_set import Feature as Feature
+    from owpc_ltr.features.feature_set import FeatureSet as FeatureSet
+    from owpc_ltr.files.input import read_text as read_text
+    from owpc_ltr.files.input import shown as shown
+    from owpc_ltr.formats.engine_versions import ServingProfile as ServingProfile
+    from owpc_ltr.formats.stored_model import StoredModel as StoredModel
+    from owpc_ltr.formats.upgrade_report import UpgradeEffect as UpgradeEffect
+    from owpc_ltr.formats.upgrade_report import UpgradeReport as UpgradeReport
+    from owpc_ltr.fusion.lint_result import RequestLint as RequestLint
+    from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
+    from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
+    from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
+    from owpc_ltr.host.registry import Failure as Failure
+    from owpc_ltr.host.registry import Plugin as Plugin
+    from owpc_ltr.host.registry import Registry as Registry
+    from owpc_ltr.host.settings import check_settings as check_settings
+    from owpc_ltr.host.settings import choice_number as choice_number
+    from owpc_ltr.inspection.result import Canary as Canary
+    from owpc_ltr.inspection.result import CurvePoint as CurvePoint
+    from owpc_ltr.inspection.result import DataFigures as DataFigures
+    from owpc_ltr.inspection.result import FeatureRow as FeatureRow
+    from owpc_ltr.inspection.result import Finding as Finding
+    from owpc_ltr.inspection.result import Gain as Gain
+    from owpc_ltr.inspection.result import Inspection as Inspection
+    from owpc_ltr.inspection.result import LearningCurve as LearningCurve
+    from owpc_ltr.kernels.kernel import BoundLoss as BoundLoss
+    from owpc_ltr.kernels.kernel import Kernel as Kernel
+    from owpc_ltr.kernels.kernel import KernelLoss as KernelLoss
+    from owpc_ltr.kernels.kernel import bind as bind
+    from owpc_ltr.kernels.kernel import kernel as kernel
+    from owpc_ltr.kernels.linear import linear_risk as linear_risk
+    from owpc_ltr.kernels.linear import losses_of_scores as losses_of_scores
+    from owpc_ltr.metrics.metric import Metric as Metric
+    from owpc_ltr.metrics.metric import RankSum as RankSum
+    from owpc_ltr.metrics.metric import parse_metric as parse_metric
+    from owpc_ltr.metrics.ranking import RankedQueries as RankedQueries
+    from owpc_ltr.metrics.ranking import Ranking as Ranking
+    from owpc_ltr.metrics.ranking import cutoff_words as cutoff_words
+    from owpc_ltr.metrics.ranking import relevant_of_runs as relevant_of_runs
+    from owpc_ltr.metrics.ranking import relevant_words as relevant_words
+    from owpc_ltr.models.average import AverageModel as AverageModel
+    from owpc_ltr.models.linear import AdditiveModel as AdditiveModel
+    from owpc_ltr.models.linear import Curve as Curve
+    from owpc_ltr.models.linear import LinearModel as LinearModel
+    from owpc_ltr.models.linear import Normaliser as Normaliser
+    from owpc_ltr.models.networks import Layer as Layer
+    from owpc_ltr.models.networks import LogisticNetwork as LogisticNetwork
+    from owpc_ltr.models.networks import NetworkModel as NetworkModel
+    from owpc_ltr.models.reordering import ReorderingModel as ReorderingModel
+    from owpc_ltr.models.score_range import ScoreInterval as ScoreInterval
+    from owpc_ltr.models.trees import Forest as Forest
+    from owpc_ltr.models.trees import TreeModel as TreeModel
+    from owpc_ltr.names import check_name as check_name
+    from owpc_ltr.protocols import Certificate as Certificate
+    from owpc_ltr.protocols import ClickFit as ClickFit
+    from owpc_ltr.protocols import ClickModel as ClickModel
+    from owpc_ltr.protocols import DescendingReranker as DescendingReranker
+    from owpc_ltr.protocols import ExplainingReordering as ExplainingReordering
+    from owpc_ltr.protocols import ExportedFile as ExportedFile
+    from owpc_ltr.protocols import ExportTarget as ExportTarget
+    from owpc_ltr.protocols import Fit as Fit
+    from owpc_ltr.protocols import JudgmentReader as JudgmentReader
+    from owpc_ltr.protocols import JudgmentWriter as JudgmentWriter
+    from owpc_ltr.protocols import ListTerm as ListTerm
+    from owpc_ltr.protocols import Loss as Loss
+    from owpc_ltr.protocols import Model as Model
+    from owpc_ltr.protocols import Optimizer as Optimizer
+    from owpc_ltr.protocols import RankingModel as RankingModel
+    from owpc_ltr.protocols import Reordering as Reordering
+    from owpc_ltr.protocols import Reranker as Reranker
+    from owpc_ltr.protocols import RerankObjective as RerankObjective
+    from owpc_ltr.protocols import Run as Run
+    from owpc_ltr.protocols import StreamingOptimizer as StreamingOptimizer
+    from owpc_ltr.signatures import Command as Command
+    from owpc_ltr.signatures import Help as Help
+    from owpc_ltr.signatures import Progress as Progress
+    from owpc_ltr.signatures import Reads as Reads
+    from owpc_ltr.signatures import Writes as Writes
+    from owpc_ltr.signatures import job as job
+    from owpc_ltr.training.cross_validation import Choice as Choice
+    from owpc_ltr.training.cross_validation import FitRow as FitRow
+    from owpc_ltr.training.cross_validation import Fold as Fold
+    from owpc_ltr.training.cross_validation import Selection as Selection
+    from owpc_ltr.training.feature_cost import Costs as Costs
+else:
+    __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -518,4 +198,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names, imported or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES})

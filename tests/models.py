@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel

@@ -15,7 +15,7 @@ import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from owpc_ltr import RankingDataset, make_dataset, save_dataset, save_model
-from owpc_ltr.data.sources import known_sides
+from owpc_ltr.data.splits import known_sides
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate

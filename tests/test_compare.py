@@ -19,7 +19,7 @@ import owpc_ltr as ltr
 from owpc_ltr import save_model
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparison_table import disagreements, verdict_lines
+from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
 from owpc_ltr.evaluation.significance import Doubt

@@ -16,7 +16,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr import save_dataset, save_model
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.options import split_metrics
+from owpc_ltr.metrics.metric import listed_metrics
 from owpc_ltr.training.cross_validation import cut_folds
 from tests.commands import Run, commands_in
 from tests.rankers import QUERIES, judged, linear, write_run
@@ -158,10 +158,10 @@ def test_lists_whose_columns_have_other_names_are_read_by_their_roles(run: Run) 
 
 
 def test_metrics_between_commas_keep_their_options() -> None:
-    assert split_metrics(["ndcg@10,gain=linear,empty=skip,map"]) == [
+    assert listed_metrics(["ndcg@10,gain=linear,empty=skip,map"]) == [
         "ndcg@10,gain=linear,empty=skip", "map"
     ]  # fmt: skip
-    assert split_metrics(None) == []
+    assert listed_metrics([]) == []
 
 
 def test_a_text_of_several_metrics_is_taken_where_one_is() -> None:

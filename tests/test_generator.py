@@ -19,7 +19,7 @@ import owpc_ltr as ltr
 from owpc_ltr.cli.app import COMMANDS, app
 from owpc_ltr.cli.generator import PANELS, command_line_type, command_of, help_text
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.host.commands import function_of, plugin_commands
+from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.signatures import (
     Command,
     Help,
@@ -307,7 +307,7 @@ def test_the_help_ends_where_python_begins() -> None:
 def test_the_table_says_what_the_docstring_says(command: Command) -> None:
     """Of groups there is no function."""
     if command.function:
-        assert help_text(function_of(command)).partition("\n")[0] == command.summary
+        assert help_text(command.load()).partition("\n")[0] == command.summary
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

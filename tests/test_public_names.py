@@ -19,7 +19,7 @@ from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 import owpc_ltr
 import owpc_ltr.plugin_checks
 import owpc_ltr.types
-from owpc_ltr.host.commands import function_of, plugin_commands
+from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.signatures import _AnyName
 from tests.fresh_process import printed_by
 
@@ -136,7 +136,7 @@ def signatures() -> Iterator[tuple[str, dict[str, Any], str]]:
         if name not in PASSED_ON
     ]
     offered += [
-        (command.public_name, function_of(command))
+        (command.public_name, command.load())
         for command in plugin_commands().commands
         if command.function.startswith("owpc_ltr.")
     ]
@@ -179,7 +179,7 @@ def test_no_name_is_public_in_two_modules() -> None:
 
 def test_the_public_names_are_those_with_a_home() -> None:
     for module in MODULES:
-        assert {*module._HOMES, "__version__"} == {*module.__all__, "__version__"}
+        assert {*vars(module)["_HOMES"], "__version__"} == {*module.__all__, "__version__"}
         assert module.__all__ == sorted(module.__all__)
 
 

@@ -19,8 +19,8 @@ from scipy import stats
 
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation import resampling as module
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import Drawing, Statistics, compare_all
-from owpc_ltr.evaluation.comparison_table import ComparedPair
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import bca_interval, sign_flips
 from owpc_ltr.evaluation.significance import Comparison, compare_paired, detectable_effect, holm
@@ -380,7 +380,7 @@ def _covered(shrunk: float, rng: np.random.Generator) -> float:
 def test_the_interval_of_one_mean_covers_the_truth_as_often_as_promised(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.options.RESAMPLES", 400)
+    monkeypatch.setattr("owpc_ltr.evaluation.resampling.RESAMPLES", 400)
     assert 0.925 <= _covered(1.0, rng) <= 0.985
     # A normal interval at half the length would be seen.
     assert _covered(0.5, rng) < 0.8

@@ -21,8 +21,16 @@ from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments, normalised_text
-from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
-from owpc_ltr.data.splits import HashSplit, Origin, split_queries, with_validation
+from owpc_ltr.data.splits import (
+    HashSplit,
+    Origin,
+    QueryDigests,
+    digests_of,
+    known_sides,
+    source_of,
+    split_queries,
+    with_validation,
+)
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import BadInput, Refused, UsageError

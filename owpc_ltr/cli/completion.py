@@ -98,7 +98,7 @@ def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any
 
 
 def _indices(cluster: Any) -> list[str]:
-    from owpc_ltr.engine.options import index_names
+    from owpc_ltr.engine.cluster import index_names
 
     return index_names(cluster.engine)
 

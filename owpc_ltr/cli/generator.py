@@ -26,7 +26,6 @@ from owpc_ltr.cli import finishing, print_json, progress
 from owpc_ltr.cli.completion import completer
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
-from owpc_ltr.host.commands import function_of, missing_package
 from owpc_ltr.signatures import (
     Command,
     ConnectsWith,
@@ -287,7 +286,7 @@ def command_of(about: Command) -> Any:
     app.command(
         about.name.rpartition(" ")[2],
         cls=_Command,
-        help=help_text(function_of(about)),
+        help=help_text(about.load()),
         context_settings=HELP_OPTIONS,
     )(callback_of(about))
     return typer.main.get_command(app)
@@ -295,7 +294,7 @@ def command_of(about: Command) -> Any:
 
 def callback_of(about: Command) -> Callable[..., None]:
     """What typer calls: it runs the function, and prints the result."""
-    function = function_of(about)
+    function = about.load()
     own, connection = _options(function)
     options = {option.name: option for option in [*own, *connection]}
     flags = {option.name: option.spelling for option in options.values()}
@@ -440,4 +439,4 @@ def _run(
         with progress() as show:
             return bare(**given, progress=show)
     except ModuleNotFoundError as error:
-        raise missing_package(about, error) from error
+        raise about.missing_package(error) from error

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data import html
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
 
@@ -182,7 +183,10 @@ class RankingDataset:
         return [first, *("; ".join(part) for part in (facts, source) if part)]
 
     def split(
-        self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt
+        self,
+        validation: float = VALIDATION_SHARE,
+        test: float = TEST_SHARE,
+        salt: str = HashSplit.salt,
     ) -> DatasetSplits[RankingDataset]:
         """Training, validation and test queries, by the hash of their ids.
 

@@ -13,6 +13,8 @@ from owpc_ltr.signatures import Help, Reads, in_python, spelled
 
 DEFAULT_BUCKETS = 20
 """Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
+VALIDATION_SHARE = TEST_SHARE = 0.2
+"""Shares of the queries that choose the settings, and that are kept for `evaluate`."""
 DEFAULT_FORMAT = "tsv"
 """The format that judgments are written in."""
 

@@ -26,8 +26,9 @@ from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
-from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url, the_index
+from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.workbench import judgments
+from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.request import request
     from owpc_ltr.engine.search.search import search
     from owpc_ltr.engine.stores import Store
+    from owpc_ltr.features.feature_set import FeatureSet
 else:
 
     class _Method:
@@ -60,6 +62,8 @@ else:
     profile = _Method("owpc_ltr.engine.profile")
     request = _Method("owpc_ltr.engine.search.request")
     search = _Method("owpc_ltr.engine.search.search")
+
+_OURS = "owpc-ltr"
 
 
 @public
@@ -220,6 +224,28 @@ class Cluster:
             return default_query(self.engine, index), {}
         return read_search(Path(query)) if isinstance(query, Path | str) else split_body(query)
 
+    def the_index(self, given: str | None) -> str:
+        """The index of this name, or the only one that is no store or system index."""
+        return the_index(self.engine, given)
+
+    def the_featureset(self, given: str | None, wanted_hash: str | None = None) -> FeatureSet:
+        """The feature set of this name, the one with this hash, or the only one of the store."""
+        from owpc_ltr.names import check_name, only_one
+
+        if given is not None:
+            return self.store.get_featureset(check_name("feature set", given))
+        names, kind = self.store.list_featuresets(), self.store.kind
+        if wanted_hash is None:
+            only = only_one(names, "feature set", "--featureset", f"the {kind} store")
+            return self.store.get_featureset(only)
+        for name in names:
+            if (found := self.store.get_featureset(name)).hash == wanted_hash:
+                return found
+        raise UsageError(
+            f"no feature set in the {kind} store is the one that the model was trained on: push it "
+            "there, or name another with --featureset, or its store with --store-kind"
+        )
+
     def index_of(self, model: str, given: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""
         from owpc_ltr.names import check_index
@@ -227,4 +253,36 @@ class Cluster:
         if given is not None:
             return check_index(given)
         deployment = self.models.deployment(model)
-        return deployment.index if deployment is not None else the_index(self.engine, None)
+        return deployment.index if deployment is not None else self.the_index(None)
+
+
+def the_index(engine: Engine, given: str | None) -> str:
+    """The index of this name, or the only one of the cluster that is no store or system index."""
+    from owpc_ltr.names import check_index, only_one
+
+    if given is not None:
+        return check_index(given)
+    return only_one(index_names(engine), "index", "--index", engine.settings.url)
+
+
+def index_names(engine: Engine) -> list[str]:
+    """The indices of a cluster, sorted, but for stores and system indices."""
+    from owpc_ltr.engine.client.responses import AnswerPart
+
+    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
+    listed = AnswerPart(answer, "its list of indices")
+    names = [row["index"].text for row in listed]
+    return _as_known(engine, [name for name in names if not name.startswith((".", _OURS))])
+
+
+def _as_known(engine: Engine, indices: list[str]) -> list[str]:
+    """By what names these are known: what was made anew by its alias; what is staged by none."""
+    from owpc_ltr.engine.staging_index import indices_behind
+    from owpc_ltr.names import base_index
+
+    known = set()
+    for name in indices:
+        base = base_index(name)
+        if base == name or base in indices_behind(engine, name).get(name, {}):
+            known.add(base)
+    return sorted(known)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
     ExtraFeatures,
+    Keywords,
     Params,
     QueryTemplate,
     Reranker,
@@ -18,6 +19,7 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import UsageError
+from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Help, Plugins, job, spelled
 
@@ -29,18 +31,13 @@ if TYPE_CHECKING:
 @job
 def explain_search(
     cluster: Cluster,
-    keywords: Annotated[str, Help("What the user types.", metavar="QUERY")],
-    document: Annotated[
-        str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
-    ] = None,
+    keywords: Keywords,
+    document: ExplainedDocument = None,
     *,
     model: UploadedModel = None,
     reranker: Reranker = None,
     index: SearchIndex = None,
-    above: Annotated[
-        str | None,
-        Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
-    ] = None,
+    above: RivalDocument = None,
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
@@ -62,7 +59,7 @@ def explain_search(
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.
     """
-    from owpc_ltr.engine.options import tables_of, the_index
+    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.search.request import search_request
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
     from owpc_ltr.models.reordering import load_reordering
@@ -83,7 +80,7 @@ def explain_search(
         store, name = cluster.uploaded(model)
         where = cluster.index_of(name, index)
     else:
-        where = the_index(cluster.engine, index)
+        where = cluster.the_index(index)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,
         window=window, query_id=query_id,

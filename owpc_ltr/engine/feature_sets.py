@@ -9,6 +9,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.engine.suggested_features import suggest
 from owpc_ltr.features.parameters import Params
 from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job
@@ -93,10 +94,7 @@ def push(
         ),
     ],
     *,
-    index: Annotated[
-        str | None,
-        Help("The index; default: the only one of the cluster.", metavar="NAME"),
-    ] = None,
+    index: OnlyIndex = None,
     name: Annotated[str | None, Help("Its name in the cluster; default: the file's.")] = None,
     keywords: Annotated[
         str, Help("The query to try every feature with before it is stored.")
@@ -117,8 +115,8 @@ def push(
     field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
     engine would answer that nothing matches.
     """
+    from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
-    from owpc_ltr.engine.options import the_index
     from owpc_ltr.engine.stores.feature_set_trial import (
         derived_cautions,
         put_tried,

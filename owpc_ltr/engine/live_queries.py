@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help, Reads, public
 
@@ -107,7 +107,8 @@ def judged_queries(
         judgments = in_memory(judgments, "a live evaluation")
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
-    from owpc_ltr.data.judgments.queries import CLICKS, share_by_clicks
+    from owpc_ltr.data.click_counts import share_by_clicks
+    from owpc_ltr.data.judgments.queries import CLICKS
 
     data = judgments
     if data.document_ids is None or data.query_params is None:
@@ -167,12 +168,11 @@ def check_judgments(
     """What looks harmful in judgments when the engine is asked some of their queries."""
     import numpy as np
 
-    from owpc_ltr.engine.options import the_index
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.live_lists import list_doubts, mean_known, recall_doubts
 
-    where = the_index(cluster.engine, index)
+    where = cluster.the_index(index)
     judged = judged_queries(judgments)
     query = cluster.template(where, query_template)[0]
     order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]

@@ -1,7 +1,4 @@
-"""Parameters of jobs of a cluster, each described once, and what omitted ones are.
-
-An omitted argument is inferred where only one value can be meant.
-"""
+"""Parameters of jobs of a cluster, each described once, and their defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import NO_MODEL, Help, Reads
 
 if TYPE_CHECKING:
@@ -17,12 +13,11 @@ if TYPE_CHECKING:
     import opensearchpy
 
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.stores import Store
     from owpc_ltr.models.reordering import ReorderingModel
 
 PANEL = "Engine"
-_OURS = "owpc-ltr"
+DEFAULT_WINDOW = 100
+"""How many of the query's best documents to rescore."""
 
 Url = Annotated[
     "str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None",
@@ -57,6 +52,10 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
     return named_params(texts)
 
 
+Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
+OnlyIndex = Annotated[
+    str | None, Help("The index; default: the only one of the cluster.", metavar="NAME")
+]
 SearchIndex = Annotated[
     str | None,
     Help(
@@ -129,71 +128,3 @@ MinProofCoverage = Annotated[
         panel="Advanced",
     ),
 ]
-
-
-def the_index(engine: Engine, given: str | None) -> str:
-    """The index of this name, or the only one of the cluster that is no store or system index."""
-    from owpc_ltr.names import check_index
-
-    if given is not None:
-        return check_index(given)
-    return only_one(index_names(engine), "index", "--index", engine.settings.url)
-
-
-def index_names(engine: Engine) -> list[str]:
-    """The indices of a cluster, sorted, but for stores and system indices."""
-    from owpc_ltr.engine.client.responses import AnswerPart
-
-    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
-    listed = AnswerPart(answer, "its list of indices")
-    names = [row["index"].text for row in listed]
-    return _as_known(engine, [name for name in names if not name.startswith((".", _OURS))])
-
-
-def _as_known(engine: Engine, indices: list[str]) -> list[str]:
-    """By what names these are known: what was made anew by its alias; what is staged by none."""
-    from owpc_ltr.engine.staging_index import indices_behind
-    from owpc_ltr.names import base_index
-
-    known = set()
-    for index in indices:
-        base = base_index(index)
-        if base == index or base in indices_behind(engine, index).get(index, {}):
-            known.add(base)
-    return sorted(known)
-
-
-def the_featureset(store: Store, given: str | None, wanted_hash: str | None = None) -> str:
-    """The feature set of this name, the one with this hash, or the only one of the store."""
-    from owpc_ltr.names import check_name
-
-    if given is not None:
-        return check_name("feature set", given)
-    names = store.list_featuresets()
-    if wanted_hash is not None:
-        names = [name for name in names if store.get_featureset(name).hash == wanted_hash]
-        if not names:
-            raise UsageError(
-                f"no feature set in the {store.kind} store is the one that the model was trained "
-                "on: push it there, or name another with --featureset, or its store with "
-                "--store-kind"
-            )
-        return names[0]
-    return only_one(names, "feature set", "--featureset", f"the {store.kind} store")
-
-
-def only_one(names: Sequence[str], what: str, option: str, where: str) -> str:
-    """The only name that there is. Raises UsageError, naming those that there are."""
-    if len(names) == 1:
-        return names[0]
-    found = f"there are {', '.join(names[:8])}" if names else "there is none"
-    raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")
-
-
-def tables_of(extra_features: Any) -> tuple[ExternalTable, ...]:
-    """The tables of `extra_features`; where there are none, what reads them is not imported."""
-    if extra_features is None or (isinstance(extra_features, list | tuple) and not extra_features):
-        return ()
-    from owpc_ltr.data.external_features.table import read_external_features
-
-    return read_external_features(extra_features)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data import html
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
-from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex, the_featureset, the_index
+from owpc_ltr.engine.options import DEFAULT_WINDOW, Params, QueryTemplate, SearchIndex
 from owpc_ltr.engine.search.capacity import Capacity, capacity
 from owpc_ltr.engine.search.latency import (
     FeatureCost,
@@ -241,14 +240,14 @@ def _profiled(
     from owpc_ltr.models.model_file import load_scoring_model
 
     if model is None:
-        store, where = cluster.holding_set(featureset).store, the_index(cluster.engine, index)
+        store, where = cluster.holding_set(featureset).store, cluster.the_index(index)
         yield store, where, store.get_featureset(str(featureset)), None
         return
     if not isinstance(model, str) or Path(model).is_file():
         ranker = load_scoring_model(Path(model)) if isinstance(model, Path | str) else model
         wanted = ranker.record.get("featureset_hash")
-        own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
-        where = the_index(cluster.engine, index)
+        own = cluster.the_featureset(featureset, wanted)
+        where = cluster.the_index(index)
         with searchable(
             cluster.store, exported(cluster.engine, cluster.store, ranker, own)
         ) as kept:

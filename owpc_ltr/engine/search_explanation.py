@@ -16,7 +16,7 @@ from owpc_ltr.arrays import Fields
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.search.client_rerank import (
     fields_of_hits,
     find_featureset,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import quote
 
+from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
@@ -102,9 +103,7 @@ class SuggestedFeatureSet(ShortRepr):
 def suggest(
     cluster: Annotated[EngineOwner, NO_STORE],
     *,
-    index: Annotated[
-        str | None, Help("The index; default: the only one of the cluster.", metavar="NAME")
-    ] = None,
+    index: OnlyIndex = None,
     out: Annotated[
         Path | str | None,
         Writes("The file of the feature set (JSON), for `featureset push`.", required=True),
@@ -119,7 +118,7 @@ def suggest(
 
     Raises Refused for an index without a field that a feature can use.
     """
-    from owpc_ltr.engine.options import the_index
+    from owpc_ltr.engine.cluster import the_index
     from owpc_ltr.engine.stores.feature_set_trial import field_types
     from owpc_ltr.files.output import write_output
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.options import Columns
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted, first_metric
+from owpc_ltr.evaluation.options import METRIC, PoolDepth, Split, Strata, Unweighted
 from owpc_ltr.files.output import output_file
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
@@ -124,7 +124,7 @@ def judge_sample(
         Path | str | None, "The file of the strata; default: beside `out`."
     ] = None,
     n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
-    depth: Annotated[int, Help("How many documents of each ranker to judge.", min=1)] = SHEET_DEPTH,
+    depth: PoolDepth = SHEET_DEPTH,
     metric: Annotated[
         Any,
         Help(
@@ -155,7 +155,7 @@ def judge_sample(
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.metrics import first_metric
 
     if len(rankers) != 2:
         raise UsageError(f"an interval is of 2 rankers' difference, and there are {len(rankers)}")
@@ -163,7 +163,7 @@ def judge_sample(
         raise UsageError("there is nothing to judge: draw 1 query and 1 document at least")
     beside = _strata_file(out, strata, strata_out, [proxy_labels, human_labels, data, *rankers])
     files = tuple(map(Path, plugins))
-    plan = ComparisonPlan((parse_metric(first_metric(metric), load(files)),))
+    plan = ComparisonPlan((first_metric(metric, load(files)),))
     request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
     proxy_labels, human_labels = read_lists(columns, proxy_labels, human_labels)
     candidates, everything = _candidates(proxy_labels, data)

@@ -11,7 +11,6 @@ from owpc_ltr.data.options import Columns, MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
-    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     Documents,
@@ -25,8 +24,8 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
-    parsed_metrics,
 )
+from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
 
@@ -106,6 +105,7 @@ def compare(
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -113,7 +113,7 @@ def compare(
     check_unjudged(unjudged)
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
-    parsed = parsed_metrics(metrics, registry)
+    parsed = parse_metrics(metrics, registry)
     how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(
         rankers=named,

@@ -22,14 +22,10 @@ from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.sources import known_sides
+from owpc_ltr.data.splits import known_sides
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparison_table import (
-    ComparedPair,
-    ComparedRanker,
-    MeanInterval,
-    RankerComparison,
-)
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries, model_data, seen_doubts
 from owpc_ltr.evaluation.judged_data import (
     Data,
@@ -46,8 +42,14 @@ from owpc_ltr.evaluation.measurement import (
     measure_on_data,
     ranker_of,
 )
-from owpc_ltr.evaluation.options import RESAMPLES
-from owpc_ltr.evaluation.resampling import LEVEL, Interval, bca_intervals, mean_of, sign_flips
+from owpc_ltr.evaluation.resampling import (
+    LEVEL,
+    RESAMPLES,
+    Interval,
+    bca_intervals,
+    mean_of,
+    sign_flips,
+)
 from owpc_ltr.evaluation.significance import (
     Comparison,
     Doubt,

@@ -23,7 +23,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     by_workers,
     engine_doubts,
-    parsed_metrics,
     split_in_words,
     workers_at,
 )
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.comparison_table import ComparedPair
+    from owpc_ltr.evaluation.compared_pair import ComparedPair
     from owpc_ltr.evaluation.measurement import Measured, RankerValues, Ranking
     from owpc_ltr.evaluation.significance import Verdict
     from owpc_ltr.metrics import Metric
@@ -133,7 +132,7 @@ class Evaluation:
         return "\n".join(_text_lines(self))
 
     def __repr__(self) -> str:
-        from owpc_ltr.evaluation.comparison_table import difference_of
+        from owpc_ltr.evaluation.compared_pair import difference_of
 
         lines = [*_verdict_lines(self), _title(self)]
         lines += [
@@ -227,10 +226,11 @@ def evaluate(
     from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
 
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
-    parsed = parsed_metrics(metrics, registry)
+    parsed = parse_metrics(metrics, registry)
     judged = _judged(data, documents, memory, max_features)
     doubts = engine_doubts(cluster, judged, index, query_template)
     if run is not None and _in_parts(judged):
@@ -375,8 +375,8 @@ def _pairs(
     """
     import numpy as np
 
-    from owpc_ltr.data.sources import known_sides
-    from owpc_ltr.evaluation.comparison_table import ComparedPair
+    from owpc_ltr.data.splits import known_sides
+    from owpc_ltr.evaluation.compared_pair import ComparedPair
     from owpc_ltr.evaluation.held_out import seen_doubts
     from owpc_ltr.evaluation.judged_data import judgment_doubts
     from owpc_ltr.evaluation.measurement import compare
@@ -441,12 +441,8 @@ def _name(given: Any) -> str:
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:
-    from owpc_ltr.evaluation.comparison_table import (
-        disagreements,
-        pair_table,
-        ranker_letters,
-        verdict_lines,
-    )
+    from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
+    from owpc_ltr.evaluation.comparison_table import pair_table, ranker_letters
     from owpc_ltr.plain_text import text_table, wrapped_text
 
     yield from map(wrapped_text, _verdict_lines(found))
@@ -474,7 +470,7 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
 
 
 def _verdict_lines(found: Evaluation) -> list[str]:
-    from owpc_ltr.evaluation.comparison_table import verdict_line
+    from owpc_ltr.evaluation.compared_pair import verdict_line
 
     verdict = found.verdict
     if verdict is None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
-from owpc_ltr.data.sources import digests_of
+from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparison import (
     ComparedQueries,

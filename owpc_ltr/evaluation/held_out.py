@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.queries import JudgedQuery
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.sources import (
-    Data,
-    Queries,
+from owpc_ltr.data.splits import (
     QueryDigests,
     digests_of,
     is_own,
@@ -24,6 +25,8 @@ from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.models.reordering import FEATURE
 from owpc_ltr.protocols import RankingModel
 
+Data = RankingDataset | PartitionedDataset
+Queries = Data | Sequence[JudgedQuery]
 SIDES = ("auto", "all", "train", "validation", "test")
 Records = Mapping[str, Mapping[str, Any]]
 """The record of each ranker's training, by what the ranker is called."""

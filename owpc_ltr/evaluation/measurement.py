@@ -61,8 +61,7 @@ class Measured:
 
         Raises Refused for fewer than two queries.
         """
-        from owpc_ltr.evaluation.options import RESAMPLES
-        from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
+        from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
         from owpc_ltr.evaluation.significance import generators
 
         counted = ~np.isnan(self.per_query)

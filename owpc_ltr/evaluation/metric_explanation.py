@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, public, spelled
 
@@ -189,11 +188,11 @@ def explain_metric(
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.evaluation.other_libraries import reconcile
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.metrics import first_metric
     from owpc_ltr.models.reordering import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
-    parsed = parse_metric(first_metric(metric), load(files))
+    parsed = first_metric(metric, load(files))
     ranker = ranker_of(model, data, files)
     chosen = model_data(ranker, data, split).data
     ranking = ranker if isinstance(ranker, TrecRun) else dataset_scores(ranker, chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -13,16 +13,12 @@ from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, Writes, spe
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.host.registry import Registry
-    from owpc_ltr.metrics import Metric
 
     Data = RankingDataset | PartitionedDataset
 
 METRICS = ("ndcg@10", "map", "mrr")
 """What is measured unless metrics are named; the first one decides."""
 METRIC = METRICS[0]
-RESAMPLES = 10_000
-"""Permutations of a test, and bootstrap samples of an interval."""
 WORST_QUERIES = 5
 """How many of the queries that lose most a comparison's text shows."""
 
@@ -32,51 +28,6 @@ def split_in_words(split: str) -> str:
     return {"test": "held out", "all": "all of them"}.get(split, f"{split} split")
 
 
-def split_metrics(texts: Sequence[str] | None) -> list[str]:
-    """Metrics of texts between commas; an option (`NAME=VALUE`) belongs to the one before it.
-
-    >>> split_metrics(["ndcg@10,gain=linear,map", "mrr"])
-    ['ndcg@10,gain=linear', 'map', 'mrr']
-    """
-    found: list[str] = []
-    for text in texts or ():
-        for number, piece in enumerate(text.split(",")):
-            if number and "=" in piece:
-                found[-1] += f",{piece}"
-            else:
-                found.append(piece)
-    return found
-
-
-def listed_metrics(metrics: Any) -> list[Any]:
-    """The metrics of one or several: texts may name some between commas, metrics stay.
-
-    >>> listed_metrics("ndcg@10,map")
-    ['ndcg@10', 'map']
-    """
-    several = isinstance(metrics, Sequence | Set) and not isinstance(metrics, str)
-    return [
-        metric
-        for one in (metrics if several else [metrics])
-        for metric in (split_metrics([one]) if isinstance(one, str) else [one])
-    ]
-
-
-def first_metric(metrics: Any) -> Any:
-    """The first of the metrics, which chooses. Raises UsageError where there is none."""
-    listed = listed_metrics(metrics)
-    if not listed:
-        raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
-    return listed[0]
-
-
-def parsed_metrics(metrics: Any, registry: Registry) -> tuple[Metric, ...]:
-    """The metrics that `listed_metrics` gives, each once."""
-    from owpc_ltr.metrics import parse_metric
-
-    return tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
-
-
 Metrics = Annotated[
     Sequence[Any] | str,
     Help(
@@ -84,7 +35,6 @@ Metrics = Annotated[
         flag="--metric",
         metavar="METRIC",
         cli=list[str],
-        parse=split_metrics,
     ),
 ]
 ChoosingMetric = Annotated[
@@ -140,6 +90,7 @@ IdField = Annotated[
         "The field of --documents with the document's id; default: the line number.", panel="Data"
     ),
 ]
+PoolDepth = Annotated[int, Help("How many documents of each ranker to judge.", min=1)]
 Strata = Annotated[
     Any,
     Reads(

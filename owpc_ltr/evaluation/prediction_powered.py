@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.resampling import (
     FEWEST_DIFFERENCES,
-    Matrix,
     floor_of,
     mean_of,
     reaches,
@@ -291,7 +290,7 @@ def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
     human, proxy = deviations
     counts = _of_others(sample, fold, folds, np.ones(len(human)))
 
-    def within(one: Vector, other: Vector) -> Matrix:
+    def within(one: Vector, other: Vector) -> NDArray[np.float64]:
         """By fold and stratum, the sum of products of what deviates within the stratum."""
         products = _of_others(sample, fold, folds, one * other)
         first, second = (_of_others(sample, fold, folds, x) for x in (one, other))
@@ -315,12 +314,12 @@ def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
 
 def _of_others(
     sample: SampledQueries, fold: NDArray[np.int64], folds: int, values: Vector
-) -> Matrix:
+) -> NDArray[np.float64]:
     """By fold and stratum, the sum of the values of the stratum's queries in other folds."""
     width = len(sample.sizes)
     places = fold * width + sample.stratum
     sums = np.bincount(places, values, folds * width).reshape(folds, width)
-    others: Matrix = sums.sum(axis=0) - sums
+    others: NDArray[np.float64] = sums.sum(axis=0) - sums
     return others
 
 

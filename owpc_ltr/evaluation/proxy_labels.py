@@ -22,8 +22,9 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import ComparisonRequest, chosen_data, compare_on_data
-from owpc_ltr.evaluation.comparison_table import ComparedPair, RankerComparison
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import importance_of, measure_on_data
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import Memory
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
 
     Data = RankingDataset | PartitionedDataset
+
+ExplainedDocument = Annotated[
+    str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
+]
+RivalDocument = Annotated[
+    str | None,
+    Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
+]
 
 
 @job
@@ -35,29 +44,13 @@ def explain(
         Data | Path | str,
         Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", flag="--data"),
     ],
-    document: Annotated[
-        str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
-    ] = None,
+    document: ExplainedDocument = None,
     *,
     query_id: Annotated[str, Help("The query of the data.", metavar="ID")],
     size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
-    above: Annotated[
-        str | None,
-        Help("Show what would put DOC above this document; default: the next one.", metavar="DOC"),
-    ] = None,
-    documents: Annotated[
-        Path | str | None,
-        Reads(
-            "The file that was indexed, for rerankers that read fields of documents.", panel="Data"
-        ),
-    ] = None,
-    id_field: Annotated[
-        str | None,
-        Help(
-            "The field of --documents with the document's id; default: the line number.",
-            panel="Data",
-        ),
-    ] = None,
+    above: RivalDocument = None,
+    documents: Documents = None,
+    id_field: IdField = None,
     report: ReportPage = None,
     memory: Memory = None,
     plugins: Plugins = (),

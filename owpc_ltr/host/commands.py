@@ -7,7 +7,6 @@ import of a third-party module cannot end the process, print, or change its sett
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import signal
 import sys
@@ -75,35 +74,13 @@ def plugin_commands() -> PluginCommands:
     return PluginCommands(tuple(commands.values()), tuple(failures))
 
 
-def function_of(command: Command) -> Any:
-    """The function of a command, imported.
-
-    Raises PluginError where a package of an extra is missing.
-    """
-    module, _, name = command.function.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise missing_package(command, error) from error
-
-
-def missing_package(command: Command, error: ModuleNotFoundError) -> Exception:
-    """The error for a package that a command needs: which extra brings it, if one does."""
-    package = (error.name or "").partition(".")[0]
-    if not command.extra or package.startswith("owpc_ltr"):
-        return error
-    return PluginError(
-        f"{command.name} needs {package}, which is not installed: pip install '{command.extra}'"
-    )
-
-
 def public_function(name: str) -> Any:
     """The function of a plugin by its public name, or None: of a command, or `use_workers`."""
     if name == "use_workers":
         return plugin_answer("ltr_workers")
     for command in plugin_commands().commands:
         if command.function and command.public_name == name:
-            return function_of(command)
+            return command.load()
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from owpc_ltr.metrics.ranking import (
     ties_words,
 )
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import spelled
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
@@ -111,7 +112,7 @@ class Metric(ABC):
     def options(self) -> tuple[str, ...]:
         """The options that the metric has a use for, as its text spells them."""
         names = option_fields(type(self))
-        return tuple(spelled(name) for name in names if self.cutoff or name != "short")
+        return tuple(option_name(name) for name in names if self.cutoff or name != "short")
 
     @property
     def convention(self) -> str:
@@ -141,7 +142,7 @@ expected value; queries without relevant documents count 0
         for name in option_fields(type(self)):
             value = getattr(self, name)
             if value != usual[name]:
-                text += f",{spelled(name)}={str(value).removesuffix('.0')}"
+                text += f",{option_name(name)}={str(value).removesuffix('.0')}"
         return text
 
     def per_query(
@@ -255,6 +256,41 @@ def parse_metric(metric: str | Metric, registry: Registry | None = None) -> Metr
         raise UsageError(f"'{name}' refuses its options: {error}") from error
 
 
+def listed_metrics(metrics: Any) -> list[Any]:
+    """The metrics of one or several: texts may name some between commas, metrics stay.
+
+    An option (`NAME=VALUE`) belongs to the metric before it.
+
+    >>> listed_metrics(["ndcg@10,gain=linear,map", "mrr"])
+    ['ndcg@10,gain=linear', 'map', 'mrr']
+    """
+    several = isinstance(metrics, Sequence | Set) and not isinstance(metrics, str)
+    found: list[Any] = []
+    for one in metrics if several else [metrics]:
+        if not isinstance(one, str):
+            found.append(one)
+            continue
+        for number, piece in enumerate(one.split(",")):
+            if number and "=" in piece:
+                found[-1] += f",{piece}"
+            else:
+                found.append(piece)
+    return found
+
+
+def parse_metrics(metrics: Any, registry: Registry | None = None) -> tuple[Metric, ...]:
+    """The metrics that `listed_metrics` gives, each once."""
+    return tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
+
+
+def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
+    """The first of the metrics, which chooses. Raises UsageError where there is none."""
+    listed = listed_metrics(metrics)
+    if not listed:
+        raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
+    return parse_metric(listed[0], registry)
+
+
 def per_query(
     metrics: Iterable[Metric], scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]
 ) -> dict[Metric, Vector]:
@@ -309,7 +345,7 @@ def field_types(cls: type[Metric]) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def spelled(name: str) -> str:
+def option_name(name: str) -> str:
     """A field's name as an option."""
     return name.replace("_", "-")
 
@@ -335,14 +371,14 @@ def _check_choice(metric: Metric, name: str) -> None:
     value, hint = getattr(metric, name), field_types(type(metric))[name]
     if get_origin(hint) is Literal and value not in get_args(hint):
         known = ", ".join(map(str, get_args(hint)))
-        raise UsageError(f"'{metric.name}' cannot take {spelled(name)}={value}; known: {known}")
+        raise UsageError(f"'{metric.name}' cannot take {option_name(name)}={value}; known: {known}")
 
 
 def _check_finite(metric: Metric, name: str) -> None:
     value = getattr(metric, name)
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(
-            f"'{metric.name}' cannot take {spelled(name)}={value}: it must be a finite number"
+            f"'{metric.name}' cannot take {option_name(name)}={value}: it must be a finite number"
         )
 
 

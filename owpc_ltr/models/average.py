@@ -154,7 +154,7 @@ def _common_record(models: Sequence[Model]) -> dict[str, Any]:
     }
     if first.get("probes"):
         kept["probes"] = first["probes"]
-    from owpc_ltr.data.sources import joint_source
+    from owpc_ltr.data.splits import joint_source
 
     seen = joint_source([model.record for model in models])
     if seen:

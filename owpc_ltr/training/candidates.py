@@ -19,7 +19,7 @@ from owpc_ltr.data.columns import (
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.sources import source_of
+from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from owpc_ltr.data.options import VALIDATION_SHARE
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
-    VALIDATION_SHARE,
     Normalisation,
 )
 
@@ -128,10 +127,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         """The mean of `metric` over the queries; the negative of an error."""
-        from owpc_ltr.metrics import parse_metric
+        from owpc_ltr.metrics import first_metric
 
         data = self._dataset(X, y, qid, sample_weight)
-        metric = parse_metric(first_metric(self.metric))
+        metric = first_metric(self.metric)
         value = metric.mean(self.model_.score(data.features), data.labels, data.offsets)
         return value if metric.higher_is_better else -value
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Help, Reads
+from owpc_ltr.signatures import Help, Reads, Writes
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -26,8 +26,6 @@ DEFAULT_C = tuple(float(f"1e{exponent}") for exponent in range(-3, 4))
 DEFAULT_NORMALISATION: Normalisation = "scale"
 KNOTS = 8
 """Of each feature's curve in a piecewise-linear model, at most."""
-VALIDATION_SHARE = TEST_SHARE = 0.2
-"""Shares of the queries that choose the settings, and that are kept for `evaluate`."""
 
 DEFAULT_RERANKER = "exchangeable"
 RERANKING_LOSS = "bregman"
@@ -70,6 +68,14 @@ Grid = Annotated[
 TrainingData = Annotated[
     "Data | Path | str",
     Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+]
+ModelFile = Annotated[Path | str | None, Writes("The model file (JSON).", required=True)]
+SourceOfData = Annotated[
+    "Mapping[str, Any] | None", "What the model's record says of where the data are from."
+]
+Normalise = Annotated[
+    Normalisation,
+    Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
 ]
 Validation = Annotated[
     "Data | Path | str | None",

@@ -20,10 +20,9 @@ from owpc_ltr.data.columns import check_normalisation
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import PluginError, Refused, UsageError
-from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.host.registry import Registry, checked_name, class_of
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric, RankedQueries, parse_metric, uneven
+from owpc_ltr.metrics import Metric, RankedQueries, first_metric, parse_metric, uneven
 from owpc_ltr.protocols import (
     Certificate,
     Fit,
@@ -144,7 +143,7 @@ def model_plan(
         **classes,
         settings=fixed,
         grid=candidates,
-        select=parse_metric(first_metric(select), registry),
+        select=first_metric(select, registry),
         normalise=normalise,
         missing=missing,
         piecewise_linear=piecewise_linear,

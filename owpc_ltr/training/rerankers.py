@@ -8,13 +8,12 @@ from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
-from owpc_ltr.data.sources import source_of
+from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.held_out import model_data
-from owpc_ltr.evaluation.options import first_metric
 from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
@@ -85,7 +84,7 @@ def reranking_plan(
     classes, fixed, candidates = chosen_plugins(
         registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
     )
-    select = parse_metric(first_metric(select), registry)
+    select = first_metric(select, registry)
     plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
     for candidate in plan.candidates():
         plan.make(candidate)

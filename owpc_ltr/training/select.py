@@ -10,8 +10,6 @@ from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import (
     Dask,
-    parsed_metrics,
-    split_metrics,
     workers_at,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -33,7 +31,7 @@ from owpc_ltr.training.options import (
     FOLDS,
     REPORTED_METRICS,
     Grid,
-    Normalisation,
+    Normalise,
     Settings,
 )
 
@@ -82,13 +80,9 @@ def select(
             flag="--metric",
             metavar="METRIC",
             cli=list[str],
-            parse=split_metrics,
         ),
     ] = REPORTED_METRICS,
-    normalise: Annotated[
-        Normalisation,
-        Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
-    ] = DEFAULT_NORMALISATION,
+    normalise: Normalise = DEFAULT_NORMALISATION,
     jobs: Annotated[int, Help("How many fits run side by side.", min=1, panel="Advanced")] = 1,
     journal: Annotated[
         Path | str | None,
@@ -124,6 +118,7 @@ def select(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import (
         Selection,
@@ -146,7 +141,7 @@ def select(
         )
         for loss, optimizer in product(losses, optimizers)
     ]
-    measured = parsed_metrics(metrics, registry)
+    measured = parse_metrics(metrics, registry)
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Dask, by_workers, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -19,7 +19,6 @@ from owpc_ltr.signatures import (
     Progress,
     Reads,
     Seed,
-    Writes,
     job,
     public,
     silent,
@@ -32,12 +31,12 @@ from owpc_ltr.training.options import (
     DEFAULT_OPTIMIZER,
     FEATURE_PRICE,
     KNOTS,
-    TEST_SHARE,
-    VALIDATION_SHARE,
     Grid,
     LossChoice,
-    Normalisation,
+    ModelFile,
+    Normalise,
     Settings,
+    SourceOfData,
     TestShare,
     Threads,
     TrainingData,
@@ -98,7 +97,7 @@ class TrainingSummary:
 def train(
     data: TrainingData,
     *,
-    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
+    out: ModelFile = None,
     loss: LossChoice = DEFAULT_LOSS,
     optimizer: Annotated[
         Any, Help("The optimizer; see `owpc-ltr plugins`.", cli=str, panel="Model")
@@ -106,10 +105,7 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = DEFAULT_METRIC,
-    normalise: Annotated[
-        Normalisation,
-        Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
-    ] = DEFAULT_NORMALISATION,
+    normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
         Help("zero: missing values are 0, as engines before 3.8 score trees.", panel="Model"),
@@ -166,9 +162,7 @@ def train(
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    source: Annotated[
-        Mapping[str, Any] | None, "What the model's record says of where the data are from."
-    ] = None,
+    source: SourceOfData = None,
     report: ReportPage = None,
     dask: Dask = None,
     seed: Seed = 0,

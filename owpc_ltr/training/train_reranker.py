@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatures, Memory
 from owpc_ltr.errors import give_warnings
-from owpc_ltr.evaluation.options import ChoosingMetric
+from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import (
@@ -19,7 +19,6 @@ from owpc_ltr.signatures import (
     Progress,
     Reads,
     Seed,
-    Writes,
     job,
     silent,
 )
@@ -27,11 +26,11 @@ from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
     RERANKING_METRIC,
-    TEST_SHARE,
-    VALIDATION_SHARE,
     Grid,
     LossChoice,
+    ModelFile,
     Settings,
+    SourceOfData,
     TestShare,
     Threads,
     TrainingData,
@@ -88,7 +87,7 @@ def train_reranker(
             cli=str,
         ),
     ],
-    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
+    out: ModelFile = None,
     reranker: Annotated[
         Any, Help("The reranker; see `owpc-ltr plugins`.", cli=str, panel="Model")
     ] = DEFAULT_RERANKER,
@@ -96,27 +95,14 @@ def train_reranker(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = RERANKING_METRIC,
-    documents: Annotated[
-        Path | str | None,
-        Reads(
-            "The file that was indexed, for rerankers that read fields of documents.", panel="Data"
-        ),
-    ] = None,
-    id_field: Annotated[
-        str | None,
-        Help(
-            "The field of --documents with the document's id; default: the line number.",
-            panel="Data",
-        ),
-    ] = None,
+    documents: Documents = None,
+    id_field: IdField = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    source: Annotated[
-        Mapping[str, Any] | None, "What the model's record says of where the data are from."
-    ] = None,
+    source: SourceOfData = None,
     report: ReportPage = None,
     seed: Seed = 0,
     threads: Threads = 1,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json

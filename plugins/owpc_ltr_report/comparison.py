@@ -17,19 +17,17 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreements, outcomes_of
 from owpc_ltr.evaluation.comparison_table import (
     SYMMETRY,
-    ComparedPair,
     ComparedRanker,
     MeanInterval,
     RankerComparison,
-    disagreements,
-    outcomes_of,
 )
 from owpc_ltr.evaluation.evaluate import Evaluation
-from owpc_ltr.evaluation.options import RESAMPLES, split_in_words
+from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
-from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
+from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
 from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, forest
 from owpc_ltr_report.figures import amount, capital, interval, p_words, signed

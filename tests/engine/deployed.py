@@ -16,7 +16,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate

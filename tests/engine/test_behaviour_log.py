@@ -140,24 +140,44 @@ def test_a_folder_of_another_question_is_refused(
         read(cluster, tmp_path / "log", since="2026-01-02")
 
 
-@pytest.mark.parametrize("name", ["journal.json", "*.parquet"])
-def test_what_is_kept_and_was_changed_is_not_believed(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def stopped(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the folder of a download that was stopped after its last part."""
+
     def stops(*_: Any, **__: Any) -> None:
         raise EngineUnavailable("gone")
 
-    folder = tmp_path / "log"
     with monkeypatch.context() as patched:
         patched.setattr(Download, "finish", stops)
         with pytest.raises(EngineUnavailable, match=f"kept in {folder}, and the same command goes"):
             read(cluster, folder)
-    path = sorted(folder.glob(name))[0]
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 0x80
-    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("name", "place"), [("journal", 0.01), ("*.parquet", 0.33)])
+def test_options_and_parts_that_were_changed_are_not_believed(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: float
+) -> None:
+    folder = tmp_path / "log"
+    stopped(cluster, folder, monkeypatch)
+    flip(sorted(folder.glob(name))[0], place)
     with pytest.raises(Refused, match="is not as it was written: take the folder away"):
         read(cluster, folder)
+
+
+@pytest.mark.parametrize("place", [0.5, 0.99])
+def test_progress_that_was_changed_does_not_count(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: float
+) -> None:
+    whole = read(cluster, tmp_path / "whole")
+    stopped(cluster, tmp_path / "log", monkeypatch)
+    flip(tmp_path / "log" / "journal", place)
+    assert read(cluster, tmp_path / "log").event_counts == whole.event_counts
+
+
+def flip(path: Path, place: float) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 0x80
+    path.write_bytes(content)
 
 
 def test_a_window_of_time_is_read_alone(cluster: Cluster, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ import pytest
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.defaults import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, immutable_name
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import check_parity
+from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
+from owpc_ltr.engine.deployment.proof import check_parity
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
@@ -101,7 +101,7 @@ def test_the_parity_check_catches_each_liar(
     lying = liar(small, 1.0 if np.isnan(by) else by)
     if np.isnan(by):
         monkeypatch.setattr(
-            "owpc_ltr.engine.deployment.parity._Scorer._engine_scores",
+            "owpc_ltr.engine.deployment.proof._Scorer._engine_scores",
             lambda *a: np.full(len(a[-1]), np.nan),
         )
     model = linear((3.0, 0.5, -0.2))

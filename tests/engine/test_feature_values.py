@@ -14,7 +14,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
 from owpc_ltr.features.score_analysis import always_matches, highest_value, never_negative

@@ -20,16 +20,10 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.defaults import MAX_DRIFT
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import (
-    Answered,
-    drift_refusal,
-    feature_drifts,
-    parity_of,
-    ranking_drift,
-)
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, drift_refusal
+from owpc_ltr.engine.deployment.proof import Answered, feature_drifts, parity_of, ranking_drift
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.defaults import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, differences, provenance
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import Answered, feature_drifts
+from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
+from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
@@ -199,7 +199,7 @@ def test_scores_that_no_longer_agree_are_drift(
 ) -> None:
     done = put(small)
     monkeypatch.setattr(
-        "owpc_ltr.engine.deployment.parity._Scorer._engine_scores", lambda *a: np.zeros(len(a[-1]))
+        "owpc_ltr.engine.deployment.proof._Scorer._engine_scores", lambda *a: np.zeros(len(a[-1]))
     )
     (words,) = look(small, done.model).drift
     assert words.startswith("the engine scores differently")

@@ -20,7 +20,7 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.grading import EffectiveSample
 
 from owpc_ltr import Cluster, connect
-from owpc_ltr.data.judgments.queries import share_by_clicks
+from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal

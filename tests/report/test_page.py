@@ -22,12 +22,8 @@ from owpc_ltr_report.queries import Example, ExampleDocument
 import owpc_ltr
 from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.comparison_table import (
-    ComparedPair,
-    ComparedRanker,
-    MeanInterval,
-    RankerComparison,
-)
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.significance import Comparison, Doubt, compare_paired
 from owpc_ltr.metrics import Metric, parse_metric
 from tests.report.samples import HOSTILE, Elements, against, check_harmless, curves, dataset, linear

@@ -65,6 +65,15 @@ class ExternalColumns:
                 pairs.key(name, table.source.file)
 
 
+def tables_of(extra_features: Any) -> tuple[ExternalTable, ...]:
+    """The tables of `extra_features`; where there are none, what reads them is not imported."""
+    if extra_features is None or (isinstance(extra_features, list | tuple) and not extra_features):
+        return ()
+    from owpc_ltr.data.external_features.table import read_external_features
+
+    return read_external_features(extra_features)
+
+
 def columns_for(
     sources: Sequence[ExternalSource], tables: Sequence[ExternalTable], whose: str
 ) -> ExternalColumns | None:

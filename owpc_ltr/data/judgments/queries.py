@@ -8,15 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from owpc_ltr.arrays import Labels
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.plain_text import ShortRepr
-
-if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,24 +79,14 @@ def joined_judges(manifests: Sequence[Mapping[str, Any] | None]) -> dict[str, An
     for manifest in manifests:
         judged = (manifest or {}).get("judged")
         nobody = {"": judged} if isinstance(judged, int) else {}
-        counts.update(_counts(manifest) or nobody)
+        counts.update(counts_by_judge(manifest) or nobody)
     if not any(counts[judge] for judge in counts if judge):
         return {}
     return {"judgments": {JUDGED_BY: dict(sorted(counts.items()))}}
 
 
-def share_by_clicks(judged: RankingDataset | Iterable[JudgedQuery]) -> float:
-    """The share of judgments that are made of clicks, as far as their marks tell."""
-    from owpc_ltr.data.dataset import RankingDataset
-
-    if isinstance(judged, RankingDataset):
-        counts = _counts(judged.manifest)
-    else:
-        counts = judges_of(judged).get(JUDGED_BY, {})
-    return counts.get(CLICKS, 0) / max(sum(counts.values()), 1)
-
-
-def _counts(manifest: Mapping[str, Any] | None) -> dict[str, int]:
+def counts_by_judge(manifest: Mapping[str, Any] | None) -> dict[str, int]:
+    """What a manifest says of how many judgments each judge gave; nothing where it does not."""
     about = (manifest or {}).get("judgments")
     said = about.get(JUDGED_BY) if isinstance(about, Mapping) else None
     if not isinstance(said, Mapping):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, arrow_of
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.options import Room, room_of
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, Room, room_of
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
@@ -209,7 +209,10 @@ class PartitionedDataset:
         return self.select(order[fits])
 
     def split(
-        self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt
+        self,
+        validation: float = VALIDATION_SHARE,
+        test: float = TEST_SHARE,
+        salt: str = HashSplit.salt,
     ) -> DatasetSplits[PartitionedDataset]:
         """Training, validation and test queries, by the hash of their ids, as of a RankingDataset.
 

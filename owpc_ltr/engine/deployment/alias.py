@@ -29,11 +29,10 @@ from owpc_ltr.engine.client.responses import (
     hits_of,
     part_of,
 )
-from owpc_ltr.engine.options import only_one
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.names import check_name, immutable, split_immutable
+from owpc_ltr.names import check_name, immutable, only_one, split_immutable
 from owpc_ltr.plain_text import ShortRepr
 
 CHAMPION, CHALLENGER = "champion", "challenger"

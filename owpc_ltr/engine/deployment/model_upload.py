@@ -13,7 +13,6 @@ import numpy as np
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
     CHAMPION,
@@ -27,17 +26,17 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, Deplo
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
 from owpc_ltr.engine.deployment.parity import (
-    Answered,
+    MAX_DRIFT,
+    MIN_PROOF_COVERAGE,
+    PARITY_TOLERANCE,
     FeatureDrift,
     Parity,
     RankAgreement,
-    check_parity,
     drift_as_dict,
     drift_line,
     drift_refusal,
-    feature_drifts,
-    ranking_drift,
 )
+from owpc_ltr.engine.deployment.proof import Answered, check_parity, feature_drifts, ranking_drift
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingMode,

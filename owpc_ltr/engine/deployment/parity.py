@@ -1,48 +1,31 @@
-"""The proof of a model: parity of engine and local scores, and feature drift, on real documents.
+"""Parity of engine and local scores, and feature drift: what a proof finds, and how much may be.
 
-Both are measured on the judged documents that the model remembers, from features that are asked for
-now. Statistics of an index change with every document, and with them all text scores, though
-nothing is wrong: drift is in standard deviations of what a feature was, so that one limit serves
-all.
+How they are measured is in `proof`. This module imports nothing heavy: signatures need its limits.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.columns import ExternalColumns
-from owpc_ltr.data.external_features.sources import external_names, in_words
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import hits_of
-from owpc_ltr.engine.defaults import MIN_PROOF_COVERAGE
-from owpc_ltr.engine.search.request import rescore_clauses
-from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
-from owpc_ltr.formats.model_conversion import client_model, is_client_scored, joined_in
-from owpc_ltr.formats.plugin_free import score_shift
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import packed, unpacked
-from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
+PARITY_TOLERANCE = 1e-5
+"""The largest difference of the engine's scores and local ones: a few units of float32."""
+MAX_DRIFT = 0.25
+"""How far a feature may drift from training to upload, in standard deviations.
+
+Two features that have nothing to do with each other are 1.13 standard deviations apart in the mean
+(2/√π, of normal values), ones of correlation ρ √(1 − ρ) times as far: this much is a feature that
+has a correlation of .95 with what it was. Documents that come and go change text scores by a few
+hundredths; BM25 between OpenSearch 2 and 3, a changed analyzer or another template by .5 and more.
+"""
+MIN_PROOF_COVERAGE = 0.5
+"""The least share of a model's judged documents, and of its queries, that must be in the index."""
 METRIC = "ndcg@10"
-Scored = tuple[Vector | None, Vector, Vector]
-"""One query's labels (if known), its scores, and its other scores."""
 ENGINE, CLIENT = "engine", "client"
-_LEAST = {"documents": 10, "queries": 2}
-"""How many of them at least, where the model remembers so many."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,56 +48,6 @@ class RankAgreement(ShortRepr):
         text = f"Kendall's tau {self.tau:.4f}, {self.swapped} pairs swapped"
         known = self.ndcg_difference
         return text if known is None else f"{text}, {METRIC} {known:+.4f}"
-
-
-def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
-    """The comparison of all queries."""
-    found = [_pair_agreement(one, other) for _, one, other in scored]
-    swapped = sum(swapped for swapped, _, _ in found)
-    ties_broken = sum(broken for _, broken, _ in found)
-    taus = [tau for _, _, tau in found if tau is not None]
-    return RankAgreement(
-        swapped=swapped,
-        ties_broken=ties_broken,
-        tau=float(np.mean(taus)) if taus else 1.0,
-        ndcg_difference=_ndcg_difference(scored, same_rankings=not swapped and not ties_broken),
-    )
-
-
-def _pair_agreement(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
-    """Pairs ordered the other way, pairs tied in one only, and tau-b where there is an order."""
-    one, two = _signs(reference), _signs(other)
-    ordered = np.abs(one).sum() * np.abs(two).sum()
-    tau = float((one * two).sum() / np.sqrt(ordered)) if ordered > 0 else None
-    return int((one * two < 0).sum()), int(((one == 0) != (two == 0)).sum()), tau
-
-
-def _signs(scores: Vector) -> Vector:
-    """Of every pair, which is above; 0 also where a score is no number."""
-    first, second = np.triu_indices(len(scores), 1)
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(np.sign(scores[first] - scores[second]))
-
-
-def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float | None:
-    """Over the queries whose labels are known; None where there are none, or a score is none."""
-    known = [(labels, one, other) for labels, one, other in scored if labels is not None]
-    numbers = all(np.isfinite([one, other]).all() for _, one, other in known)
-    if not known or len(known) < len(scored) or not numbers:
-        return None
-    if same_rankings:
-        return 0.0
-
-    metric = parse_metric(METRIC)
-    labels = [one[0] for one in known]
-    offsets = np.cumsum([0, *(len(each) for each in labels)])
-    together = np.concatenate(labels).astype(np.float32)
-    reference, other = (
-        metric.mean(np.concatenate([one[which] for one in known]), together, offsets)
-        for which in (1, 2)
-    )
-    difference = float(other - reference)
-    return difference if np.isfinite(difference) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,206 +118,6 @@ class Parity(ShortRepr):
         return f"{who} scores differently: {by}{self.cause and f'; {self.cause}'}"
 
 
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """One sample with its documents in the index, their features and their scores.
-
-    `features` and their `local` scores are those of now, `served` the scores by the engine, or by
-    the stored model where the client scores. `before` are the features that the sample remembers
-    and `earlier` their local scores; None where it remembers none.
-    """
-
-    sample: dict[str, Any]
-    document_ids: tuple[str, ...]
-    labels: Vector | None
-    features: Matrix
-    before: Matrix | None
-    local: Vector
-    served: Vector
-    earlier: Vector | None = None
-
-    def remembered(self) -> dict[str, Any]:
-        """The sample with the features of now and their local scores, for a later proof."""
-        return {
-            "query_id": self.sample["query_id"],
-            "params": self.sample["params"],
-            "document_ids": list(self.document_ids),
-            **({} if self.labels is None else {"labels": self.labels.tolist()}),
-            "features": packed(self.features),
-            "scores": self.local.tolist(),
-        }
-
-
-def check_parity(
-    engine: Engine,
-    store: Store,
-    stored: StoredModel,
-    model: Model,
-    *,
-    index: str,
-    samples: list[dict[str, Any]],
-    share: float = MIN_PROOF_COVERAGE,
-    joined: ExternalColumns | None = None,
-) -> tuple[Parity, list[Answered]]:
-    """Score the samples' documents by a search and locally, from features computed just now.
-
-    `stored` is the model as it was read back from the store. Features from outside the index are
-    looked up in `joined`, as a search does; without it they are what the samples remember, and
-    their drift is not known. Raises Refused where less than `share` of the documents or of the
-    queries are in the index, or very few: a proof on them says little. A share of 0 accepts any
-    number.
-    """
-    scorer = _Scorer(engine, store, stored, model, index, joined)
-    answered = [one for sample in samples if (one := scorer.answered(sample)) is not None]
-    asked = {
-        "documents": sum(len(sample["document_ids"]) for sample in samples),
-        "queries": len(samples),
-    }
-    found = {
-        "documents": sum(len(one.document_ids) for one in answered),
-        "queries": len(answered),
-    }
-    _refuse_few(found, asked, share, index)
-    parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
-    absent, absent_queries = (asked[what] - found[what] for what in ("documents", "queries"))
-    cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
-    return replace(parity, absent=absent, absent_queries=absent_queries, cause=cause), answered
-
-
-@dataclass(frozen=True)
-class _Scorer:
-    """Scores the documents of samples as a search does, and locally."""
-
-    engine: Engine
-    store: Store
-    stored: StoredModel
-    model: Model
-    index: str
-    joined: ExternalColumns | None
-
-    def answered(self, sample: dict[str, Any]) -> Answered | None:
-        """A sample's documents in the index, their features and scores; None without documents."""
-        featureset = self.stored.featureset
-        ids, features = logged(self.engine, self.store, featureset, self.index, sample)
-        if not ids:
-            return None
-        features = np.hstack([features, self._external(sample, ids)])
-        before = features_before(sample, ids, features.shape[1])
-        if is_client_scored(self.stored):
-            served = client_model(self.stored).score(features)
-        else:
-            served = self._engine_scores(sample["params"], ids)
-        labels = None
-        if "labels" in sample:
-            labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
-        return Answered(
-            sample,
-            tuple(ids),
-            labels,
-            features,
-            before,
-            self.model.score(features),
-            served,
-            earlier=None if before is None else self.model.score(before),
-        )
-
-    def _external(self, sample: dict[str, Any], ids: list[str]) -> Matrix:
-        """These documents' features from outside the index; no column where the model has none."""
-        sources = joined_in(self.stored)
-        if not sources:
-            return np.empty((len(ids), 0), np.float32)
-        if self.joined is not None:
-            return self.joined.of_query(sample["query_id"], sample["params"])(ids)
-        names, own = external_names(sources), len(self.stored.featureset.features)
-        before = features_before(sample, ids, own + len(names))
-        if before is None:
-            raise Refused(
-                f"the model remembers no values of {in_words(names, sources)}: give the table with "
-                f"{spelled('extra_features')} FILE"
-            )
-        return before[:, own:]
-
-    def _engine_scores(self, params: dict[str, Any], ids: list[str]) -> Vector:
-        """The engine's model scores of these documents, in this order, by a real rescore."""
-        body = {
-            "size": len(ids),
-            "query": {"bool": {"filter": [{"ids": {"values": ids}}]}},
-            "rescore": rescore_clauses(self.store, self.stored, params, len(ids)),
-            "_source": False,
-            "track_total_hits": True,
-        }
-        hits = _hits(self.engine, self.index, body, {})
-        scores = {hit["_id"]: hit.get("_score") for hit in hits}
-        # A missing or non-finite score must not pass for a number.
-        found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
-        return found - score_shift(self.stored)
-
-
-def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
-    """A feature derived from a missing one: the log counts that as 0, trees in an engine do not."""
-    if stored.type not in {XGBOOST, XGBOOST_RAW}:
-        return ""
-    names = stored.featureset.feature_names
-    rows = np.vstack([one.features for one in answered])
-    for column, feature in enumerate(stored.featureset.features):
-        if feature.template_language != DERIVED:
-            continue
-        for source in sorted(expression_variables(str(feature.template)) & set(names)):
-            unmatched = rows[np.isnan(rows[:, names.index(source)]), column]
-            if len(unmatched):
-                # A gap is scored as a 0 by trees that were trained so: where it is logged as one.
-                remedy = "use a linear model" if unmatched.any() else "train with --missing zero"
-                return (
-                    f"'{feature.name}' is derived from '{source}', which some of the documents do "
-                    "not match: it is logged as for 0, and trees in the engine take it for "
-                    f"missing; {remedy}, or leave it out"
-                )
-    return ""
-
-
-def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:
-    """Refuse a proof on documents or queries that are few, or a small part."""
-    if not 0 <= share <= 1:
-        raise UsageError(f"{spelled('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
-    if not found["documents"]:
-        raise Refused(
-            f"none of the judged documents that the model remembers is in the index '{index}': is "
-            "it the index that the features were logged from?"
-        )
-    for what, there in found.items():
-        least = max(math.ceil(share * asked[what]), min(asked[what], _LEAST[what]))
-        if share and there < least:
-            raise Refused(
-                f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
-                f"the index '{index}', and a proof needs {least}: is it the index that the "
-                "features were logged from, and complete? a smaller "
-                f"{spelled('min_proof_coverage')} needs fewer, and 0 accepts any number"
-            )
-
-
-def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
-    """The served scores of all samples compared with the local ones, on the features of now."""
-    worst, place = -1.0, (0, 0)
-    for number, one in enumerate(answered):
-        differences = _differences(one)
-        row = int(differences.argmax())
-        if differences[row] > worst:
-            worst, place = float(differences[row]), (number, row)
-    agreement = rank_agreement([(one.labels, one.local, one.served) for one in answered])
-    return Parity(
-        queries=len(answered),
-        documents=sum(len(one.document_ids) for one in answered),
-        largest_difference=worst,
-        swapped=agreement.swapped,
-        worst_query=str(answered[place[0]].sample["query_id"]),
-        worst_document=answered[place[0]].document_ids[place[1]],
-        ties_broken=agreement.ties_broken,
-        tau=agreement.tau,
-        ndcg_difference=agreement.ndcg_difference,
-        scored_by=scored_by,
-    )
-
-
 @dataclass(frozen=True, repr=False)
 class FeatureDrift(ShortRepr):
     """How far a feature drifted over the samples: `by` is in standard deviations of what it was.
@@ -414,44 +147,6 @@ def drift_refusal(
     )
 
 
-def feature_drifts(
-    names: tuple[str, ...], answered: Sequence[Answered]
-) -> tuple[FeatureDrift, ...]:
-    """The drift of each feature from what the samples remember to now, the furthest first.
-
-    `names` are those of the first columns; later columns were not computed now.
-    """
-    pairs = [(one.before, one.features) for one in answered if one.before is not None]
-    if not pairs:
-        return ()
-    before, now = (
-        np.concatenate([pair[side] for pair in pairs])[:, : len(names)].astype(np.float64)
-        for side in (0, 1)
-    )
-    missing = np.isnan(before) != np.isnan(now)
-    before, now = np.nan_to_num(before), np.nan_to_num(now)
-    spread = before.std(axis=0)
-    # A feature that was constant is measured by its own size.
-    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
-    by = np.abs(now - before).mean(axis=0) / scale
-    return tuple(
-        FeatureDrift(
-            names[column],
-            float(by[column]),
-            float(before[:, column].mean()),
-            float(now[:, column].mean()),
-            float(missing[:, column].mean()),
-        )
-        for column in np.argsort(-by, kind="stable")
-    )
-
-
-def ranking_drift(answered: Sequence[Answered]) -> RankAgreement | None:
-    """How far rankings by the features of now agree with those by the remembered ones, if any."""
-    known = [(one.labels, one.earlier, one.local) for one in answered if one.earlier is not None]
-    return rank_agreement(known) if known else None
-
-
 def drift_line(features: Sequence[FeatureDrift], rankings: RankAgreement | None, since: str) -> str:
     """The largest feature drift and its effect on rankings, in one line."""
     if not features or rankings is None:
@@ -472,54 +167,3 @@ def drift_as_dict(
     if rankings is None:
         return None
     return {"features": [asdict(one) for one in features], "rankings": asdict(rankings)}
-
-
-def logged(
-    engine: Engine, store: Store, featureset: FeatureSet, index: str, sample: dict[str, Any]
-) -> tuple[list[str], Matrix]:
-    """The ids of a sample's documents that are in the index, and their features now."""
-    request = store.log_search(featureset, sample["params"], sample["document_ids"])
-    hits = _hits(engine, index, request.body, request.params)
-    found = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
-    ids = [document for document in sample["document_ids"] if document in found]
-    rows = [found[document] for document in ids]
-    matrix = np.array(rows, dtype=np.float32).reshape(len(rows), len(featureset.features))
-    return ids, matrix
-
-
-def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matrix | None:
-    """The features of these documents as the sample remembers them, if it does."""
-    if "features" not in sample:
-        return None
-    rows = _rows(sample, ids)
-    return unpacked(sample["features"], len(sample["document_ids"]), width)[rows]
-
-
-def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
-    places = {document: row for row, document in enumerate(sample["document_ids"])}
-    return [places[document] for document in ids]
-
-
-def _differences(one: Answered) -> Vector:
-    """The relative difference of each document's scores."""
-    # A score that is not a number must not slip through a comparison.
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
-    return np.where(np.isfinite(difference), difference, np.inf)
-
-
-def _score(value: Any) -> float:
-    # JSON has integers of any length.
-    return float(value) if type(value) in (int, float) and abs(value) < 1e300 else np.nan
-
-
-def _hits(
-    engine: Engine, index: str, body: dict[str, Any], params: dict[str, str]
-) -> list[dict[str, Any]]:
-    answer = engine.request(
-        "POST",
-        f"/{check_index(index)}/_search",
-        params={**params, "allow_partial_search_results": "false"},
-        body=body,
-    )
-    return hits_of(answer, "judged documents", "_id")

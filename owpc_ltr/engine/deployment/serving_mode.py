@@ -21,8 +21,8 @@ import numpy as np
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored

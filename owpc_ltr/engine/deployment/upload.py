@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
 from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
     ExtraFeatures,
     MaxDrift,
     MinProofCoverage,
@@ -22,9 +23,6 @@ from owpc_ltr.engine.options import (
     SearchIndex,
     Tolerance,
     Window,
-    tables_of,
-    the_featureset,
-    the_index,
 )
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Strata
@@ -227,6 +225,7 @@ def upload(
     met; UsageError for arguments that do not go together.
     """
     from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
     from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
     from owpc_ltr.engine.deployment.model_upload import upload_model
@@ -267,10 +266,9 @@ def upload(
     ranker = load_scoring_model(path) if path is not None else model
     assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
     called = the_name(cluster.engine, cluster.stores, name, path)
-    store = cluster.holding(called).store
-    wanted = ranker.record.get("featureset_hash")
-    trained_on = store.get_featureset(the_featureset(store, featureset, wanted))
-    where = the_index(cluster.engine, index)
+    holding = cluster.holding(called)
+    trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
+    where = cluster.the_index(index)
     if judged.data is not None and (metric is None or live is not None):
         _warn_of_judgments(cluster, judged.data, trained_on, index, live)
     proof = _Proof(
@@ -285,7 +283,7 @@ def upload(
     try:
         uploaded = upload_model(
             cluster.engine,
-            store,
+            holding.store,
             ranker,
             trained_on,
             index=where,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance, tables_of
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
+from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
@@ -103,6 +103,7 @@ def verify(
     Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
     index.
     """
+    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
 
     called = the_name(cluster.engine, cluster.stores, name)
@@ -138,7 +139,7 @@ def verify_model(
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-    from owpc_ltr.engine.deployment.parity import check_parity, feature_drifts, ranking_drift
+    from owpc_ltr.engine.deployment.proof import check_parity, feature_drifts, ranking_drift
 
     deployment = DeploymentRecords(engine, store).get(model)
     index = deployment.index if index is None else check_index(index)

@@ -114,8 +114,8 @@ def log_features(
     Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
     (documents) are those of `LogOptions`.
     """
+    from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
-    from owpc_ltr.engine.options import tables_of, the_featureset, the_index
     from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
@@ -129,14 +129,14 @@ def log_features(
         allow_rejected=allow_rejected, restart=restart, attempts=attempts, pause=pause, chunk=chunk,
     )  # fmt: skip
     judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
-    where = the_index(cluster.engine, index)
-    store = cluster.holding_set(featureset).store
-    known = store.get_featureset(the_featureset(store, featureset))
+    where, holding = cluster.the_index(index), cluster.holding_set(featureset)
+    known = holding.the_featureset(featureset)
+    joined = read_external_features(tables) if tables else ()
     own = judged if parted is None else parted.own(judged)
     with _started(workers) as remote:
         report = run_log(
-            cluster.engine, store, known, judged, where, target,
-            source=source, options=logging, joined=tables_of(extra_features), parted=parted,
+            cluster.engine, holding.store, known, judged, where, target,
+            source=source, options=logging, joined=joined, parted=parted,
             workers=remote, progress=_counted(progress, own.n_judgments),
         )  # fmt: skip
     give_warnings(report.warnings)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
     InFlight,
@@ -15,10 +14,16 @@ from owpc_ltr.engine.live_queries import (
     LiveQueries,
     ModelFeatureSet,
 )
-from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
 from owpc_ltr.evaluation.options import (
     METRICS,
-    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     LatexTable,
@@ -29,8 +34,8 @@ from owpc_ltr.evaluation.options import (
     Unjudged,
     Unweighted,
     Worst,
-    parsed_metrics,
 )
+from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
@@ -102,6 +107,7 @@ def compare_live(
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
 
     check_table(per_query)
     named = named_rankers(rankers)
@@ -109,7 +115,7 @@ def compare_live(
     check_unjudged(unjudged)
     files = tuple(map(Path, plugins))
     registry = load(files)
-    parsed = parsed_metrics(metrics, registry)
+    parsed = parse_metrics(metrics, registry)
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
     InFlight,
@@ -14,13 +13,19 @@ from owpc_ltr.engine.live_queries import (
     LiveQueries,
     ModelFeatureSet,
 )
-from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
 from owpc_ltr.evaluation.options import (
     METRICS,
     Metrics,
     Split,
     Unweighted,
-    parsed_metrics,
 )
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
@@ -73,19 +78,20 @@ def evaluate_live(
     """
     from dataclasses import replace
 
+    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.data.judgments.grouping import Weighed
     from owpc_ltr.engine.live_results.rankers import serving_model
-    from owpc_ltr.engine.options import tables_of
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries
     from owpc_ltr.evaluation.judged_data import UNUSED, read_lists
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
 
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
     live = LiveQueries(judged, query_template, window, split, topics, params, in_flight, unweighted)
     registry = load([Path(plugin) for plugin in plugins])
-    parsed = parsed_metrics(metrics, registry)
+    parsed = parse_metrics(metrics, registry)
     with serving_model(
         cluster, model, index=index, featureset=featureset, tables=tables_of(extra_features),
         plugins=plugins,

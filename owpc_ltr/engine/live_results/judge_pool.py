@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
     InFlight,
@@ -20,8 +19,16 @@ from owpc_ltr.engine.live_queries import (
     judged_queries,
     with_params,
 )
-from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.options import PoolDepth
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
@@ -118,7 +125,7 @@ def judge_pool(
         int | None,
         Help("Draw this many of the queries that no model was trained on.", min=1),
     ] = None,
-    depth: Annotated[int, Help("How many documents of each ranker to judge.", min=1)] = POOL_DEPTH,
+    depth: PoolDepth = POOL_DEPTH,
     fields: Annotated[
         Sequence[str],
         Help(
@@ -152,10 +159,10 @@ def judge_pool(
     Python: `queries` may be what was read before; `rankers` are also queries (objects) and models.
     Raises UsageError for a ranker that is neither a file nor uploaded.
     """
+    from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.engine.live_results.rankers import LiveRankers
-    from owpc_ltr.engine.options import tables_of, the_index
     from owpc_ltr.evaluation.judged_data import read_lists
 
     if not rankers:
@@ -172,7 +179,7 @@ def judge_pool(
         (judged,) = read_lists(columns, judged)
     known = judged_queries(judged) if judged is not None else []
     done = {one.query_id: frozenset(one.document_ids) for one in known}
-    where = the_index(cluster.engine, index)
+    where = cluster.the_index(index)
     template = cluster.template(where, query_template)[0]
     with ExitStack() as kept:
         serving = LiveRankers(

@@ -15,7 +15,6 @@ from owpc_ltr.data.judgments.queries import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.live_queries import typed_queries
-from owpc_ltr.engine.options import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
@@ -72,11 +71,11 @@ def serving_model(
     own = None
     if featureset is not None or not isinstance(ranker, ReorderingModel):
         wanted = ranker.record.get("featureset_hash")
-        own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
+        own = cluster.the_featureset(featureset, wanted)
     if alone:
         refuse_unused(joined_sources(ranker), tables, "the model")
     with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
-        yield ModelService(serve, the_index(cluster.engine, index), own, ranker.record)
+        yield ModelService(serve, cluster.the_index(index), own, ranker.record)
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class LiveRankers:
         return self._model(name, index)
 
     def _query(self, query: dict[str, Any], index: str | None) -> LiveRanker:
-        where = the_index(self.cluster.engine, index)
+        where = self.cluster.the_index(index)
         alone = query_alone(self.cluster.engine, self.cluster.store)
         return LiveRanker(_asking(alone, where, query), None)
 
@@ -155,8 +154,7 @@ class LiveRankers:
         return {one.query_id: one.params for one in typed_queries(self.judged, featureset)}
 
     def _feature(self, text: str) -> LinearModel:
-        store = self.cluster.store
-        known = store.get_featureset(the_featureset(store, self.featureset))
+        known = self.cluster.the_featureset(self.featureset)
         name = text.removeprefix(FEATURE)
         if name not in known.feature_names:
             raise UsageError(

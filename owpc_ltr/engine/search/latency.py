@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import AnswerPart, check_whole
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.engine.stores.feature_queries import render

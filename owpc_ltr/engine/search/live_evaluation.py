@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.grouping import importance_of
-from owpc_ltr.data.judgments.queries import query_text, share_by_clicks
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused

@@ -25,8 +25,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
-from owpc_ltr.engine.options import Params, QueryTemplate, SearchIndex, Size, UploadedModel, Window
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Size,
+    UploadedModel,
+    Window,
+)
 from owpc_ltr.engine.stores import Store, check_collapse
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings

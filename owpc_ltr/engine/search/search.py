@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
     ExtraFeatures,
+    Keywords,
     Params,
     QueryTemplate,
     Reranker,
@@ -21,8 +22,6 @@ from owpc_ltr.engine.options import (
     TitleField,
     UploadedModel,
     Window,
-    tables_of,
-    the_index,
 )
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
@@ -138,7 +137,7 @@ class BeforeAndAfter(ShortRepr):
 @job
 def search(
     cluster: Cluster,
-    keywords: Annotated[str, Help("What the user types.", metavar="QUERY")],
+    keywords: Keywords,
     *,
     model: UploadedModel = None,
     reranker: Reranker = None,
@@ -183,7 +182,9 @@ def search(
         where = cluster.index_of(name, index)
     else:
         store, name = cluster.store, str(ranker.reranker)
-        where = the_index(cluster.engine, index)
+        where = cluster.the_index(index)
+    from owpc_ltr.data.external_features.columns import tables_of
+
     tables = tables_of(extra_features)
     request = search_request(
         cluster, keywords, index=where, query_template=query_template, params=params, size=size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -20,6 +19,7 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThread
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log.snapshot import PointInTime
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
+from owpc_ltr.files.journal import Journal
 from owpc_ltr.files.lock import lock_folder
 from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr_clicks.log_files import EventBatch
@@ -38,7 +38,9 @@ from owpc_ltr_clicks.ubi.snapshot import (
 )
 
 ShowProgress = Callable[[str, float | None], None]
-_JOURNAL = "journal.json"
+_JOURNAL = "journal"
+_ASKED = ":options"
+"""The key of the run's options; no index can be called so."""
 
 
 @contextmanager
@@ -233,18 +235,14 @@ class Download:
 
     def __init__(self, folder: Path, asked: dict[str, Any]) -> None:
         """Resume the folder's run, or begin one. Raises Refused for a run with other options."""
-        self.folder = folder
-        journal = folder / _JOURNAL
-        self._asked, self._indices = asked, dict[str, IndexProgress]()
-        if not journal.exists():
-            return
-        try:
-            state = json.loads(journal.read_bytes())
-            self._asked = before = dict(state["asked"])
-            found = state.get("indices", {})
-            self._indices = {name: IndexProgress(**one) for name, one in found.items()}
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise _damaged(journal) from error
+        self.folder, self._journal = folder, Journal(folder / _JOURNAL)
+        pieces = self._journal.pieces
+        if pieces and _ASKED not in pieces:
+            raise _damaged(folder / _JOURNAL)
+        self._asked = before = pieces[_ASKED].value if pieces else asked
+        self._indices = {
+            name: IndexProgress(**piece.value) for name, piece in pieces.items() if name != _ASKED
+        }
         different = sorted(name for name in asked if asked[name] != before.get(name))
         if asked.get("until") is None and "until" in different:
             different.remove("until")
@@ -263,7 +261,7 @@ class Download:
     def decide(self, until: str) -> None:
         """Decide the end of the time that is read."""
         self._asked["until"] = until
-        self._save()
+        self._keep(_ASKED, self._asked)
 
     def progress(self, index: str) -> IndexProgress | None:
         """How far an index was read; None if it was not begun."""
@@ -272,12 +270,13 @@ class Download:
     def begin(self, index: str, progress: IndexProgress) -> None:
         """Begin an index."""
         self._indices[index] = progress
-        self._save()
+        self._keep_progress(index)
 
     def forget(self, index: str) -> None:
         """Drop all that was read of an index."""
         del self._indices[index]
-        self._save()
+        with disk_faults(self.folder / _JOURNAL):
+            self._journal.keep_only({_ASKED, *self._indices})
 
     def add(
         self,
@@ -304,18 +303,18 @@ class Download:
         for why, number_lost in lost.items():
             known.lost[why] = known.lost.get(why, 0) + number_lost
         known.documents += documents
-        self._save()
+        self._keep_progress(index)
         return known.documents
 
     def end(self, index: str, number: int) -> None:
         """Mark a slice as read."""
         self._indices[index].ended[number] = True
-        self._save()
+        self._keep_progress(index)
 
     def finish(self, index: str) -> None:
         """Mark an index as read."""
         self._indices[index].done = True
-        self._save()
+        self._keep_progress(index)
 
     def remove(self) -> None:
         """Remove the folder, its journal first, so that an interrupted removal leaves no run."""
@@ -338,11 +337,12 @@ class Download:
     def _part(self, index: str, number: int, part: int) -> Path:
         return self.folder / f"{index}-{number:03d}-{part:06d}.parquet"
 
-    def _save(self) -> None:
-        indices = {name: asdict(known) for name, known in self._indices.items()}
-        state = {"asked": self._asked, "indices": indices}
+    def _keep_progress(self, index: str) -> None:
+        self._keep(index, asdict(self._indices[index]))
+
+    def _keep(self, key: str, value: dict[str, Any]) -> None:
         with disk_faults(self.folder / _JOURNAL):
-            write_atomically(self.folder / _JOURNAL, json.dumps(state).encode())
+            self._journal.append(key, value)
 
 
 @dataclass(frozen=True)
