@@ -103,7 +103,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     yield "LETOR text", partial(_read_text, data, folder)
     yield "large Parquet files", _read_large
     yield "large rankings", _rank_large
-    yield "joined tables", _join
+    yield "external features", _join
     yield "engines' arithmetic", _emulate
     yield "explained trees", _explain
     yield "losses in NumPy", _price_in_numpy

@@ -198,7 +198,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing but keys": (TWO, "no column of numbers"),
     "no row": ({"doc_id": pa.array([], pa.string()), "x": pa.array([], pa.int8())}, "no row"),
     "two keys of one role": ({"doc_id": ["a"], "document_id": ["a"], "x": [1]}, "both name the"),
-    "the query twice": ({"query_id": ["a"], "query": ["a"], "x": [1]}, "is joined by one"),
+    "the query twice": ({"query_id": ["a"], "query": ["a"], "x": [1]}, "rows are found by one"),
     "a reserved name": ({**TWO, "Label": [1, 2]}, "'Label': a dataset has a column of that name"),
     "a name with a comma": ({**TWO, "a,b": [1, 2]}, "'a,b': an empty name, or one with a comma"),
 }  # fmt: skip
@@ -212,7 +212,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
         with pytest.raises(BadInput) as caught:
             read_external_features(given_table)
         text = str(caught.value)
-        assert text.startswith(f"cannot join {file}")
+        assert text.startswith(f"cannot use {file}")
         assert message in text
         assert "\n" not in text
 
@@ -296,7 +296,7 @@ def test_a_name_belongs_to_one_feature() -> None:
     one = frame({"doc_id": ["d0"], "views": [1]})
     with pytest.raises(BadInput, match="the feature set has a feature 'views' too"):
         external_values(read_external_features(one), queries(), ["title", "views"])
-    with pytest.raises(BadInput, match="cannot join frame 2: frame 1 has a feature 'views' too"):
+    with pytest.raises(BadInput, match="cannot use frame 2: frame 1 has a feature 'views' too"):
         read_external_features([one, one])
 
 
@@ -319,7 +319,7 @@ def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_ord
     np.testing.assert_array_equal(values, np.array([[20, 2], [20, np.nan]], np.float32))
     assert columns.of_query(None, {"keywords": "y"})([]).shape == (0, 2)
     assert columns_for([], [one], "the model") is None
-    with pytest.raises(UsageError, match=r"'views' \(joined from old.parquet\).*no table given"):
+    with pytest.raises(UsageError, match=r"'views' \(from old.parquet\).*no table given"):
         columns_for(sources, [one], "the model")
     with pytest.raises(
         UsageError, match=r"and 'age'|'views'.*give the table with --extra-features FILE"
@@ -438,7 +438,7 @@ def test_a_model_that_reads_one_is_not_for_an_engine_and_says_which(kind: str, r
     assert joined_used(model) == (NAMES[reads],)
     with pytest.raises(Refused) as caught:
         for_engine(model)
-    for words in (f"reads '{NAMES[reads]}' (joined from ctr.parquet)", "train without it",
+    for words in (f"reads '{NAMES[reads]}' (from ctr.parquet)", "train without it",
                   "--client-scored"):  # fmt: skip
         assert words in str(caught.value)
     with pytest.raises(Refused, match="no engine can run it"):
@@ -459,7 +459,7 @@ def test_an_export_is_refused_or_made_as_if_the_columns_had_never_been(tmp_path:
     for reads, out in ((None, "small.json"), (2, "none.json")):
         model = models(reads)[0]
         if reads is not None:
-            with pytest.raises(Refused, match=r"'ctr' .joined from ctr\.parquet."):
+            with pytest.raises(Refused, match=r"'ctr' .from ctr\.parquet."):
                 export_model(model, out=tmp_path / out, **asked)
             assert not (tmp_path / out).exists()
             continue
@@ -489,7 +489,7 @@ def test_what_the_client_scores_is_stored_with_where_its_columns_are_from(model:
 def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
     model = models(None)[0]
     lying = with_record(model, external_entry([replace(SOURCE_MODELS, features=("title", "ctr"))]))
-    with pytest.raises(BadInput, match="its joined features are not its last ones"):
+    with pytest.raises(BadInput, match="its external features are not its last ones"):
         for_engine(lying)
     with pytest.raises(BadInput, match="the model's record is damaged"):
         index_features(with_record(model, {"joined_tables": [{"file": 1}]}))

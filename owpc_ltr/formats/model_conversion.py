@@ -215,7 +215,7 @@ def joined_sources(model: RankingModel) -> tuple[ExternalSource, ...]:
     sources = sources_in(model.record, "the model's record")
     names = external_names(sources)
     if names and model.feature_names[-len(names) :] != names:
-        raise BadInput("the model's record is damaged: its joined features are not its last ones")
+        raise BadInput("the model's record is damaged: its external features are not its last ones")
     return sources
 
 

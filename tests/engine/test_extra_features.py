@@ -125,7 +125,7 @@ def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str])
     met = sum((text, f"d{d}") in rates() for text in texts()
               for d in range(1, DOCUMENTS))  # fmt: skip
     assert (
-        f"ctr.parquet: ctr joined by query and document_id; {met:,} judged pairs have a row, "
+        f"ctr.parquet: ctr by query and document_id; {met:,} judged pairs have a row, "
         f"{4760 - met:,} have none; {len(rates()) - met:,} of {len(rates()):,} rows met no pair"
     ) in out
     assert Path("again.parquet").read_bytes() == Path("data.parquet").read_bytes()
@@ -160,7 +160,7 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     code, out, err = upload(run, small, place)
     (line,) = [each for each in err.splitlines() if each.startswith("owpc-ltr:")]
     assert code == 5
-    assert "reads 'ctr' (joined from ctr.parquet), which is in no index" in line
+    assert "reads 'ctr' (from ctr.parquet), which is in no index" in line
     assert "train without it" in line
     assert "--client-scored" in line
     assert small.store.list_models() == []
@@ -182,7 +182,7 @@ def test_a_search_ranks_by_the_local_scores_with_values_looked_up_for_each_hit(
     ]
     code, _, err = run(*search)
     assert code == 2
-    assert "reads 'ctr' (joined from ctr.parquet)" in err
+    assert "reads 'ctr' (from ctr.parquet)" in err
     assert "--extra-features FILE" in err
     code, out, _ = run(*search, "--extra-features", "ctr.parquet")
     assert code == 0
@@ -206,7 +206,7 @@ def test_verify_looks_values_up_or_says_that_it_did_not(
 ) -> None:
     code, _, err = upload(run, small, place, "--client-scored")
     assert code == 0
-    assert "'ctr' (joined from ctr.parquet): values from outside the index" in err
+    assert "'ctr' (from ctr.parquet): values from outside the index" in err
     code, out, err = run("verify", small.name, *place)
     assert code == 0
     assert "taken as at the upload" in err
@@ -284,7 +284,7 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert "ctr" not in Path("engine.json").read_text()
     code, out, err = upload(run, small, place, "--json", model="small.json")
     assert code == 0
-    assert "does not use 'ctr' (joined from ctr.parquet): it was left out" in err
+    assert "does not use 'ctr' (from ctr.parquet): it was left out" in err
     told = json.loads(out)
     stored = small.store.get_model(told["model"])
     assert not is_client_scored(stored)

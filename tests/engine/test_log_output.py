@@ -423,7 +423,7 @@ def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
     (tmp_path / "newer").mkdir()
     for other in (ctr_file(tmp_path / "newer", scale=2.0), None, [ctr_file(tmp_path), frame(
             {"doc_id": ["d0"], "views": [1]})]):  # fmt: skip
-        with pytest.raises(Refused, match=r"another job \(other joined tables\)"):
+        with pytest.raises(Refused, match=r"another job \(other external features\)"):
             log_extra(out, other, chunk=5)
     report = log_extra(out, ctr_file(tmp_path), chunk=5)
     assert report.resumed > 0

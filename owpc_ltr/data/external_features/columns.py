@@ -168,7 +168,7 @@ def _strange(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
     what = "pair" if len(source.keys) > 1 else "document" if "document_id" in source.keys else (
         "query")  # fmt: skip
     return BadInput(
-        f"cannot join {source.file}: none of its {len(table):,} rows is of a judged {what}: it has "
+        f"cannot use {source.file}: none of its {len(table):,} rows is of a judged {what}: it has "
         f"{keys_in_words(source, table.texts, 0)}, for instance, and the judgments {judged}: are "
         "they ids of the same kind?"
     )

@@ -74,9 +74,9 @@ def external_entry(sources: Sequence[ExternalSource]) -> dict[str, Any]:
 
 
 def in_words(names: Sequence[str], sources: Sequence[ExternalSource]) -> str:
-    """Some external features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
+    """Some external features, and what each is from: `'ctr' (from ctr.parquet)`."""
     files = {name: source.file for source in sources for name in source.features}
-    told = [f"'{name}' (joined from {files[name]})" for name in names[:3]]
+    told = [f"'{name}' (from {files[name]})" for name in names[:3]]
     return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -85,7 +85,7 @@ def refuse_taken(features: Sequence[str], file: str, taken: Sequence[str], whose
     both = next((name for name in features if name in set(taken)), None)
     if both is not None:
         raise BadInput(
-            f"cannot join {file}: {whose} has a feature {shown(both)} too: rename the column"
+            f"cannot use {file}: {whose} has a feature {shown(both)} too: rename the column"
         )
 
 
@@ -176,10 +176,10 @@ def text_of(params: Mapping[str, Any]) -> str | None:
 def _lacking(name: str, table: str, query_id: str | None) -> str:
     if name == QUERY_ID:
         return (
-            f"{table} is joined by '{QUERY_ID}', and this query has no id: say it (--query-id), or "
-            f"give a table that is joined by '{QUERY}', the text of the query"
+            f"{table} finds rows by '{QUERY_ID}', and this query has no id: say it (--query-id), "
+            f"or give a table that finds rows by '{QUERY}', the text of the query"
         )
     return (
-        f"{table} is joined by '{QUERY}', and query '{query_id}' has no text: its parameters have "
-        f"neither 'keywords' nor 'query'; give a table that is joined by '{QUERY_ID}'"
+        f"{table} finds rows by '{QUERY}', and query '{query_id}' has no text: its parameters have "
+        f"neither 'keywords' nor 'query'; give a table that finds rows by '{QUERY_ID}'"
     )

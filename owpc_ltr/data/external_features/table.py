@@ -65,8 +65,8 @@ def columns_of(names: Sequence[str], file: str) -> Columns:
     if QUERY_ID in keys and QUERY in keys:
         raise _bad(
             file,
-            f"it has a '{keys[QUERY_ID]}' and a '{keys[QUERY]}', and is joined by one: take one "
-            "out; by the text of the query, searches find their rows too",
+            f"it has a '{keys[QUERY_ID]}' and a '{keys[QUERY]}', and rows are found by one: take "
+            "one out; by the text of the query, searches find their rows too",
         )
     features = tuple(name for name in names if name not in keys.values())
     if not keys:
@@ -94,7 +94,7 @@ def _check_name(name: str, file: str) -> None:
 
 
 def _bad(file: str, what: str) -> BadInput:
-    return BadInput(f"cannot join {file}: {what}")
+    return BadInput(f"cannot use {file}: {what}")
 
 
 _BATCH_ROWS = 1 << 17
@@ -137,10 +137,10 @@ def _from_file(path: Path) -> ExternalTable:
         # What was digested is what is read, should another file take the name meanwhile.
         found = columns_in(file, path, os.fstat(file.fileno()).st_size)
         if found.rows is None:
-            raise BadInput(f"cannot join {path}: it is an Arrow file; write it as Parquet")
+            raise BadInput(f"cannot use {path}: it is an Arrow file; write it as Parquet")
         if _DATASET in (found.schema.metadata or {}):
             raise BadInput(
-                f"cannot join {path}: it is a dataset of owpc-ltr, with labels: give a table of "
+                f"cannot use {path}: it is a dataset of owpc-ltr, with labels: give a table of "
                 "keys and numbers"
             )
         return _from_batches(path.name, digest, found.schema, found.rows, found.batches())
@@ -152,19 +152,19 @@ def _from_batches(
     """The table; of a frame the digest is that of its keys and values."""
     columns = columns_of(schema.names, file)
     if not rows:
-        raise BadInput(f"cannot join {file}: it has columns, and no row")
+        raise BadInput(f"cannot use {file}: it has columns, and no row")
     values = np.empty((rows, len(columns.features)), np.float32)
     pieces: list[list[pa.StringArray]] = [[] for _ in columns.keys]
     row = 0
     for batch in batches:
         if row + len(batch) > rows:
-            raise BadInput(f"cannot join {file}: it has more rows than it says: write it again")
+            raise BadInput(f"cannot use {file}: it has more rows than it says: write it again")
         for place, name in enumerate(columns.keys.values()):
             pieces[place].append(_ids(batch.column(name), name, file, row))
         _fill(values[row : row + len(batch)], batch, columns, file, row)
         row += len(batch)
     if row < rows:
-        raise BadInput(f"cannot join {file}: it has fewer rows than it says: write it again")
+        raise BadInput(f"cannot use {file}: it has fewer rows than it says: write it again")
     texts = tuple(map(Texts, pieces))
     source = ExternalSource(
         file, digest or _frame_digest(columns, texts, values), tuple(columns.keys), columns.features
@@ -177,13 +177,13 @@ def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
     if column.null_count:
         row = first + pc.index(pc.is_null(column), True).as_py() + 1
         raise BadInput(
-            f"cannot join {file}: the column {shown(name)} has no value in row {row}: fill it, or "
+            f"cannot use {file}: the column {shown(name)} has no value in row {row}: fill it, or "
             "leave the row out"
         )
     try:
         return text_ids(column, f"the column {shown(name)}")
     except BadInput as error:
-        raise BadInput(f"cannot join {file}: {error}: cast it") from error
+        raise BadInput(f"cannot use {file}: {error}: cast it") from error
 
 
 def _fill(rows: Matrix, batch: pa.RecordBatch, columns: Columns, file: str, first: int) -> None:
@@ -196,7 +196,7 @@ def _fill(rows: Matrix, batch: pa.RecordBatch, columns: Columns, file: str, firs
             row = int(np.flatnonzero(np.isinf(rows[:, place]))[0])
             why = "infinite" if np.isinf(numbers[row]) else "beyond float32"
             raise BadInput(
-                f"cannot join {file}, row {first + row + 1}: {shown(name)} is {numbers[row]}, "
+                f"cannot use {file}, row {first + row + 1}: {shown(name)} is {numbers[row]}, "
                 f"{why}: fix it; a missing value is null or NaN"
             )
 
@@ -215,7 +215,7 @@ def _numbers(column: pa.Array, name: str, file: str, first: int) -> Any:
             return np.full(len(column), np.nan)
         row = pc.index(pc.is_valid(column), True).as_py()
         raise BadInput(
-            f"cannot join {file}, row {first + row + 1}: {shown(name)} is "
+            f"cannot use {file}, row {first + row + 1}: {shown(name)} is "
             f"{shown(str(column[row].as_py()))}, and the column holds {kind}: features are "
             "numbers; turn it into one, or leave it out"
         )
@@ -393,7 +393,7 @@ def _refuse_repeated(
 ) -> None:
     told = keys_in_words(source, texts, first)
     raise BadInput(
-        f"cannot join {source.file}: {told} stands in row {first + 1} and again in row "
+        f"cannot use {source.file}: {told} stands in row {first + 1} and again in row "
         f"{second + 1}: keep one row of each"
     )
 

@@ -288,7 +288,7 @@ def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDatase
     lacking = [name for name in ranker.feature_names if name not in data.feature_names]
     if lacking:
         raise Refused(
-            f"'{other.model}' reads the feature '{lacking[0]}', which is joined from a table, and "
+            f"'{other.model}' reads the feature '{lacking[0]}', which is from a table, and "
             f"not in the data: log the data with that table too ({spelled('extra_features')})"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]

@@ -62,7 +62,7 @@ class LogJob:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The columns of the set, then those of joined tables."""
+        """The columns of the set, then those from outside the index."""
         own = self.environment.featureset.feature_names
         return own + (self.joined.feature_names if self.joined else ())
 

@@ -348,9 +348,9 @@ def _store_next(
 
 
 def _table_in_words(table: dict[str, Any]) -> str:
-    """A table's counts: `ctr.parquet: ctr joined by query_id and document_id; …`."""
+    """A table's counts: `ctr.parquet: ctr by query_id and document_id; …`."""
     return (
-        f"{table['file']}: {', '.join(table['features'])} joined by {' and '.join(table['keys'])}; "
+        f"{table['file']}: {', '.join(table['features'])} by {' and '.join(table['keys'])}; "
         f"{table['matched']:,} judged pairs have a row, {table['unmatched']:,} have none; "
         f"{table['unused']:,} of {table['rows']:,} rows met no pair"
     )

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.judgments.grouping import Weighed, importance_of, weights_of
 from owpc_ltr.data.judgments.queries import judges_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
@@ -429,7 +430,8 @@ def _read_description(path: Path) -> dict[str, Any] | None:
 def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
     names = dict.fromkeys([*job, *other])
     differing = (name for name in names if other.get(name) != job.get(name))
-    return "other " + ", ".join(name.replace("_", " ") for name in differing)
+    told = ("external features" if name == KEY else name.replace("_", " ") for name in differing)
+    return f"other {', '.join(told)}"
 
 
 def _sync(folder: Path) -> None:
