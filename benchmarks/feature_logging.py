@@ -149,11 +149,11 @@ def peer_rate(work: Work, in_flight: int) -> float:
     def ask(task: tuple[JudgedQuery, Feature]) -> int:
         query, feature = task
         body = {
-            "size": len(query.document_ids),
+            "size": len(query.doc_ids),
             "_source": False,
             "query": {
                 "bool": {
-                    "filter": [{"ids": {"values": query.document_ids}}],
+                    "filter": [{"ids": {"values": query.doc_ids}}],
                     "must": [render(feature.template, query.params)],
                 }
             },
@@ -172,7 +172,7 @@ def peer_rate(work: Work, in_flight: int) -> float:
 
 def compare_decoders(work: Work) -> None:
     query = work.judgments.queries[0]
-    search = work.store.log_search(work.featureset, dict(query.params), query.document_ids)
+    search = work.store.log_search(work.featureset, dict(query.params), query.doc_ids)
     path = f"/{work.index}/_search"
     started = time.perf_counter()
     answer = work.engine.request("POST", path, params=search.params, body=search.body)

@@ -155,9 +155,7 @@ def index_packages(cluster: Cluster, index: str, catalogue: Sequence[Package]) -
 
 def log(cluster: Cluster, index: str, judgments: Judgments, folder: Path) -> RankingDataset:
     """The features of judged documents."""
-    name = hashlib.sha256(
-        repr([q.document_ids for q in judgments.queries[:5]]).encode()
-    ).hexdigest()
+    name = hashlib.sha256(repr([q.doc_ids for q in judgments.queries[:5]]).encode()).hexdigest()
     out = folder / f"{name[:12]}.parquet"
     run_log(
         cluster.engine, cluster.store, featureset(), judgments, index, out,

@@ -65,7 +65,7 @@ def datasets(draw: st.DrawFn) -> RankingDataset:
         np.abs(draw(hnp.arrays(np.float32, rows, elements=st.sampled_from([0.0, 1.0, 2.5])))),
         np.repeat(np.array(ids, object), sizes),
         feature_names=tuple(columns),
-        document_ids=strings(rows),
+        doc_ids=strings(rows),
         comments=strings(rows),
         query_params=strings(queries),
         query_weights=weights(np.float64, queries),
@@ -97,7 +97,7 @@ def dataset(queries: int = 60, seed: int = 0, first: int = 0, width: int = 5) ->
         features,
         rng.integers(0, 3, rows),
         np.repeat([f"query {first + i}" for i in range(queries)], sizes),
-        document_ids=pa.array([f"d{first}-{i}" for i in range(rows)]),
+        doc_ids=pa.array([f"d{first}-{i}" for i in range(rows)]),
         query_params=pa.array([json.dumps({"keywords": f"q{i}"}) for i in range(queries)]),
         query_weights=rng.choice([0.5, 1.0, 2.0], queries),
         featureset_hash="a" * 64,
@@ -123,7 +123,7 @@ def learnable(queries: int = 60, seed: int = 0) -> RankingDataset:
 
 def by_query(data: RankingDataset) -> dict[str, tuple[Any, ...]]:
     """What each query has, whatever the order of the queries."""
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     assert data.query_params is not None
     return {
         query.query_id: (
@@ -132,9 +132,7 @@ def by_query(data: RankingDataset) -> dict[str, tuple[Any, ...]]:
             query.weights.tobytes(),
             float(data.query_importance[number]),
             data.query_params[number].as_py(),
-            data.document_ids[
-                int(data.offsets[number]) : int(data.offsets[number + 1])
-            ].to_pylist(),
+            data.doc_ids[int(data.offsets[number]) : int(data.offsets[number + 1])].to_pylist(),
         )
         for number, (query, start, end) in enumerate(
             zip(data, data.offsets, data.offsets[1:], strict=False)
@@ -197,7 +195,7 @@ def crowded(queries: int = 30, seed: int = 3) -> RankingDataset:
         np.vstack(features)[order],
         labels[order],
         np.repeat([f"q{q}" for q in range(queries)], 16),
-        document_ids=pa.array([f"d{i}" for i in range(16 * queries)]),
+        doc_ids=pa.array([f"d{i}" for i in range(16 * queries)]),
     )
     assert data.n_queries == queries
     return data

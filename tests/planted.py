@@ -145,9 +145,7 @@ def one_document(data: RankingDataset) -> RankingDataset:
         labels=data.labels[kept],
         offsets=np.concatenate(([0], np.cumsum(sizes))),
         comments=None,
-        document_ids=None
-        if data.document_ids is None
-        else data.document_ids.filter(pa.array(kept)),
+        doc_ids=None if data.doc_ids is None else data.doc_ids.filter(pa.array(kept)),
     )
 
 
@@ -183,7 +181,7 @@ def with_copies(
         labels=np.insert(data.labels, ends, grades).astype(np.float32),
         offsets=np.concatenate(([0], np.cumsum(sizes))),
         comments=None,
-        document_ids=None if data.document_ids is None else data.document_ids.take(pa.array(order)),
+        doc_ids=None if data.doc_ids is None else data.doc_ids.take(pa.array(order)),
     )
 
 

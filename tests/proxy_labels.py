@@ -31,7 +31,7 @@ def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingData
         labels,
         np.repeat([f"q{n}" for n in range(QUERIES)], DOCUMENTS),
         NAMES,
-        document_ids=[f"d{n}" for n in range(rows)],
+        doc_ids=[f"d{n}" for n in range(rows)],
     )
     proxy = np.where(rng.random(rows) < wrong, 1 - labels, labels).astype(np.float32)
     return people, replace(people, labels=proxy)
@@ -39,12 +39,12 @@ def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingData
 
 def listed(data: RankingDataset, queries: Any) -> Judgments:
     """A judgment list of these queries, as people write one."""
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     found = []
     for number in queries:
         rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
         name = data.query_ids[int(number)].as_py()
-        ids = data.document_ids[rows].to_pylist()
+        ids = data.doc_ids[rows].to_pylist()
         found.append(JudgedQuery(name, {"query": name}, ids, data.labels[rows]))
     return Judgments(found)
 
@@ -68,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         rows = csv.writer(file, delimiter="\t")
         rows.writerow(["query_id", "query", "doc_id", "grade"])
         for query in listed(PEOPLE, SAMPLE).queries:
-            for name, grade in zip(query.document_ids, query.grades, strict=True):
+            for name, grade in zip(query.doc_ids, query.grades, strict=True):
                 rows.writerow([query.query_id, query.query_id, name, int(grade)])
     return command
 

@@ -28,7 +28,7 @@ def judged(weights: Vector | None = None, seed: int = 5) -> RankingDataset:
         labels,
         np.repeat(ids, DOCUMENTS),
         NAMES,
-        document_ids=[f"d{n}" for n in range(rows)],
+        doc_ids=[f"d{n}" for n in range(rows)],
         query_weights=weights,
         query_params=pa.array([json.dumps({"keywords": f"words of {one}"}) for one in ids]),
     )
@@ -47,7 +47,7 @@ def write_run(
     for query in range(data.n_queries):
         name = data.query_ids[query].as_py()
         rows = range(int(data.offsets[query]), int(data.offsets[query + 1]))
-        own = [(float(scores[row]), data.document_ids[row].as_py()) for row in rows]  # type: ignore[index]
+        own = [(float(scores[row]), data.doc_ids[row].as_py()) for row in rows]  # type: ignore[index]
         own += [(float(rng.normal(1.5)), f"x{query}-{n}") for n in range(unjudged)]
         for rank, (score, document) in enumerate(sorted(own, reverse=True), 1):
             lines.append(f"{name} Q0 {document} {rank} {score!r} test")

@@ -133,7 +133,7 @@ def data() -> RankingDataset:
     features[:, 1] += 0.5 * features[:, 0]
     ids = np.repeat([f"q{number}" for number in range(500)], 12)
     names = [f"d{number}" for number in range(len(ids))]
-    return ltr.make_dataset(features, labels, ids, ["a", "b", "c"], document_ids=names)
+    return ltr.make_dataset(features, labels, ids, ["a", "b", "c"], doc_ids=names)
 
 
 def test_what_a_feature_does_not_match_is_not_shown_and_the_rest_in_its_order(

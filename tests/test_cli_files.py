@@ -251,7 +251,7 @@ def test_what_is_kept_for_the_next_run_goes_to_no_standard_output(run: Run, comm
 
 
 def data() -> RankingDataset:
-    return make_dataset([[1.0], [2.0]], [0, 1], ["q", "q"], document_ids=["a", "b"])
+    return make_dataset([[1.0], [2.0]], [0, 1], ["q", "q"], doc_ids=["a", "b"])
 
 
 def _sheet(path: Path) -> None:

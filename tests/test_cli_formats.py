@@ -49,7 +49,7 @@ def data(rng: np.random.Generator) -> RankingDataset:
         labels,
         np.repeat(np.arange(15), 20),
         feature_names=NAMES,
-        document_ids=pa.array([f"d{i}" for i in range(300)]),
+        doc_ids=pa.array([f"d{i}" for i in range(300)]),
         query_params=pa.array(['{"keywords": "a"}'] * 15),
         featureset_hash="0" * 64,
     )

@@ -189,7 +189,7 @@ def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
     metrics = ("ndcg@5,gain=linear", "map")
     rankers = {"run": runs["holes"], "other": "feature:likes"}
     found = ltr.compare(rankers, data=DATA, metrics=metrics, resamples=200)
-    ids, documents = DATA.query_ids.to_pylist(), DATA.document_ids.to_pylist()  # type: ignore[union-attr]
+    ids, documents = DATA.query_ids.to_pylist(), DATA.doc_ids.to_pylist()  # type: ignore[union-attr]
     qrels = [
         ir_measures.Qrel(ids[row // DOCUMENTS], documents[row], int(DATA.labels[row]))
         for row in range(DATA.n_documents)
@@ -250,7 +250,7 @@ def test_a_run_measured_by_lists_and_by_scores_is_one(runs: dict[str, Path]) -> 
     found = ltr.compare({"run": runs["holes"], "other": "feature:likes"}, data=DATA, **QUICK)
     listed = ltr.read_run(runs["holes"]).lists()
     cuts = DATA.offsets.tolist()
-    names = DATA.document_ids.to_pylist()  # type: ignore[union-attr]
+    names = DATA.doc_ids.to_pylist()  # type: ignore[union-attr]
     grades = [
         dict(zip(names[a:b], DATA.labels[a:b].tolist(), strict=True))
         for a, b in itertools.pairwise(cuts)

@@ -128,7 +128,7 @@ def test_lists_whose_columns_have_other_names_are_read_by_their_roles(run: Run) 
         (query, document, f"{label:g}")
         for query, document, label in zip(
             np.repeat(DATA.query_ids.to_pylist(), np.diff(DATA.offsets)),
-            (DATA.document_ids or pa.array([])).to_pylist(),
+            (DATA.doc_ids or pa.array([])).to_pylist(),
             DATA.labels,
             strict=True,
         )

@@ -67,12 +67,12 @@ class ReadsNothing(Bars):
 
 class StripsIds(Bars):
     def told(self, lines: JudgmentLines) -> JudgmentLines:
-        return replace(lines, document_ids=[i.strip() for i in lines.document_ids.to_pylist()])
+        return replace(lines, doc_ids=[i.strip() for i in lines.doc_ids.to_pylist()])
 
 
 class LowersIds(Bars):
     def told(self, lines: JudgmentLines) -> JudgmentLines:
-        return replace(lines, document_ids=[i.lstrip("0") for i in lines.document_ids.to_pylist()])
+        return replace(lines, doc_ids=[i.lstrip("0") for i in lines.doc_ids.to_pylist()])
 
 
 class ReadsBadGradesAsZero(Bars):
@@ -141,7 +141,7 @@ def change(lines: JudgmentLines, end: int) -> JudgmentLines:
         lines,
         numbers=lines.numbers[:end],
         query_ids=lines.query_ids[:end],
-        document_ids=lines.document_ids[:end],
+        doc_ids=lines.doc_ids[:end],
         grades=lines.grades[:end],
         params={name: values[:end] for name, values in lines.params.items()},
     )
@@ -212,7 +212,7 @@ def with_bars(cls: type[Any] = Bars) -> Registry:
 def test_a_third_party_reader_is_asked_like_ours(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bars([Judged("q1", "rambo", "7555", "4")]))
     found = read_judgments(tmp_path / "a", registry=with_bars())
-    assert found.queries[0].document_ids == ["7555"]
+    assert found.queries[0].doc_ids == ["7555"]
     assert read_judgments(tmp_path / "a", format="bars", registry=with_bars()).n_judgments == 1
     with pytest.raises(BadInput, match="no column is called"):
         read_judgments(tmp_path / "a")
@@ -268,14 +268,14 @@ def test_a_reader_that_gives_nothing_is_refused_by_the_host() -> None:
 def test_lists_and_columns_say_the_same() -> None:
     lists: dict[str, Any] = {
         "query_ids": ["q", "q"],
-        "document_ids": ["d", "e"],
+        "doc_ids": ["d", "e"],
         "grades": ["1", "+2."],
     }
     one = JudgmentLines(Path("a"), [1, 2], **lists, params={})
     columns = {name: pa.array(values) for name, values in lists.items()}
     two = JudgmentLines(Path("a"), [1, 2], **columns, params={})
     assert one.read_grades().tolist() == two.read_grades().tolist() == [1, 2]
-    assert one.document_ids.equals(two.document_ids)
+    assert one.doc_ids.equals(two.doc_ids)
 
 
 ids = st.text(
@@ -310,7 +310,7 @@ def test_every_format_gives_back_what_was_written(
     told = {
         (query.query_id, query.params["query"], document): grade
         for query in found.queries
-        for document, grade in zip(query.document_ids, query.grades.tolist(), strict=True)
+        for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True)
     }
     by_text = getattr(reader, "ids_are_texts", False)
     assert told == {
@@ -321,5 +321,5 @@ def test_every_format_gives_back_what_was_written(
 def test_tsv_and_csv_read_tabs_alike(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(Tsv().example())
     one, two = Tsv().read(tmp_path / "a"), Csv().read(tmp_path / "a")
-    assert one.document_ids.equals(two.document_ids)
+    assert one.doc_ids.equals(two.doc_ids)
     assert one.grades.equals(two.grades)

@@ -68,14 +68,14 @@ def judgments(draw: st.DrawFn) -> Judgments:
 
 def grades_of(found: Judgments) -> list[Any]:
     return [
-        (q.params["query"], list(zip(q.document_ids, q.grades.tolist(), strict=True)))
+        (q.params["query"], list(zip(q.doc_ids, q.grades.tolist(), strict=True)))
         for q in found.queries
     ]
 
 
 def everything(found: Judgments) -> list[Any]:
     return [
-        (q.query_id, q.params, q.document_ids, q.grades.tolist(), weights_of(q).tolist(),
+        (q.query_id, q.params, q.doc_ids, q.grades.tolist(), weights_of(q).tolist(),
          importance_of(q))
         for q in found.queries
     ]  # fmt: skip
@@ -245,7 +245,7 @@ def test_columns_with_other_names_are_named_by_role(
     )
     columns = {"query": "q", "doc_id": "sku", "grade": "Stars"}
     (query,) = ltr.read_judgments(name, columns=columns).queries
-    assert (query.document_ids, query.grades.tolist()) == (["a", "b"], [2, 0])
+    assert (query.doc_ids, query.grades.tolist()) == (["a", "b"], [2, 0])
 
 
 def test_a_column_that_is_not_there_is_told_with_those_that_are(

@@ -116,7 +116,7 @@ def test_what_float32_cannot_tell_apart_is_rounded() -> None:
         ({"q": [True, True]}, "query ids must be text or whole numbers.* are bool"),
         ({"q": ["a", 1]}, "query ids are of several kinds"),
         ({"q": ["a", None]}, "the first in row 2"),
-        ({"document_ids": ["d"]}, "document_ids has 1 entries where 2 are needed"),
+        ({"doc_ids": ["d"]}, "doc_ids has 1 entries where 2 are needed"),
         ({"document_weights": ["x", "y"]}, r"document_weights\[0\] is 'x'"),
         ({"feature_names": ["x"]}, "feature_names has 1 entries where 2 are needed"),
     ],
@@ -132,12 +132,12 @@ def test_what_is_no_number_or_does_not_fit_is_refused_in_one_line(
 
 def test_names_ids_and_weights_are_taken_as_lists() -> None:
     data = make_dataset(
-        X, LABELS, IDS, ["x", "y"], document_ids=[4, 3, 2, 1], document_weights=[1, 2, 3, 4],
+        X, LABELS, IDS, ["x", "y"], doc_ids=[4, 3, 2, 1], document_weights=[1, 2, 3, 4],
         query_weights=[1, 2],
     )  # fmt: skip
     assert data.feature_names == ("x", "y")
-    assert data.document_ids is not None
-    assert data.document_ids.to_pylist() == ["4", "3", "2", "1"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_pylist() == ["4", "3", "2", "1"]
     assert data.weights.dtype == np.float32
     assert data.query_importance.dtype == np.float64
 
@@ -149,7 +149,7 @@ def scattered(order: list[int]) -> RankingDataset:
         np.arange(14).reshape(7, 2)[rows],
         np.arange(7)[rows],
         np.array(["a", "a", "a", "b", "b", "c", "c"])[rows],
-        document_ids=[f"d{row}" for row in order],
+        doc_ids=[f"d{row}" for row in order],
         document_weights=np.arange(7)[rows],
         comments=pa.array([f"c{row}" for row in order]),
         document_fields={"site": pa.array([f"s{row}" for row in order])},
@@ -167,7 +167,7 @@ def test_the_order_of_the_rows_changes_nothing_but_the_order(order: list[int]) -
     rows = data.labels.astype(int)
     assert data.features.tolist() == [[2 * row, 2 * row + 1] for row in rows]
     assert data.weights.tolist() == rows.tolist()
-    assert data.document_ids == pa.array([f"d{row}" for row in rows])
+    assert data.doc_ids == pa.array([f"d{row}" for row in rows])
     assert data.comments == pa.array([f"c{row}" for row in rows])
     assert data.document_fields is not None
     assert data.document_fields["site"] == pa.array([f"s{row}" for row in rows])
@@ -204,7 +204,7 @@ def small(**parts: Any) -> RankingDataset:
 
 def full() -> RankingDataset:
     return small(
-        document_ids=pa.array([f"d{i}" for i in range(6)]),
+        doc_ids=pa.array([f"d{i}" for i in range(6)]),
         comments=pa.array([f"c{i}" for i in range(6)]),
         query_params=pa.array(["{}", '{"k":1}', "{}"]),
         query_weights=np.array([1.0, 2.0, 3.0]),
@@ -238,7 +238,7 @@ def test_selecting_all_queries_in_another_order_and_back_changes_nothing(order: 
     there = data.select(np.array(order))
     back = there.select(np.argsort(order))
     assert back.fingerprint == data.fingerprint
-    assert back.document_ids == data.document_ids
+    assert back.doc_ids == data.doc_ids
     assert back.comments == data.comments
     assert back.query_params == data.query_params
     assert back.document_fields == data.document_fields
@@ -253,8 +253,8 @@ def test_each_part_follows_its_query() -> None:
     assert data.labels.tolist() == [1, 0, 1]
     assert data.weights.tolist() == [5, 0, 1]
     assert data.query_importance.tolist() == [3, 1]
-    assert data.document_ids is not None
-    assert data.document_ids.to_pylist() == ["d5", "d0", "d1"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_pylist() == ["d5", "d0", "d1"]
     assert data.document_fields is not None
     assert data.document_fields["site"].to_pylist() == ["x", "x", None]
 
@@ -361,7 +361,7 @@ def test_rows_that_make_no_dataset_are_refused(
         ({"query_ids": pa.array([1, 2, 3])}, "query_ids must be Arrow strings"),
         ({"feature_names": ("x",)}, "feature_names has 1 entries where 2 are needed"),
         ({"feature_names": ("x", "x")}, "the feature name 'x' stands twice"),
-        ({"document_ids": pa.array(["a"])}, "document_ids has 1 entries where 6"),
+        ({"doc_ids": pa.array(["a"])}, "doc_ids has 1 entries where 6"),
         ({"comments": pa.array(["a"])}, "comments has 1 entries where 6"),
         ({"document_fields": {"site": pa.array(["a"])}}, "field 'site' has 1 entries where 6"),
         ({"query_params": pa.array(["a"])}, "query_params has 1 entries where 3"),
@@ -382,7 +382,7 @@ def dataset(queries: int = 6) -> RankingDataset:
         np.arange(rows * 2).reshape(rows, 2),
         np.arange(rows) % 3,
         np.repeat([f"q{number}" for number in range(queries)], 3),
-        document_ids=[f"d{row}" for row in range(rows)],
+        doc_ids=[f"d{row}" for row in range(rows)],
         document_weights=np.arange(rows),
         query_weights=np.arange(queries),
         query_params=pa.array([f'{{"keywords": "{number}"}}' for number in range(queries)]),
@@ -401,7 +401,7 @@ def test_the_parts_of_a_dataset_join_to_it() -> None:
     data = dataset()
     joined = join_datasets(halves(data), ["a", "b"])
     assert joined.fingerprint == data.fingerprint
-    for name in ("document_ids", "comments", "query_params", "document_fields", "featureset_hash"):
+    for name in ("doc_ids", "comments", "query_params", "document_fields", "featureset_hash"):
         assert getattr(joined, name) == getattr(data, name)
     assert joined.scales.tolist() == [1, 2]
 
@@ -425,7 +425,7 @@ def test_what_a_part_lacks_is_what_it_counts_as() -> None:
     [
         ({"feature_names": ("1", "x")}, "a.txt and b.txt have other features: 2 against 2, '2' wh"),
         ({"featureset_hash": "y" * 64}, "a.txt and b.txt were logged with other versions"),
-        ({"document_ids": None}, "a.txt has document ids and b.txt has none"),
+        ({"doc_ids": None}, "a.txt has document ids and b.txt has none"),
         ({"query_params": None}, "a.txt has query params and b.txt has none"),
         ({"document_fields": None}, "a.txt and b.txt have other document fields"),
     ],
@@ -459,7 +459,7 @@ def test_files_of_every_kind_are_read_together(tmp_path: Path) -> None:
     save_dataset(fourth, paths[3])
     joined = read_dataset([str(paths[0]), *paths[1:]])
     assert joined.fingerprint == plain.fingerprint
-    assert joined.document_ids == plain.document_ids
+    assert joined.doc_ids == plain.doc_ids
     assert read_dataset(str(paths[1])).fingerprint == second.fingerprint
 
 

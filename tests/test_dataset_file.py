@@ -47,7 +47,7 @@ def large(rows: int = 3000) -> RankingDataset:
         values,
         rng.integers(0, 3, rows),
         queries,
-        document_ids=pa.array([f"d{row}" for row in range(rows)]),
+        doc_ids=pa.array([f"d{row}" for row in range(rows)]),
         query_params=pa.array([json.dumps({"keywords": f"words {q}"}) for q in range(count)]),
         query_weights=rng.random(count),
         document_fields={"vector": pa.array([[float(row), 1.0] for row in range(rows)])},

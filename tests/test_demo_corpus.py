@@ -293,7 +293,7 @@ def test_users_see_the_lists_that_were_served_and_nothing_else() -> None:
             shown.setdefault((ranker, one["query"]), {})[one["position"]] = one["document"]
     for ranker, lists in enumerate(LISTS):
         for query, served in zip(ASKED, lists, strict=True):
-            wanted = dict(enumerate(served.document_ids, 1))
+            wanted = dict(enumerate(served.doc_ids, 1))
             assert shown.get((ranker, query.text), {}) == wanted
 
 

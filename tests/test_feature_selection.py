@@ -85,7 +85,7 @@ def test_the_model_remembers_documents_with_the_features_that_it_leaves_out(
         replace(
             side,
             query_params=pa.array([f'{{"keywords": "{n}"}}' for n in range(side.n_queries)]),
-            document_ids=pa.array([f"d{n}" for n in range(side.n_documents)]),
+            doc_ids=pa.array([f"d{n}" for n in range(side.n_documents)]),
         )
         for side in both
     ]

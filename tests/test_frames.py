@@ -45,7 +45,7 @@ def frames(columns: dict[str, list[Any]]) -> list[Any]:
 def same(one: RankingDataset, other: RankingDataset) -> bool:
     return (
         one.fingerprint == other.fingerprint
-        and one.document_ids == other.document_ids
+        and one.doc_ids == other.doc_ids
         and one.offsets.tolist() == other.offsets.tolist()
     )
 
@@ -136,8 +136,8 @@ def test_columns_have_the_parts_that_they_are_said_to_have() -> None:
         table, "query_id", "grade", document="doc", weight="w", features=["clicks", "bm25"]
     )
     assert data.feature_names == ("clicks", "bm25")
-    assert data.document_ids is not None
-    assert data.document_ids.to_pylist() == ["4", "3", "2", "1"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_pylist() == ["4", "3", "2", "1"]
     assert data.weights.tolist() == [1, 2, 0, 1]
     assert data.features[:, 0].tolist() == [1, 2, 3, 4]
 

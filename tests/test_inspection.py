@@ -140,7 +140,7 @@ def test_documents_of_other_ids_may_have_the_same_features() -> None:
     """As those of OHSUMED, of which seven hundred have the features of another one."""
     twice = FAULTS["document twice"][0](clean())
     ids = pa.array([f"d{row}" for row in range(twice.n_documents)])
-    assert warned(replace(twice, document_ids=ids)) == []
+    assert warned(replace(twice, doc_ids=ids)) == []
 
 
 @pytest.mark.parametrize(("factor", "offsets"), [(1.8, 3.0), (1.0, -4.0), (0.5, 4.0)])
@@ -193,7 +193,7 @@ def test_columns_of_chance_in_any_order_change_no_unit() -> None:
 
 @pytest.mark.thorough
 def test_real_documents_without_ids_raise_no_warning(real: RankingDataset) -> None:
-    plain = replace(real, document_ids=None)
+    plain = replace(real, doc_ids=None)
     assert [one.check for one in ltr.inspect(plain, training=False).warnings] == []
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(plain.n_documents, 302, replace=False))

@@ -227,9 +227,9 @@ def test_the_documents_are_the_first_of_either_ranker() -> None:
         for column in range(2):
             first = np.argsort(-PROXY.features[rows, column], kind="stable")[:3]
             wanted |= {f"d{rows.start + row}" for row in first.tolist()}
-        assert set(query.document_ids) == wanted
-        assert len(query.document_ids) == len(wanted)
-    assert asked().queries[0].document_ids == found.queries[0].document_ids
+        assert set(query.doc_ids) == wanted
+        assert len(query.doc_ids) == len(wanted)
+    assert asked().queries[0].doc_ids == found.queries[0].doc_ids
     assert [q.query_id for q in asked(seed=1).queries] != [q.query_id for q in found.queries]
 
 
@@ -266,7 +266,7 @@ def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
     grades = {
         (query.query_id, name): int(grade)
         for query in listed(PEOPLE, range(PEOPLE.n_queries)).queries
-        for name, grade in zip(query.document_ids, query.grades, strict=True)
+        for name, grade in zip(query.doc_ids, query.grades, strict=True)
     }
     sheet = rows_of("next.csv")
     assert all(row["grade"] == "" for row in sheet)
@@ -306,7 +306,7 @@ def test_what_cannot_be_is_refused(run: Run) -> None:
     with pytest.raises(UsageError, match="live ranker"):
         asked(rankers=["live:a@b", "feature:likes"])
     with pytest.raises(BadInput, match="do not know their documents"):
-        judge_sample(list(RANKERS.values()), proxy_labels=replace(PROXY, document_ids=None))
+        judge_sample(list(RANKERS.values()), proxy_labels=replace(PROXY, doc_ids=None))
     with pytest.raises(UsageError, match="nothing to judge"):
         asked(n=0)
     words = ["judge", "sample", "linear.json", "feature:likes", "--proxy-labels", "clicks.parquet"]
@@ -350,7 +350,7 @@ def pooled(
 def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:
     found = pooled([["d1", "d2", "d3"], ["d3", "d4", "d1"]], depth=2)
     for query in found.queries:
-        assert sorted(query.document_ids) == ["d1", "d2", "d3", "d4"]
+        assert sorted(query.doc_ids) == ["d1", "d2", "d3", "d4"]
     assert found.n_documents == 8
 
 
@@ -358,20 +358,20 @@ def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:
 def test_the_order_tells_nothing_of_ranks_and_rankers(order: list[str], seed: int) -> None:
     one = pooled([order], seed=seed)
     other = pooled([sorted(order)[:6], sorted(order)[6:]], seed=seed)
-    assert [q.document_ids for q in one.queries] == [q.document_ids for q in other.queries]
+    assert [q.doc_ids for q in one.queries] == [q.doc_ids for q in other.queries]
 
 
 def test_another_seed_or_query_draws_another_order() -> None:
     ranking = [f"d{n}" for n in range(20)]
     one, two = pooled([ranking]), pooled([ranking], seed=1)
-    assert one.queries[0].document_ids != two.queries[0].document_ids
-    assert one.queries[0].document_ids != one.queries[1].document_ids
+    assert one.queries[0].doc_ids != two.queries[0].doc_ids
+    assert one.queries[0].doc_ids != one.queries[1].doc_ids
 
 
 def test_judged_and_absent_documents_are_left_out_and_counted() -> None:
     runs = [{"q1": ["d5", "d99"], "other": ["d7"]}]
     found = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, runs=runs)
-    assert [sorted(q.document_ids) for q in found.queries] == [["d2", "d5"], ["d1", "d2"]]
+    assert [sorted(q.doc_ids) for q in found.queries] == [["d2", "d5"], ["d1", "d2"]]
     assert (found.judged, found.absent) == (1, 1)
     done = pooled([["d1"]], {"q1": frozenset({"d1"})})
     assert [query.query_id for query in done.queries] == ["q2"]
@@ -402,7 +402,7 @@ def test_queries_are_read_from_lines_tables_and_judgments(tmp_path: Path) -> Non
     tabled = {query.query_id: query.params for query in read_queries(path)}
     rambo = {"keywords": "rambo", "query": "rambo", "year": "1982"}
     assert tabled == {"q1": rambo, "q2": {"keywords": "rocky", "query": "rocky"}}
-    assert all(not query.document_ids for query in read_queries(path))
+    assert all(not query.doc_ids for query in read_queries(path))
 
 
 @pytest.mark.parametrize(
@@ -434,8 +434,8 @@ def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order()
     requests = [SearchRequest("i", {"match_all": {}}, {"n": str(n)}) for n in range(4)]
     told: list[float | None] = []
     a, b = serve_all((way("a"), way("b")), requests, 1, lambda _text, done: told.append(done))
-    assert [one.document_ids[0] for one in a] == ["a0", "a1", "a2", "a3"]
-    assert [one.document_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
+    assert [one.doc_ids[0] for one in a] == ["a0", "a1", "a2", "a3"]
+    assert [one.doc_ids[0] for one in b] == ["b0", "b1", "b2", "b3"]
     assert [name for name, _ in heard] == ["a", "b", "b", "a", "a", "b", "b", "a"]
     assert told == [0.25, 0.5, 0.75, 1.0]
     with pytest.raises(UsageError, match="in_flight"):

@@ -103,7 +103,7 @@ def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
     table = found.table
     data = ltr.make_dataset(
         np.ones((len(table), 1)), [0.0] * len(table), table["query"].to_pylist(), ["one"],
-        document_ids=table["doc_id"].to_pylist(),
+        doc_ids=table["doc_id"].to_pylist(),
     )  # fmt: skip
     data = replace(
         data, manifest={"judged": 9, "judgments": {"sha256": "x", "judged_by": {"A": 9}}}

@@ -110,7 +110,7 @@ def test_a_feature_of_the_document_hides_nothing_where_its_set_is_not_known() ->
     gone = np.where(data.labels > 0, np.nan, data.features[:, 0])
     body = np.where(data.labels > 0, np.nan, data.features[:, 1])
     lost = with_values(data, title=gone, body=body, size=1.0 + documents)
-    lost = replace(lost, document_ids=pa.array([f"d{d}" for d in documents]))
+    lost = replace(lost, doc_ids=pa.array([f"d{d}" for d in documents]))
     assert any("in any feature of the query" in found for found in judgment_findings(lost))
 
 

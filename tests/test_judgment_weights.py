@@ -52,7 +52,7 @@ def read(text: str, folder: Path, duplicates: Duplicates = "refuse") -> Judgment
 
 def told(judgments: Judgments) -> list[Any]:
     return [
-        (q.query_id, q.document_ids, q.grades.tolist(),
+        (q.query_id, q.doc_ids, q.grades.tolist(),
          None if q.weights is None else q.weights.tolist(), q.importance)
         for q in judgments.queries
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def test_max_and_mean_do_not_depend_on_the_order_of_weighted_lines(
             (query,) = read(HEADER + lines, tmp_path, policy).queries
             assert query.weights is not None
             pairs = zip(query.grades.tolist(), query.weights.tolist(), strict=True)
-            found.append(dict(zip(query.document_ids, pairs, strict=True)))
+            found.append(dict(zip(query.doc_ids, pairs, strict=True)))
         assert found[0].keys() == found[1].keys()
         for document, figures in found[0].items():
             assert figures == pytest.approx(found[1][document])

@@ -63,7 +63,7 @@ def read(
 
 def plain(judgments: Judgments) -> list[tuple[str, dict[str, str], dict[str, float]]]:
     return [
-        (q.query_id, q.params, dict(zip(q.document_ids, q.grades.tolist(), strict=True)))
+        (q.query_id, q.params, dict(zip(q.doc_ids, q.grades.tolist(), strict=True)))
         for q in judgments.queries
     ]
 
@@ -73,11 +73,11 @@ def test_a_query_has_its_documents_grades_and_parameters(tmp_path: Path) -> None
     first, second = judgments.queries
     assert first.query_id == "q1"
     assert first.params == {"keywords": "rambo", "query": "rambo", "city": "Rome"}
-    assert first.document_ids == ["park-yosemite", "7555"]
+    assert first.doc_ids == ["park-yosemite", "7555"]
     assert first.grades.dtype == np.float32
     assert first.grades.tolist() == np.array([0.75, 1e-5], np.float32).tolist()
     assert second.params == {"keywords": "rocky", "query": "rocky"}
-    assert second.document_ids == ["a/b c"]
+    assert second.doc_ids == ["a/b c"]
     assert judgments.n_judgments == 3
     assert judgments.notes == ()
 
@@ -186,7 +186,7 @@ def test_duplicates_are_settled_as_asked(
 ) -> None:
     content = "query,doc_id,grade\nq,a,1\nr,a,4\nq,b,5\nq,a,3\nq,a,2\n"
     judgments = read(content, tmp_path, duplicates=policy)
-    assert judgments.queries[0].document_ids == ["a", "b"]
+    assert judgments.queries[0].doc_ids == ["a", "b"]
     assert judgments.queries[0].grades.tolist() == grades
     assert judgments.queries[1].grades.tolist() == [4]
     assert judgments.notes == (f"2 duplicates were merged by '{policy}'",)
@@ -343,7 +343,7 @@ def test_what_is_written_reads_back_equal(judgments: Judgments, tmp_path: Path) 
     write_judgments(judgments, tmp_path / "a.tsv")
     again = read_judgments(tmp_path / "a.tsv")
     assert plain(again) == plain(judgments)
-    assert [q.document_ids for q in again.queries] == [q.document_ids for q in judgments.queries]
+    assert [q.doc_ids for q in again.queries] == [q.doc_ids for q in judgments.queries]
 
 
 @quick
@@ -424,7 +424,7 @@ def test_lines_without_a_grade_are_counted_and_refused() -> None:
 def test_lines_without_a_grade_are_left_out_where_that_is_asked_for() -> None:
     kept, notes = judged_lines(lines("1", "", "0", ""), skip=True)
     assert list(kept.numbers) == [2, 4]
-    assert [kept.document_ids[row].as_py() for row in (0, 1)] == ["d0", "d2"]
+    assert [kept.doc_ids[row].as_py() for row in (0, 1)] == ["d0", "d2"]
     assert kept.read_grades().tolist() == [1.0, 0.0]
     assert [kept.params["query"][row].as_py() for row in (0, 1)] == ["text 0", "text 2"]
     assert notes == ["2 lines without a grade were left out"]

@@ -54,7 +54,7 @@ def same(one: RankingDataset, other: RankingDataset) -> bool:
         and np.array_equal(one.offsets, other.offsets)
         and one.query_ids.equals(other.query_ids)
         and one.feature_names == other.feature_names
-        and one.document_ids == other.document_ids
+        and one.doc_ids == other.doc_ids
         and one.comments == other.comments
     )
 
@@ -72,7 +72,7 @@ def datasets(draw: st.DrawFn) -> RankingDataset:
         draw(hnp.arrays(np.float32, (rows, columns), elements=floats)),
         np.abs(draw(hnp.arrays(np.float32, rows, elements=st.sampled_from([0, 1, 2.5, 1e-7])))),
         np.repeat(np.array(queries, object), sizes),
-        document_ids=pa.array(ids, pa.string()),
+        doc_ids=pa.array(ids, pa.string()),
         comments=pa.array(comments, pa.string()),
     )
 
@@ -146,16 +146,16 @@ def test_the_document_id_is_found_in_the_comment(
     comment: str, document: str, tmp_path: Path
 ) -> None:
     data = read(f"1 qid:1 1:5 {comment}\n", tmp_path)
-    assert data.document_ids is not None
-    assert data.document_ids.to_pylist() == [document]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_pylist() == [document]
     write_letor(data, tmp_path / "again.txt")
     assert same(read_letor(tmp_path / "again.txt"), data)
 
 
 def test_rows_without_an_id_are_numbered_within_their_query(tmp_path: Path) -> None:
     data = read("".join(f"0 qid:{i // 11} 1:{i}\n" for i in range(22)), tmp_path)
-    assert data.document_ids is not None
-    assert data.document_ids.to_pylist() == [str(i % 11 + 1) for i in range(22)]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_pylist() == [str(i % 11 + 1) for i in range(22)]
     assert data.comments is None
 
 
@@ -164,7 +164,7 @@ def test_a_comment_without_the_id_gets_it(tmp_path: Path) -> None:
         [[1], [2]],
         [0, 1],
         ["q", "q"],
-        document_ids=pa.array(["a", "b"]),
+        doc_ids=pa.array(["a", "b"]),
         comments=pa.array(["by hand", ""]),
     )
     write_letor(data, tmp_path / "a.txt")
@@ -453,8 +453,8 @@ def test_any_bytes_are_a_dataset_or_one_line_of_error(content: bytes, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"document_ids": pa.array(["a b", "c"])}, "the document id 'a b'"),
-        ({"document_ids": pa.array(["a", ""])}, "the document id ''"),
+        ({"doc_ids": pa.array(["a b", "c"])}, "the document id 'a b'"),
+        ({"doc_ids": pa.array(["a", ""])}, "the document id ''"),
         ({"comments": pa.array(["a\nb", "c"])}, "the comment 'a\\\\nb'"),
         ({"comments": pa.array(["a\r", "c"])}, "the comment 'a\\\\r'"),
     ],
@@ -520,8 +520,8 @@ def test_real_letor_reads_as_scikit_learn_reads_it(
 
 def test_the_documents_of_gov_keep_their_ids(shared_data: Path) -> None:
     data = read_letor(shared_data / "letor3-np2004-partial" / "S4.txt.xz")
-    assert data.document_ids is not None
-    assert data.document_ids[0].as_py() == "G00-43-3417672"
+    assert data.doc_ids is not None
+    assert data.doc_ids[0].as_py() == "G00-43-3417672"
     assert data.query_ids[0].as_py() == "WT04-132"
     assert data.features.shape == (15_000, 64)
     assert float(data.labels.sum()) == 15

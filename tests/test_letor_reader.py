@@ -81,7 +81,7 @@ def test_threads_change_nothing(
         assert fault is not None or cut
         return
     assert together.fingerprint == alone.fingerprint
-    assert together.document_ids == alone.document_ids
+    assert together.doc_ids == alone.doc_ids
     assert together.comments == alone.comments
     assert (together.offsets == alone.offsets).all()
 

@@ -151,4 +151,4 @@ def test_a_record_that_is_odd_is_still_shown() -> None:
 
 
 def test_ids_of_documents_are_not_in_the_way() -> None:
-    assert len(repr(dataset(document_ids=pa.array([str(i) for i in range(120)])))) < 300
+    assert len(repr(dataset(doc_ids=pa.array([str(i) for i in range(120)])))) < 300

@@ -48,7 +48,7 @@ QUERIES = st.lists(st.none() | VALUES, min_size=1, max_size=4)
 
 def exact(judged: Sequence[JudgedQuery]) -> list[str]:
     """Everything that is known of queries, with the types of their parameters."""
-    return [json.dumps([q.query_id, q.params, q.document_ids], sort_keys=True) for q in judged]
+    return [json.dumps([q.query_id, q.params, q.doc_ids], sort_keys=True) for q in judged]
 
 
 def expected(values: Sequence[Any]) -> list[str]:

@@ -387,7 +387,7 @@ def other_features(data: RankingDataset) -> RankingDataset:
     [
         (other_features, "have other features"),
         (lambda d: replaced(d, query_weights=None), "only some of the queries have query weights"),
-        (lambda d: replaced(d, document_ids=None), "has document ids and"),
+        (lambda d: replaced(d, doc_ids=None), "has document ids and"),
         (lambda d: replaced(d, featureset_hash="b" * 64), "other versions of the feature set"),
         (lambda d: replaced(d, featureset_hash=None), "only some of the queries say which"),
     ],

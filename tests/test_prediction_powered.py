@@ -339,7 +339,7 @@ def test_what_is_left_out_is_told() -> None:
     first = judgments.queries[0]
     first = replace(
         first,
-        document_ids=[*first.document_ids, "elsewhere"],
+        doc_ids=[*first.doc_ids, "elsewhere"],
         grades=np.append(first.grades, 1).astype(np.float32),
     )
     strange = JudgedQuery("other", {"query": "other"}, ["d1"], np.ones(1, np.float32))
@@ -404,11 +404,11 @@ def test_what_cannot_be_is_refused_command() -> None:
     others = [replace(query, query_id=f"x{query.query_id}") for query in people.queries]
     with pytest.raises(BadInput, match="none of the queries with human labels"):
         compared(Judgments(others))
-    strange = [replace(q, document_ids=["z"], grades=q.grades[:1]) for q in people.queries]
+    strange = [replace(q, doc_ids=["z"], grades=q.grades[:1]) for q in people.queries]
     with pytest.raises(BadInput, match="none of the documents with human labels"):
         compared(Judgments(strange))
     with pytest.raises(BadInput, match="do not know their documents"):
-        compared(people, replace(PROXY, document_ids=None))
+        compared(people, replace(PROXY, doc_ids=None))
     with pytest.raises(BadInput, match="is in no stratum"):
         compared(people, strata={"q0": "1"})
     with pytest.raises(Refused, match="1 of the 240 queries"):

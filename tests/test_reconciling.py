@@ -72,7 +72,7 @@ def case(seed: int, longest: int = 60) -> Case:
         np.zeros((rows, 1), np.float32),
         labels.astype(np.float32),
         np.repeat([f"q{i:03d}" for i in range(QUERIES)], lengths),
-        document_ids=pa.array([f"d{i}" for i in rng.permutation(rows)]),
+        doc_ids=pa.array([f"d{i}" for i in rng.permutation(rows)]),
     )
     return Case(scores, data)
 
@@ -135,8 +135,8 @@ def test_lightgbm_prints_what_is_said(name: str) -> None:
 
 
 def as_trec(one: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
-    assert one.data.document_ids is not None
-    ids = one.data.document_ids.to_pylist()
+    assert one.data.doc_ids is not None
+    ids = one.data.doc_ids.to_pylist()
     qrels: dict[str, dict[str, int]] = {}
     run: dict[str, dict[str, float]] = {}
     for name, rows in zip(one.data.query_ids.to_pylist(), one.slices, strict=True):

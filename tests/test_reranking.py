@@ -186,8 +186,8 @@ def test_a_setting_of_no_part_is_refused() -> None:
 
 
 def corpus(path: Path, data: RankingDataset, **fields: Callable[[int], Any]) -> Path:
-    assert data.document_ids is not None
-    ids = sorted(set(data.document_ids.to_pylist()), reverse=True)
+    assert data.doc_ids is not None
+    ids = sorted(set(data.doc_ids.to_pylist()), reverse=True)
     lines = [
         json.dumps({"key": one, **{name: of(int(one[1:])) for name, of in fields.items()}})
         for one in [*ids, "d99999"]
@@ -233,7 +233,7 @@ def test_a_kernel_of_a_field_learns_what_features_do_not_tell(kernel: str, tmp_p
         rng.normal(size=(320, 3)),
         labels,
         np.repeat([f"q{q}" for q in range(40)], 8),
-        document_ids=pa.array([f"d{i}" for i in range(320)]),
+        doc_ids=pa.array([f"d{i}" for i in range(320)]),
     )
 
     def shared(i: int) -> str:

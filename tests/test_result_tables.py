@@ -149,7 +149,7 @@ def test_a_grading_sheet_has_no_formula_and_is_read_as_it_was_meant(tmp_path: Pa
     found = ltr.read_judgments(path)
     assert [query.params["query"] for query in found.queries] == FORMULAS
     assert [query.params["=param"] for query in found.queries] == FORMULAS
-    assert [query.document_ids for query in found.queries] == [q.document_ids for q in queries]
+    assert [query.doc_ids for query in found.queries] == [q.doc_ids for q in queries]
     assert [query.params["query"] for query in read_queries(path)] == FORMULAS
 
 
@@ -165,6 +165,6 @@ def test_tables_of_judgments_keep_their_ids(tmp_path: Path) -> None:
     query = JudgedQuery("q", {"query": "=1"}, FORMULAS, np.zeros(len(FORMULAS), np.float32))
     write_judgments(Judgments([query]), tmp_path / "a.tsv")
     (found,) = ltr.read_judgments(tmp_path / "a.tsv").queries
-    assert found.document_ids == FORMULAS
+    assert found.doc_ids == FORMULAS
     assert found.params["query"] == "=1"
     assert "\t+1+1\t" in (tmp_path / "a.tsv").read_text()

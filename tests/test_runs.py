@@ -44,7 +44,7 @@ def dataset(sizes: tuple[int, ...] = (5, 1, 7), seed: int = 0) -> RankingDataset
         rng.normal(size=(rows, 2)),
         labels,
         np.repeat([f"q{number}" for number in range(len(sizes))], sizes),
-        document_ids=[f"d{row}" for row in rng.permutation(rows)],
+        doc_ids=[f"d{row}" for row in rng.permutation(rows)],
     )
 
 
@@ -65,7 +65,7 @@ def test_scores_read_back_as_they_were_to_the_last_bit(
 
 
 def test_lines_are_best_first_and_tied_documents_as_they_stand(tmp_path: Path) -> None:
-    data = make_dataset(np.zeros((5, 1)), [0] * 5, [2, 2, 2, 1, 1], document_ids=list("abcde"))
+    data = make_dataset(np.zeros((5, 1)), [0] * 5, [2, 2, 2, 1, 1], doc_ids=list("abcde"))
     write_run(np.array([1.0, 3, 1, -0.0, 0.0]), data, tmp_path / "r", tag="mine")
     assert (tmp_path / "r").read_text() == (
         "2 Q0 b 1 3 mine\n2 Q0 a 2 1 mine\n2 Q0 c 3 1 mine\n1 Q0 d 1 0 mine\n1 Q0 e 2 0 mine\n"
@@ -92,7 +92,7 @@ def test_models_and_reorderings_write_the_scores_that_they_give(tmp_path: Path) 
 
 
 def test_documents_without_ids_are_named_by_their_number(tmp_path: Path) -> None:
-    data = replace(DATA, document_ids=None)
+    data = replace(DATA, doc_ids=None)
     with pytest.warns(OwpcLtrWarning, match="no ids: each is named by its number in its query"):
         write_run(np.arange(13.0), data, tmp_path / "r")
     assert (tmp_path / "r").read_text().startswith("q0 Q0 4 1 4 owpc-ltr\nq0 Q0 3 2 3 owpc-ltr\n")
@@ -130,7 +130,7 @@ def test_documents_that_the_data_does_not_judge_are_left_out_and_it_is_said(tmp_
         DATA.features[:3],
         DATA.labels[:3],
         ["q0"] * 3,
-        document_ids=DATA.document_ids[:3],  # type: ignore[index]
+        doc_ids=DATA.doc_ids[:3],  # type: ignore[index]
     )
     with pytest.warns(OwpcLtrWarning, match="2 of its documents are not in the data: they are lef"):
         assert read_run(tmp_path / "r").score_dataset(smaller).tolist() == [0, 1, 2]
@@ -148,8 +148,8 @@ def test_a_run_of_other_documents_is_refused(tmp_path: Path) -> None:
     [
         (lambda d: replace(d, query_ids=pa.array(["a b", "b", "c"])), "the query id 'a b' is empt"),
         (lambda d: replace(d, query_ids=pa.array(["", "b", "c"])), "the query id '' is empty or"),
-        (lambda d: replace(d, document_ids=pa.array(["a\tb"] * 13)), r"the document id 'a\\tb' is"),
-        (lambda d: replace(d, document_ids=pa.array(["a"] * 13)), "document 'a' stands twice in q"),
+        (lambda d: replace(d, doc_ids=pa.array(["a\tb"] * 13)), r"the document id 'a\\tb' is"),
+        (lambda d: replace(d, doc_ids=pa.array(["a"] * 13)), "document 'a' stands twice in q"),
     ],
 )
 def test_ids_that_a_run_cannot_tell_apart_are_refused(
@@ -208,11 +208,11 @@ def test_runs_of_other_tools_are_read(tmp_path: Path) -> None:
 def compared(data: RankingDataset, scores: Vector, folder: Path) -> tuple[Any, Any]:
     """A written run and its judgments, as other tools read them from the files."""
     write_run(scores, data, folder / "run.trec")
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = data.query_ids.take(
         pa.array(np.repeat(np.arange(data.n_queries), np.diff(data.offsets)))
     )
-    rows = zip(queries.to_pylist(), data.document_ids.to_pylist(), data.labels, strict=True)
+    rows = zip(queries.to_pylist(), data.doc_ids.to_pylist(), data.labels, strict=True)
     lines = [f"{query} 0 {document} {int(label)}\n" for query, document, label in rows]
     (folder / "qrels").write_text("".join(lines))
     return folder / "qrels", folder / "run.trec"
@@ -281,7 +281,7 @@ def test_under_ties_others_take_one_order_and_we_the_mean_over_all(tmp_path: Pat
     The two lie between our pessimistic and optimistic figures, and differ.
     """
     labels, names = [1, 0, 0, 0], ["a", "b", "c", "d"]
-    data = make_dataset(np.zeros((4, 1)), labels, ["q"] * 4, document_ids=names)
+    data = make_dataset(np.zeros((4, 1)), labels, ["q"] * 4, doc_ids=names)
     scores = np.zeros(4)
     qrels, run = compared(data, scores, tmp_path)
     found = ir_measures.calc_aggregate(
@@ -300,7 +300,7 @@ def test_under_ties_others_take_one_order_and_we_the_mean_over_all(tmp_path: Pat
 
 def test_a_run_is_kept_as_it_was_read() -> None:
     run = TrecRun(pa.array(["q"]), pa.array(["d"]), np.ones(1), "t", "r")
-    assert run.score_dataset(make_dataset([[1]], [0], ["q"], document_ids=["d"])).tolist() == [1]
+    assert run.score_dataset(make_dataset([[1]], [0], ["q"], doc_ids=["d"])).tolist() == [1]
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def judged_runs(draw: st.DrawFn, ties: bool) -> Judged:
         np.zeros((len(of), 1)),
         [g for _, _, g in of],
         [q for q, _, _ in of],
-        document_ids=[d for _, d, _ in of],
+        doc_ids=[d for _, d, _ in of],
     )
     return Judged(data, run, grades, listed)
 
@@ -366,7 +366,7 @@ def judged_queries() -> RankingDataset:
     labels = np.random.default_rng(3).integers(0, 4, 240)
     queries = np.repeat([f"q{number}" for number in range(12)], 20)
     ids = [f"d{row}" for row in range(240)]
-    return make_dataset(np.zeros((240, 1)), labels, queries, document_ids=ids)
+    return make_dataset(np.zeros((240, 1)), labels, queries, doc_ids=ids)
 
 
 THEIRS = {
@@ -441,7 +441,7 @@ found = {name: float(value) for name, value in values.items()}
 def test_ranx_prints_of_a_short_run_what_is_explained(ranx: Evaluate) -> None:
     data = judged_queries()
     rng = np.random.default_rng(7)
-    ids, grades, listed = data.document_ids, {}, {"other": {"d1": 1.0}}
+    ids, grades, listed = data.doc_ids, {}, {"other": {"d1": 1.0}}
     assert ids is not None
     for number, query in enumerate(data.query_ids.to_pylist()):
         rows = range(20 * number, 20 * number + 20)
@@ -511,7 +511,7 @@ def test_what_is_retrieved_further_down_never_makes_a_run_worse(
     longer = replace(
         run,
         query_ids=pa.array([*run.query_ids.to_pylist(), query]),
-        document_ids=pa.array([*run.document_ids.to_pylist(), data.draw(st.sampled_from(lacking))]),
+        doc_ids=pa.array([*run.doc_ids.to_pylist(), data.draw(st.sampled_from(lacking))]),
         scores=np.append(run.scores, -1.0),
     )
     for name in (*THEIRS, "err", "rbp", "pairwise-error"):

@@ -54,7 +54,7 @@ def dataset(queries: int = 60, documents: int = 12, seed: int = 0) -> RankingDat
         X,
         labels,
         ids,
-        document_ids=pa.array([f"d{i}" for i in range(rows)]),
+        doc_ids=pa.array([f"d{i}" for i in range(rows)]),
         query_params=pa.array([json.dumps({"keywords": f"q{i}"}) for i in range(queries)]),
         featureset_hash="a" * 64,
     )

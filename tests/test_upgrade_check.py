@@ -88,7 +88,7 @@ def test_without_data_a_model_file_is_tried_on_what_it_remembers(
         ~(rows[:, 0] < 0.5),
         np.repeat(np.arange(15), 20),
         feature_names=NAMES,
-        document_ids=pa.array([f"d{row}" for row in range(300)]),
+        doc_ids=pa.array([f"d{row}" for row in range(300)]),
         query_params=pa.array(["{}"] * 15),
     )
     save_dataset(data, Path("d.parquet"))

@@ -83,7 +83,7 @@ def from_frame(
     names = _columns_of_features(table, roles, features)
     parts: dict[str, Any] = {"feature_names": names}
     if document is not None:
-        parts["document_ids"] = _column_of_ids(table, document, "document ids")
+        parts["doc_ids"] = _column_of_ids(table, document, "document ids")
     if weight is not None:
         parts["document_weights"] = _column_of_numbers(table, weight, "weight")
     ids, labels = (
@@ -113,7 +113,7 @@ def _grouped(
         warnings.warn(note, OwpcLtrWarning, stacklevel=3)
         parts["notes"] = (*parts.get("notes", ()), note)
         _check_rows("labels", len(labels), len(matrix))
-        for name in ("document_ids", "document_weights", "comments"):
+        for name in ("doc_ids", "document_weights", "comments"):
             if parts.get(name) is not None:
                 _check_rows(name, len(parts[name]), len(matrix))
                 parts[name] = groups.arranged(parts[name])
@@ -144,8 +144,8 @@ def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
 def _converted(parts: dict[str, Any]) -> dict[str, Any]:
     """Ids and weights of any kind as the kinds that a dataset holds."""
     converted = dict(parts)
-    if parts.get("document_ids") is not None:
-        converted["document_ids"] = text_ids(parts["document_ids"], "document ids")
+    if parts.get("doc_ids") is not None:
+        converted["doc_ids"] = text_ids(parts["doc_ids"], "document ids")
     for name, kind in (("document_weights", np.float32), ("query_weights", np.float64)):
         if parts.get(name) is not None:
             converted[name] = vector(parts[name], name, kind)

@@ -52,7 +52,7 @@ class RankingDataset:
     offsets: NDArray[np.int64]
     query_ids: pa.StringArray
     feature_names: tuple[str, ...]
-    document_ids: pa.StringArray | None = None
+    doc_ids: pa.StringArray | None = None
     featureset_hash: str | None = None
     query_params: pa.StringArray | None = None
     query_weights: Vector | None = None
@@ -220,7 +220,7 @@ class RankingDataset:
             labels=self.labels[rows],
             offsets=offsets,
             query_ids=self.query_ids.take(arrow_of(queries)),
-            document_ids=_take(self.document_ids, rows),
+            doc_ids=_take(self.doc_ids, rows),
             comments=_take(self.comments, rows),
             document_fields=(
                 None
@@ -282,7 +282,7 @@ def check_shapes(data: Any) -> None:
         part = getattr(data, name)
         if part is not None and (part.ndim != 1 or part.dtype != kind):
             raise BadInput(f"{name} must be a one-dimensional {np.dtype(kind)} array")
-    for name in ("query_ids", "document_ids", "query_params", "comments"):
+    for name in ("query_ids", "doc_ids", "query_params", "comments"):
         part = getattr(data, name)
         if part is not None and (part.type != pa.string() or part.null_count):
             raise BadInput(f"{name} must be Arrow strings, without a missing one")
@@ -300,7 +300,7 @@ def check_lengths(data: Any) -> None:
         ("labels", documents),
         ("query_ids", queries),
         ("feature_names", columns),
-        ("document_ids", documents),
+        ("doc_ids", documents),
         ("document_weights", documents),
         ("comments", documents),
         ("query_params", queries),

@@ -141,13 +141,13 @@ def with_document_fields(
     fields = dict(data.document_fields or {})
     if set(names) <= fields.keys():
         return data
-    if data.document_ids is None:
+    if data.doc_ids is None:
         raise BadInput(
             f"the field '{names[0]}' of documents is needed, and the data has no document ids: "
             "log it from an engine, or write #docid = … in LETOR text"
         )
-    ids = data.document_ids.to_pylist()
-    fields[IDS] = data.document_ids
+    ids = data.doc_ids.to_pylist()
+    fields[IDS] = data.doc_ids
     wanted = [name for name in names if name not in fields]
     if wanted:
         if path is None:

@@ -40,7 +40,7 @@ def join_datasets(
         offsets=np.append(np.concatenate(starts), rows[-1]),
         query_ids=pa.concat_arrays([part.query_ids for part in parts]),
         feature_names=parts[0].feature_names,
-        document_ids=_strings(parts, "document_ids"),
+        doc_ids=_strings(parts, "doc_ids"),
         featureset_hash=next((p.featureset_hash for p in parts if p.featureset_hash), None),
         query_params=_strings(parts, "query_params"),
         query_weights=_weights(parts, "query_weights", "query_importance"),
@@ -73,7 +73,7 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
             f"'{differing}' is an external feature in one of {name} and {other_name}, and not "
             "in the other: log both with the same tables"
         )
-    for what in ("document_ids", "query_params"):
+    for what in ("doc_ids", "query_params"):
         if (getattr(one, what) is None) != (getattr(other, what) is None):
             with_, without = (
                 (name, other_name) if getattr(other, what) is None else (other_name, name)

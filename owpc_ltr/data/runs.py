@@ -53,7 +53,7 @@ class TrecRun:
     """
 
     query_ids: pa.StringArray
-    document_ids: pa.StringArray
+    doc_ids: pa.StringArray
     scores: Vector
     tag: str
     name: str
@@ -103,13 +103,13 @@ class TrecRun:
 
     @cached_property
     def _entries(self) -> pa.StringArray:
-        return _keys(self.query_ids, self.document_ids)
+        return _keys(self.query_ids, self.doc_ids)
 
     def lists(self) -> dict[str, list[str]]:
         """The documents of each query, best first; equal scores as they stand."""
         codes = self.query_ids.dictionary_encode()
         order = np.lexsort((-self.scores, codes.indices.to_numpy()))
-        documents = self.document_ids.take(pa.array(order)).to_pylist()
+        documents = self.doc_ids.take(pa.array(order)).to_pylist()
         ends = np.cumsum(np.bincount(codes.indices.to_numpy())).tolist()
         return {
             query: documents[start:end]
@@ -122,7 +122,7 @@ class TrecRun:
         """What is said of a run that ranks none of so many documents."""
         return BadInput(
             f"{self.name} ranks none of the data's {documents} documents "
-            f"({shown(str(self.query_ids[0]))}, {shown(str(self.document_ids[0]))} is its "
+            f"({shown(str(self.query_ids[0]))}, {shown(str(self.doc_ids[0]))} is its "
             "first): is it a run of other queries, or of other document ids?"
         )
 
@@ -148,7 +148,7 @@ def write_scores(
     if depth is not None and depth < 1:
         raise UsageError(f"a run of depth {depth} has no lines: give 1 or more, or None for all")
     scores = _checked(scores, data, retrieved)
-    if data.document_ids is None:
+    if data.doc_ids is None:
         note = "the documents have no ids: each is named by its number in its query, from 0"
         warnings.warn(note, OwpcLtrWarning, stacklevel=2)
     queries, documents = _repeated(data), document_names(data)
@@ -252,8 +252,8 @@ def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
 
 def document_names(data: RankingDataset) -> pa.StringArray:
     """The document ids; where there are none, each document's number in its query."""
-    if data.document_ids is not None:
-        return data.document_ids
+    if data.doc_ids is not None:
+        return data.doc_ids
     return pa.array(_within(data)).cast(pa.string())
 
 

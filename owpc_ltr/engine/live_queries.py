@@ -111,13 +111,13 @@ def judged_queries(
     from owpc_ltr.data.judgments.queries import CLICKS
 
     data = judgments
-    if data.document_ids is None or data.query_params is None:
+    if data.doc_ids is None or data.query_params is None:
         raise UsageError(
             "the data does not know its documents and what users typed, so that no engine can be "
             "asked: give data that log-features wrote"
         )
     cuts = data.offsets.tolist()
-    documents = data.document_ids.to_pylist()
+    documents = data.doc_ids.to_pylist()
     known = data.query_weights
     asked = [None] * data.n_queries if known is None else known.tolist()
     sure = data.document_weights

@@ -109,7 +109,7 @@ def explain_reordered(
 class _Window:
     """The hits of a window, best first, as they were served."""
 
-    document_ids: Sequence[str]
+    doc_ids: Sequence[str]
     titles: Sequence[str]
     scores: Sequence[float]
     ranks_before: Sequence[int | None]
@@ -190,20 +190,20 @@ def _explained(
     window: _Window,
     asked: ExplainRequest,
 ) -> Explanation:
-    sample = {"params": request.params, "document_ids": list(window.document_ids)}
+    sample = {"params": request.params, "document_ids": list(window.doc_ids)}
     features = np.zeros((0, len(featureset.features)), np.float32)
-    if window.document_ids:
+    if window.doc_ids:
         ids, features = logged(engine, store, featureset, request.index, sample)
-        if ids != list(window.document_ids):
-            gone = next(one for one in window.document_ids if one not in ids)
+        if ids != list(window.doc_ids):
+            gone = next(one for one in window.doc_ids if one not in ids)
             raise Refused(f"document '{gone}' went away while it was explained: ask again")
     if joined is not None:
         values = joined.of_query(request.query_id, request.params)
-        features = np.hstack([features, values(list(window.document_ids))])
+        features = np.hstack([features, values(list(window.doc_ids))])
     listed = ServedList(
         asked.query,
         name,
-        window.document_ids,
+        window.doc_ids,
         window.titles,
         features.astype(np.float32),
         np.array(window.scores, dtype=np.float64),

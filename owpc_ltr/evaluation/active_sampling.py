@@ -54,7 +54,7 @@ class HumanLabelSample:
     @property
     def n_documents(self) -> int:
         """How many pairs of query and document there are to judge."""
-        return sum(len(query.document_ids) for query in self.queries)
+        return sum(len(query.doc_ids) for query in self.queries)
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -195,7 +195,7 @@ def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDa
     everything = candidates
     if data is not None:
         everything = human_sample(candidates, human_labels(proxy_labels, candidates)).data
-    if candidates.document_ids is None:
+    if candidates.doc_ids is None:
         raise BadInput("the data do not know their documents, so that none can be named to judge")
     return candidates, everything
 
@@ -280,8 +280,8 @@ def _tops(
             continue
         rows = _first_rows(dataset_scores(ranker, asked), asked, depth)
         of = np.searchsorted(asked.offsets, rows, side="right") - 1
-        assert asked.document_ids is not None  # noqa: S101 - told to the type checker
-        documents = asked.document_ids.take(pa.array(rows)).to_pylist()
+        assert asked.doc_ids is not None  # noqa: S101 - told to the type checker
+        documents = asked.doc_ids.take(pa.array(rows)).to_pylist()
         for query, document in zip(of.tolist(), documents, strict=True):
             tops[query].add(document)
     found = []

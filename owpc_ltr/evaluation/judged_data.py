@@ -112,7 +112,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
 
     queries = judgments.queries
     weighed = Weighed.among(queries)
-    sizes = [len(query.document_ids) for query in queries]
+    sizes = [len(query.doc_ids) for query in queries]
     labels = [np.asarray(query.grades, np.float32) for query in queries]
     return RankingDataset(
         features=np.empty((sum(sizes), 0), np.float32),
@@ -120,7 +120,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
         offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
         query_ids=pa.array([query.query_id for query in queries], pa.string()),
         feature_names=(),
-        document_ids=pa.array([name for query in queries for name in query.document_ids]),
+        doc_ids=pa.array([name for query in queries for name in query.doc_ids]),
         query_params=pa.array([json.dumps(query.params) for query in queries], pa.string()),
         query_weights=(
             np.array([importance_of(query) for query in queries]) if weighed.queries else None
@@ -315,9 +315,9 @@ def _text_columns(data: RankingDataset, named: Collection[str] | None) -> NDArra
 def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
     """Which columns have one value a document in all its queries, as far as documents come back."""
     unknown = np.zeros(data.n_features, np.bool_)
-    if data.document_ids is None:
+    if data.doc_ids is None:
         return unknown
-    codes = numbers_in(data.document_ids.dictionary_encode().indices)
+    codes = numbers_in(data.doc_ids.dictionary_encode().indices)
     order = np.argsort(codes, kind="stable")
     again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
     if len(again) < _FEWEST_QUERIES:

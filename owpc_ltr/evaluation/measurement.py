@@ -374,7 +374,7 @@ class WholeLists(NamedTuple):
     labels: Labels
     offsets: NDArray[np.int64]
     places: NDArray[np.int64]
-    document_ids: pa.StringArray
+    doc_ids: pa.StringArray
 
 
 def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> WholeLists:
@@ -383,7 +383,7 @@ def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> W
     scores = np.concatenate([found.scores, run.scores[rows]])
     places = np.concatenate([found.places, rows])
     labels = np.concatenate([data.labels, np.zeros(len(rows), np.float32)])
-    ids = pa.concat_arrays([document_names(data), run.document_ids.take(pa.array(rows))])
+    ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
     of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
     order = np.argsort(of, kind="stable")
     offsets = np.append(0, np.cumsum(np.bincount(of, minlength=data.n_queries)))

@@ -365,7 +365,7 @@ def ranked(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
             absent=absent,
             same_queries=same,
         )
-    ids = data.document_ids
+    ids = data.doc_ids
     if ids is None:
         ids = pa.array(np.arange(data.n_documents)).cast(pa.string())
     scores, places = np.asarray(ranking, np.float64), np.arange(data.n_documents)

@@ -260,7 +260,7 @@ def _notes(alone: int, unknown: int) -> Iterator[str]:
 
 def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDataset, int, int]:
     """The rows of human-labelled documents, with these grades; how many are not there."""
-    if proxy.document_ids is None:
+    if proxy.doc_ids is None:
         raise BadInput(
             "the proxy-labelled data do not know their documents, so that human labels cannot be "
             "joined: give data that log-features wrote, or human labels as a dataset"
@@ -270,10 +270,10 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
     shared = [query for query in human.queries if query.query_id in known]
     if not shared:
         raise _other("queries", "among the proxy labels")
-    names = [f"{query.query_id}{_BETWEEN}{one}" for query in shared for one in query.document_ids]
+    names = [f"{query.query_id}{_BETWEEN}{one}" for query in shared for one in query.doc_ids]
     keys = pa.array(names, pa.string())
     ids = proxy.query_ids.take(pa.array(of))
-    own = pc.binary_join_element_wise(ids, proxy.document_ids, _BETWEEN)
+    own = pc.binary_join_element_wise(ids, proxy.doc_ids, _BETWEEN)
     places = pc.index_in(own, value_set=keys)
     rows = np.flatnonzero(np.array(pc.is_valid(places)))
     alone = len(human.queries) - len(shared)
@@ -287,7 +287,7 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
         features=proxy.features[rows],
         labels=grades[places.take(pa.array(rows)).to_numpy()],
         offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
-        document_ids=proxy.document_ids.take(pa.array(rows)),
+        doc_ids=proxy.doc_ids.take(pa.array(rows)),
         document_weights=None,
         comments=None,
         document_fields=(

@@ -86,7 +86,7 @@ def explain(
     listed = ServedList(
         query=str(query_id),
         model=str(model) if isinstance(model, Path | str) else f"the {ranker.kind} model",
-        document_ids=[ids[row] for row in order],
+        doc_ids=[ids[row] for row in order],
         titles=[ids[row] for row in order],
         features=judged.features[order],
         scores=scores[order],
@@ -129,6 +129,6 @@ def _query_of(data: Data, query_id: str) -> RankingDataset:
 
 
 def _ids(data: RankingDataset) -> list[str]:
-    if data.document_ids is None:
+    if data.doc_ids is None:
         return [str(row) for row in range(1, data.n_documents + 1)]
-    return [str(one) for one in data.document_ids.to_pylist()]
+    return [str(one) for one in data.doc_ids.to_pylist()]

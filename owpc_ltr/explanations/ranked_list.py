@@ -103,7 +103,7 @@ class ServedList:
 
     query: str
     model: str
-    document_ids: Sequence[str]
+    doc_ids: Sequence[str]
     titles: Sequence[str]
     features: Matrix
     scores: Vector
@@ -112,12 +112,12 @@ class ServedList:
 
     def place(self, document: str) -> int:
         """Where a document is, from 0. Raises UsageError where it is not."""
-        if document not in self.document_ids:
+        if document not in self.doc_ids:
             raise UsageError(
-                f"document '{document}' is not among the {len(self.document_ids)} documents of "
+                f"document '{document}' is not among the {len(self.doc_ids)} documents of "
                 f"'{self.query}': ask for a larger window, or check its id"
             )
-        return list(self.document_ids).index(document)
+        return list(self.doc_ids).index(document)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +148,10 @@ def explain_list(
     place = None if document is None else listed.place(document)
     target = _target(listed, place, above)
     shared = _shared(ranker, listed)
-    chosen = range(len(listed.document_ids))[:size] if place is None else [place]
+    chosen = range(len(listed.doc_ids))[:size] if place is None else [place]
     to_pass: ToPass | None = None
     if place is not None and target is not None:
-        other = listed.document_ids[target], listed.titles[target], float(listed.scores[target])
+        other = listed.doc_ids[target], listed.titles[target], float(listed.scores[target])
         to_pass = ways_past(
             ranker, listed.features, listed.fields, place=place, target=target, shown=other
         )
@@ -163,7 +163,7 @@ def explain_list(
         hits=tuple(_hit(ranker, listed, shared, row, place is not None) for row in chosen),
         baseline=shared.contributions.baseline,
         method=shared.method,
-        documents=len(listed.document_ids),
+        documents=len(listed.doc_ids),
         mean_contributions=_means(shared.contributions),
         to_pass=to_pass,
         warnings=shared.warnings,
@@ -179,7 +179,7 @@ def _target(listed: ServedList, place: int | None, above: str | None) -> int | N
     target = listed.place(above)
     if target >= place:
         raise UsageError(
-            f"document '{above}' has rank {target + 1}, and '{listed.document_ids[place]}' has "
+            f"document '{above}' has rank {target + 1}, and '{listed.doc_ids[place]}' has "
             f"rank {place + 1}: name one that is above it"
         )
     return target
@@ -221,7 +221,7 @@ def _differing(listed: ServedList, explained: Vector) -> tuple[str, ...]:
     if away[worst] <= SCORE_TOLERANCE:
         return ()
     return (
-        f"what was served is not what is explained: document '{listed.document_ids[worst]}' has "
+        f"what was served is not what is explained: document '{listed.doc_ids[worst]}' has "
         f"the score {listed.scores[worst]:.6g}, and its terms add up to {explained[worst]:.6g} "
         f"({int((away > SCORE_TOLERANCE).sum())} documents differ): prove the model again with "
         "owpc-ltr verify",
@@ -234,7 +234,7 @@ def _hit(
     base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
     values = listed.features[row]
     return ExplainedHit(
-        document_id=listed.document_ids[row],
+        document_id=listed.doc_ids[row],
         title=listed.titles[row],
         rank=row + 1,
         rank_before=listed.ranks_before[row],
@@ -243,7 +243,7 @@ def _hit(
         values=values.astype(np.float64),
         contributions=shared.contributions.amounts[row],
         ranks_at_mean=shared.ranks_at_mean[row],
-        parts=tuple(part_of(term, row, listed.document_ids) for term in shared.terms),
+        parts=tuple(part_of(term, row, listed.doc_ids) for term in shared.terms),
         how=in_words(base, values) if fully else (),
         paths=paths(base, values, listed.features) if fully else (),
     )

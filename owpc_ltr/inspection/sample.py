@@ -96,14 +96,14 @@ def together(parts: list[RankingDataset]) -> RankingDataset:
         return parts[0]
     rows = np.cumsum([0, *(part.n_documents for part in parts)])
     starts = [part.offsets[:-1] + first for part, first in zip(parts, rows, strict=False)]
-    known = all(part.document_ids is not None for part in parts)
+    known = all(part.doc_ids is not None for part in parts)
     return RankingDataset(
         features=np.concatenate([part.features for part in parts]),
         labels=np.concatenate([part.labels for part in parts]),
         offsets=np.append(np.concatenate(starts), rows[-1]),
         query_ids=_one_each([one for part in parts for one in part.query_ids.to_pylist()]),
         feature_names=parts[0].feature_names,
-        document_ids=pa.concat_arrays([part.document_ids for part in parts]) if known else None,
+        doc_ids=pa.concat_arrays([part.doc_ids for part in parts]) if known else None,
     )
 
 

@@ -320,9 +320,9 @@ _KEEP_ONE = (
 
 def contradicting(data: RankingDataset) -> NDArray[np.int64]:
     """The documents whose id stands in their query before, with another grade."""
-    if data.document_ids is None:
+    if data.doc_ids is None:
         return np.empty(0, np.int64)
-    ids = data.document_ids.dictionary_encode()
+    ids = data.doc_ids.dictionary_encode()
     keys = _query(data) * len(ids.dictionary) + numbers_in(ids.indices).astype(np.int64)
     return _again(keys, data.labels)
 
@@ -331,7 +331,7 @@ def contradicting_grades(
     sample: RankingDataset, by_id: int, ids: list[str], documents: int
 ) -> Iterator[Finding]:
     """A finding on the documents told by their ids, `by_id` of all, or by the sample's features."""
-    if sample.document_ids is None:
+    if sample.doc_ids is None:
         rows = _copies(sample)
         if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
             return

@@ -294,7 +294,7 @@ def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:
 def parity_samples_of(
     data: RankingDataset | PartitionedDataset, queries: int = PARITY_QUERIES
 ) -> list[dict[str, Any]]:
-    """Some queries, by hash: `query_id`, `params`, `document_ids`, `labels`, `features` (packed).
+    """Some queries, by hash: `query_id`, `params`, `doc_ids`, `labels`, `features` (packed).
 
     Empty where the dataset was not logged from an engine (no parameters, or no document ids).
     """
@@ -304,7 +304,7 @@ def parity_samples_of(
         if not {"query_params", "document_ids"} <= set(data.columns):
             return []
         return parity_samples_of(data.select(_chosen(data, queries)).load(), queries)
-    if data.query_params is None or data.document_ids is None:
+    if data.query_params is None or data.doc_ids is None:
         return []
     chosen = _chosen(data, queries)
     samples = []
@@ -315,7 +315,7 @@ def parity_samples_of(
             {
                 "query_id": data.query_ids[query].as_py(),
                 "params": json.loads(data.query_params[query].as_py()),
-                "document_ids": data.document_ids[first:last].to_pylist(),
+                "document_ids": data.doc_ids[first:last].to_pylist(),
                 "labels": data.labels[first:last].tolist(),
                 "features": packed(data.features[first:last]),
             }

@@ -199,7 +199,7 @@ class _Check:
         return [
             (query.query_id, query.params.get("query", ""), document, grade)
             for query in judgments.queries
-            for document, grade in zip(query.document_ids, query.grades.tolist(), strict=True)
+            for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True)
         ]
 
     def _file(self, content: bytes) -> Path:

@@ -37,7 +37,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
     texts = texts_of(data)
     texts = data.query_ids if texts is None else texts
     queries = pa.array([normalised(text, keep_case) for text in texts.to_pylist()], pa.string())
-    if data.document_ids is None:
+    if data.doc_ids is None:
         raise BadInput("the feature log has no document ids to find judgments by: log it again")
     place, matched = _places(data, queries, judged)
     rows = np.flatnonzero(place >= 0)
@@ -55,7 +55,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
         labels=_numbers(judged, "grade")[place[rows]],
         offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
         query_ids=data.query_ids.take(pa.array(kept)),
-        document_ids=data.document_ids.take(pa.array(rows)),
+        doc_ids=data.doc_ids.take(pa.array(rows)),
         query_params=None if data.query_params is None else data.query_params.take(pa.array(kept)),
         query_weights=None,
         document_weights=None if weights is None else weights[place[rows]],
@@ -92,7 +92,7 @@ def _places(
     if (keys[1:] == keys[:-1]).any():
         raise BadInput("a document is judged twice for one query: leave one of the grades")
     query = np.repeat(_codes(pc.index_in(queries, texts.dictionary)), np.diff(data.offsets))
-    document = _codes(pc.index_in(data.document_ids, documents.dictionary))
+    document = _codes(pc.index_in(data.doc_ids, documents.dictionary))
     wanted = np.where((query < 0) | (document < 0), -1, query * size + document)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     there = keys[at] == wanted

@@ -82,7 +82,7 @@ def truth(data: RankingDataset, users: Users | None = None) -> World:
     """The world of a judged dataset: the higher its label, the more attractive a document."""
     params = data.query_params.to_pylist() if data.query_params is not None else []
     ids = data.query_ids.to_pylist()
-    names = data.document_ids.to_pylist() if data.document_ids is not None else []
+    names = data.doc_ids.to_pylist() if data.doc_ids is not None else []
     return World(
         tuple(_text(param) or query for param, query in zip(params or ids, ids, strict=True)),
         tuple(names or (f"d{row}" for row in range(data.n_documents))),

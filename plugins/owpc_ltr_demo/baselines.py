@@ -104,18 +104,16 @@ def tune(data: RankingDataset, columns: Mapping[str, int], metric: str) -> Tunin
     return TuningResult(chosen, value(best), len(tried))
 
 
-def engine_scores(
-    engine: Engine, index: str, query: dict[str, Any], document_ids: list[str]
-) -> Vector:
+def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: list[str]) -> Vector:
     """The engine's own scores of these documents; 0 where the query does not match."""
     body = {
-        "size": len(document_ids),
-        "query": {"bool": {"filter": {"ids": {"values": document_ids}}, "must": query}},
+        "size": len(doc_ids),
+        "query": {"bool": {"filter": {"ids": {"values": doc_ids}}, "must": query}},
         "_source": False,
     }
     answer = engine.request("POST", f"/{check_index(index)}/_search", body=body)
     scores = {hit["_id"]: hit["_score"] for hit in hits_of(answer, "scores", "_id", "_score")}
-    return np.array([scores.get(document, 0.0) for document in document_ids])
+    return np.array([scores.get(document, 0.0) for document in doc_ids])
 
 
 def _plain_match(template: Any) -> str | None:

@@ -120,7 +120,7 @@ def world_of(
     from owpc_ltr_clicks.simulation import World
 
     shown = [
-        sorted({name for served in lists for name in served[number].document_ids})
+        sorted({name for served in lists for name in served[number].doc_ids})
         for number in range(len(queries))
     ]
     grades = [
@@ -132,7 +132,7 @@ def world_of(
     scores = [np.full(len(grades), -np.inf) for _ in lists]
     for of_ranker, served in zip(scores, lists, strict=True):
         for number, names in enumerate(shown):
-            ranks = {name: rank for rank, name in enumerate(served[number].document_ids)}
+            ranks = {name: rank for rank, name in enumerate(served[number].doc_ids)}
             rows = slice(int(offsets[number]), int(offsets[number + 1]))
             of_ranker[rows] = [-float(ranks.get(name, np.inf)) for name in names]
     attraction = users.attraction(np.array(grades, np.float32))
@@ -305,7 +305,7 @@ def _true_judgments(candidate_pools: Iterable[CandidatePool]) -> Judgments:
     judged = []
     for pool in candidate_pools:
         query = pool.query
-        names = sorted({*query.relevant, *pool.document_ids})
+        names = sorted({*query.relevant, *pool.doc_ids})
         grades = np.array([query.relevant.get(name, 0) for name in names], np.float32)
         params = {"keywords": query.text, "query": query.text}
         judged.append(JudgedQuery(query.query_id, params, names, grades))

@@ -392,7 +392,7 @@ def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
 
 def _show(session: DemoSession, live: LiveSearches, why: str, number: int) -> None:
     query = live.queries[number]
-    old, new = (answers[number].document_ids for answers in (live.found.before, live.found.after))
+    old, new = (answers[number].doc_ids for answers in (live.found.before, live.found.after))
     session.narrator.line()
     session.narrator.line(
         f"{why}: “{query.text}” (relevant, marked *: {_relevant(query)}; {SELECT} "

@@ -112,7 +112,7 @@ def find_candidates(
             f"{modules} module synopses, whose answers are the module and its members"
         )
         session.narrator.line(
-            f"candidates: the {max(len(pool.document_ids) for pool in found)} best of a full-text "
+            f"candidates: the {max(len(pool.doc_ids) for pool in found)} best of a full-text "
             f"query, which finds {recall:.1%} of the answers; no ranker can find the others"
         )
         session.figures |= {
@@ -120,7 +120,7 @@ def find_candidates(
             "module_queries": modules,
             "pool_recall": recall,
         }
-    return [pool for pool in found if pool.document_ids]
+    return [pool for pool in found if pool.doc_ids]
 
 
 def log_candidates(
@@ -287,7 +287,7 @@ def _candidates(
         found = candidate_pools(engine, _SCRATCH, make_queries(documents, size), show)
     finally:
         drop_index(engine, _SCRATCH)
-    return [pool for pool in found if pool.document_ids]
+    return [pool for pool in found if pool.doc_ids]
 
 
 def _write(path: Path, text: str) -> None:

@@ -55,17 +55,17 @@ class CandidatePool:
     """The candidates of one query, sorted by id so that the order is independent of relevance."""
 
     query: DemoQuery
-    document_ids: tuple[str, ...]
+    doc_ids: tuple[str, ...]
 
     @property
     def labels(self) -> tuple[int, ...]:
         """One label per candidate."""
-        return tuple(self.query.relevant.get(document, 0) for document in self.document_ids)
+        return tuple(self.query.relevant.get(document, 0) for document in self.doc_ids)
 
     @property
     def recall(self) -> float:
         """The share of the relevant documents that are among the candidates."""
-        return len(self.query.relevant.keys() & set(self.document_ids)) / len(self.query.relevant)
+        return len(self.query.relevant.keys() & set(self.doc_ids)) / len(self.query.relevant)
 
 
 def make_queries(documents: Sequence[Document], size: int) -> tuple[DemoQuery, ...]:
@@ -174,7 +174,7 @@ def judgments_of(found: Sequence[CandidatePool]) -> Judgments:
             JudgedQuery(
                 pool.query.query_id,
                 {"keywords": pool.query.text, "query": pool.query.text},
-                list(pool.document_ids),
+                list(pool.doc_ids),
                 np.array(pool.labels, dtype=np.float32),
             )
             for pool in found

@@ -297,14 +297,14 @@ def _check_baseline(
     node: DemoEngine, baseline: MultiMatch, data: RankingDataset, columns: Mapping[str, int]
 ) -> float:
     """The largest relative difference to the engine's own scores of the tuned query."""
-    if data.document_ids is None or data.query_params is None:
+    if data.doc_ids is None or data.query_params is None:
         raise Refused("the dataset was not logged from an engine: run the demo from its start")
     largest = 0.0
     for number in range(min(5, data.n_queries)):
         rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
         text = json.loads(data.query_params[number].as_py())["keywords"]
         remote = engine_scores(
-            node.engine, INDEX, baseline.query(text), data.document_ids[rows].to_pylist()
+            node.engine, INDEX, baseline.query(text), data.doc_ids[rows].to_pylist()
         )
         local = baseline.score(data.features[rows], columns)
         largest = max(largest, float((abs(remote - local) / np.maximum(1.0, abs(local))).max()))

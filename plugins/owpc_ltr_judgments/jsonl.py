@@ -95,7 +95,7 @@ def _lines_of(query: JudgedQuery, names: Sequence[str]) -> Iterator[dict[str, An
     weights = [None] * len(query.grades) if query.weights is None else _numbers(query.weights)
     asked = {} if query.importance is None else {"query_weight": query.importance}
     judges = [None] * len(query.grades) if query.judged_by is None else query.judged_by
-    judged = zip(query.document_ids, _numbers(query.grades), weights, judges, strict=True)
+    judged = zip(query.doc_ids, _numbers(query.grades), weights, judges, strict=True)
     for number, (document, grade, weight, judge) in enumerate(judged):
         sure = {} if weight is None else {"weight": weight}
         by = {} if judge is None else {JUDGED_BY: judge}

@@ -107,12 +107,12 @@ def _columns(judgments: Judgments) -> dict[str, Any]:
     import pyarrow as pa
 
     queries = judgments.queries
-    rows = np.repeat(np.arange(len(queries)), [len(query.document_ids) for query in queries])
+    rows = np.repeat(np.arange(len(queries)), [len(query.doc_ids) for query in queries])
     grades = np.concatenate([query.grades for query in queries])
     columns = {
         "query_id": decode(rows, [query.query_id for query in queries]),
         "query": decode(rows, [query.params.get("query", "") for query in queries]),
-        "doc_id": pa.array([one for query in queries for one in query.document_ids], pa.string()),
+        "doc_id": pa.array([one for query in queries for one in query.doc_ids], pa.string()),
         "grade": pa.array(grades, pa.float32()),
     }
     if any(query.weights is not None for query in queries):
@@ -122,7 +122,7 @@ def _columns(judgments: Judgments) -> dict[str, Any]:
         asked = pa.array([query.importance for query in queries], pa.float64())
         columns["query_weight"] = asked.take(pa.array(rows))
     if any(query.judged_by is not None for query in queries):
-        judges = [one for q in queries for one in q.judged_by or [""] * len(q.document_ids)]
+        judges = [one for q in queries for one in q.judged_by or [""] * len(q.doc_ids)]
         columns[JUDGED_BY] = pa.array(judges, pa.string())
     for name in further_params(judgments):
         called, cells = table_column(name, [query.params.get(name) for query in queries])

@@ -41,14 +41,14 @@ class Qrels:
                 f"cannot read {path}: TREC judgments do not have the queries' texts: name a topics "
                 "file too"
             )
-        numbers, (query_ids, document_ids, grades) = _rows(text, path)
+        numbers, (query_ids, doc_ids, grades) = _rows(text, path)
         texts = look_up_texts(query_ids, topics)
         params = {"keywords": texts, "query": texts}
         lines = JudgmentLines(
             path=path,
             numbers=numbers,
             query_ids=query_ids,
-            document_ids=document_ids,
+            doc_ids=doc_ids,
             grades=grades,
             params=params,
             negative="zero",
@@ -88,5 +88,5 @@ def _rows(text: str, path: Path) -> tuple[list[int], tuple[list[str], list[str],
         rows.append(fields)
     if not rows:
         raise BadInput(f"cannot read {path}: it is empty")
-    query_ids, _, document_ids, grades = (list(column) for column in zip(*rows, strict=True))
-    return numbers, (query_ids, document_ids, grades)
+    query_ids, _, doc_ids, grades = (list(column) for column in zip(*rows, strict=True))
+    return numbers, (query_ids, doc_ids, grades)

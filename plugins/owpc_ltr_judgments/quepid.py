@@ -61,7 +61,7 @@ class Quepid:
         for query in judgments.queries:
             text = query.params["query"]
             text = f" {text}" if _FORMULA.match(text) else text
-            for document, grade in zip(query.document_ids, query.grades, strict=True):
+            for document, grade in zip(query.doc_ids, query.grades, strict=True):
                 rows.writerow([text, document, decimal(grade)])
         return out.getvalue().encode()
 

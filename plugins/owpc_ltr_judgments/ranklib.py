@@ -84,7 +84,7 @@ class _Found:
         """All of it. Raises BadInput where a query has no text."""
         if not self.rows:
             raise BadInput(f"cannot read {self.path}: it has no judgment")
-        grades, query_ids, document_ids = zip(*self.rows, strict=True)
+        grades, query_ids, doc_ids = zip(*self.rows, strict=True)
         texts = [self.texts.get(query, "") for query in query_ids]
         importance = [self.importance.get(query, "") for query in query_ids]
         unjudged = len(self.named.keys() - set(query_ids))
@@ -92,7 +92,7 @@ class _Found:
             path=self.path,
             numbers=self.numbers,
             query_ids=query_ids,
-            document_ids=document_ids,
+            doc_ids=doc_ids,
             grades=grades,
             params={"keywords": texts, "query": texts},
             notes=_notes(self.valued, unjudged),

@@ -140,9 +140,7 @@ def drift_verdict(found: Verification) -> PageVerdict:
 
 def pool_section(found: Pooled) -> Section:
     """Documents to grade by query, those with the most documents first."""
-    counts = [
-        (query_text(one.params) or one.query_id, len(one.document_ids)) for one in found.queries
-    ]
+    counts = [(query_text(one.params) or one.query_id, len(one.doc_ids)) for one in found.queries]
     rows = sorted(counts, key=lambda row: -row[1])
     drawn = rows[:_ROWS_IN_CHART]
     sentence = f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents."

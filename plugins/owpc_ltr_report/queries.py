@@ -205,7 +205,7 @@ def example_documents(
     dropped = np.flatnonzero((before <= TOP_DOCUMENTS) & was & ((after > TOP_DOCUMENTS) | ~now))
     dropped = dropped[np.lexsort((before[dropped], -grades[dropped]))][:_DROPPED_DOCUMENTS]
     places = np.concatenate([top, dropped])
-    ids, titles = data.document_ids, (data.document_fields or {}).get("title")
+    ids, titles = data.doc_ids, (data.document_fields or {}).get("title")
     amounts = None if contribute is None else contribute(data.features[start:end])
     apart = None if amounts is None else amounts - amounts.mean(axis=0)
     return [

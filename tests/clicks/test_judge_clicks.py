@@ -252,10 +252,10 @@ def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     logging, training, pooling, uploading = json.loads(run(*words)[1])["next"]
     found = read_judgments("my judgments.parquet").queries
     data = make_dataset(
-        np.random.default_rng(0).normal(size=(sum(len(q.document_ids) for q in found), 2)),
+        np.random.default_rng(0).normal(size=(sum(len(q.doc_ids) for q in found), 2)),
         np.concatenate([query.grades for query in found]),
-        [query.query_id for query in found for _ in query.document_ids],
-        document_ids=[name for query in found for name in query.document_ids],
+        [query.query_id for query in found for _ in query.doc_ids],
+        doc_ids=[name for query in found for name in query.doc_ids],
     )
     params = [json.dumps(query.params) for query in found]
     save_dataset(replace(data, query_params=pa.array(params)), "my judgments-log.parquet")
@@ -401,7 +401,7 @@ def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -
         (query.query_id, document, float(grade), float(weight), query.importance)
         for query in read.queries
         for document, grade, weight in zip(
-            query.document_ids, query.grades, query.weights if query.weights is not None else (),
+            query.doc_ids, query.grades, query.weights if query.weights is not None else (),
             strict=True,
         )
     ]  # fmt: skip
@@ -449,16 +449,16 @@ def log() -> RankingDataset:
         rng.normal(size=(len(ids), 2)),
         rng.integers(0, 3, len(ids)),
         ids,
-        document_ids=[f"d{number % 40}" for number in range(len(ids))],
+        doc_ids=[f"d{number % 40}" for number in range(len(ids))],
         query_params=pa.array(texts),
     )
 
 
 def pairs_of(data: RankingDataset) -> dict[tuple[str, str], tuple[float, float, float]]:
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     names = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
     values = zip(data.labels.tolist(), data.weights.tolist(), data.features[:, 0], strict=True)
-    return dict(zip(zip(names, data.document_ids.to_pylist(), strict=True), values, strict=True))
+    return dict(zip(zip(names, data.doc_ids.to_pylist(), strict=True), values, strict=True))
 
 
 def test_every_judged_row_has_the_grade_and_weight_of_its_judgment(log: RankingDataset) -> None:
@@ -495,7 +495,7 @@ def test_what_cannot_be_joined_is_refused(log: RankingDataset) -> None:
     with pytest.raises(BadInput, match="judged twice"):
         relabel_log(log, twice)
     with pytest.raises(BadInput, match="no document ids"):
-        relabel_log(replace(log, document_ids=None), twice)
+        relabel_log(replace(log, doc_ids=None), twice)
 
 
 def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> None:
@@ -504,7 +504,7 @@ def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> Non
     labels = (features[:, 0] + rng.normal(size=len(features)) > 2.2).astype(np.float32)
     ids = np.repeat([f"q{number}" for number in range(400)], 20)
     names = [f"d{number}" for number in range(len(ids))]
-    data = ltr.make_dataset(features, labels, ids, document_ids=names)
+    data = ltr.make_dataset(features, labels, ids, doc_ids=names)
     served = [features[:, 1] + 0.5 * rng.normal(size=len(features)) for _ in range(4)]
     events = clicks(data, None, served, 8000)
     found, raw = (judge_clicks(events, model=model) for model in ("pbm", "dctr"))

@@ -226,7 +226,7 @@ DATA = judged()
 def with_proxy_labels(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
     """A proxy judge's labels of all queries, and people's of a random share of them."""
     rng = np.random.default_rng(4)
-    data = replace(DATA, document_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
+    data = replace(DATA, doc_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
     swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)
     chosen = rng.permutation(data.n_queries)[: int(share * data.n_queries)]
     people = [
@@ -261,7 +261,7 @@ def logged_dataset(small: Small) -> RankingDataset:
         np.concatenate(labels),
         ids,
         feature_names=FEATURESET.feature_names,
-        document_ids=pa.array(documents),
+        doc_ids=pa.array(documents),
     )
     params = pa.array([json.dumps({"keywords": words}) for words in pairs])
     return replace(data, query_params=params, featureset_hash=FEATURESET.hash)

@@ -66,7 +66,7 @@ def half(judgments: Judgments) -> Judgments:
     """The same, with every second document unjudged."""
     return Judgments(
         [
-            replace(one, document_ids=one.document_ids[::2], grades=one.grades[::2])
+            replace(one, doc_ids=one.doc_ids[::2], grades=one.grades[::2])
             for one in judgments.queries
         ]
     )
@@ -118,7 +118,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     lines = []
     for query in judgments.queries:
         best = np.argsort(-query.grades, kind="stable")
-        lines += [f"{query.query_id} Q0 {query.document_ids[n]} {r} {-r} ideal\n"
+        lines += [f"{query.query_id} Q0 {query.doc_ids[n]} {r} {-r} ideal\n"
                   for r, n in enumerate(best.tolist(), 1)]  # fmt: skip
     (tmp_path / "ideal.run").write_text("".join(lines))
     asked = [
@@ -155,7 +155,7 @@ def test_queries_are_left_that_neither_model_was_trained_on(
 def test_queries_with_unjudged_documents_are_skipped_for_all(
     judgments: Judgments, compare: Compare
 ) -> None:
-    gap = replace(judgments.queries[3], document_ids=[], grades=np.empty(0, np.float32))
+    gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32))
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
     found = compare(asked, judgments=data, metrics="ndcg@10", unjudged="skip", **QUICK)
@@ -198,7 +198,7 @@ def test_the_command_asks_the_cluster_that_it_is_told(
     for one in judgments.queries:
         lines += [
             f"{one.query_id}\t{one.params['query']}\t{name}\t{int(grade)}"
-            for name, grade in zip(one.document_ids, one.grades, strict=True)
+            for name, grade in zip(one.doc_ids, one.grades, strict=True)
         ]
     Path("judged.tsv").write_text("\n".join(lines) + "\n")
     Path("body.json").write_text(json.dumps(BODY))

@@ -216,7 +216,7 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     assert not asked[0] & asked[1]
     assert len(asked[1]) == (len(asked[0]) + len(asked[1])) // 5 > 0
     known = {json.loads(line)["id"] for line in lines}
-    assert {one for query in old.queries for one in query.document_ids} <= known
+    assert {one for query in old.queries for one in query.doc_ids} <= known
     assert all(str(path) in "".join(heard.lines) for path in tmp_path.iterdir())
     # Nothing is left in the node: the workflow makes the index itself.
     assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")

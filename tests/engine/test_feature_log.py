@@ -67,14 +67,14 @@ def test_the_dataset_holds_what_the_engine_says_and_nan_where_it_says_nothing(ou
     assert data.feature_names == NAMES
     assert data.featureset_hash == small_featureset().hash
     assert data.query_ids.to_pylist() == [query.query_id for query in judgments.queries]
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     assert data.query_params is not None
     row = 0
     for number, query in enumerate(judgments.queries):
         assert json.loads(data.query_params[number].as_py()) == query.params
         np.testing.assert_array_equal(data[number].labels, query.grades)
-        for document in query.document_ids:
-            assert data.document_ids[row].as_py() == document
+        for document in query.doc_ids:
+            assert data.doc_ids[row].as_py() == document
             values = [value_of(name, query.params["query"], document) for name in NAMES]
             expected = np.array([np.nan if v is None else v for v in values], np.float32)
             np.testing.assert_array_equal(data.features[row], expected)
@@ -109,7 +109,7 @@ def test_the_manifest_accounts_for_everything_and_names_what_the_values_depend_o
     manifest = load_dataset(out).manifest
     assert manifest == report.manifest
     assert manifest is not None
-    absent = sum("d7" in query.document_ids for query in small_judgments().queries)
+    absent = sum("d7" in query.doc_ids for query in small_judgments().queries)
     assert absent
     assert manifest["judged"] == 30
     assert manifest["absent"] == absent
@@ -146,7 +146,7 @@ def test_batches_hold_at_most_so_many_documents(out: Path) -> None:
 
 def test_a_query_without_a_single_document_is_counted_and_left_out(out: Path) -> None:
     judgments = small_judgments()
-    lost = set(judgments.queries[2].document_ids)
+    lost = set(judgments.queries[2].doc_ids)
     engine = MemoryEngine()
     engine.documents -= lost
     report = log(engine, out, options=lenient())
@@ -192,7 +192,7 @@ def test_text_that_an_expression_needs_as_a_number_is_bad_input(out: Path) -> No
 
 
 def double_judged(judgments: Judgments) -> None:
-    judgments.queries[1].document_ids[1] = judgments.queries[1].document_ids[0]
+    judgments.queries[1].doc_ids[1] = judgments.queries[1].doc_ids[0]
 
 
 def repeated_query(judgments: Judgments) -> None:
@@ -285,7 +285,7 @@ def test_judged_is_logged_and_absent_and_rejected(
     engine = MemoryEngine(documents={f"d{d}" for d in range(12) if d not in absent}, fault=fault)
     out = tmp_path_factory.mktemp("account") / "out.parquet"
     judgments = small_judgments()
-    pairs = [(q.query_id, int(d[1:])) for q in judgments.queries for d in q.document_ids]
+    pairs = [(q.query_id, int(d[1:])) for q in judgments.queries for d in q.doc_ids]
     rejected = poisoned - absent
     kept = [(q, f"d{d}") for q, d in pairs if d not in absent | rejected]
     try:
@@ -300,9 +300,9 @@ def test_judged_is_logged_and_absent_and_rejected(
 
 
 def rows_of(data: RankingDataset) -> list[tuple[str, str]]:
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
-    return list(zip(queries.tolist(), data.document_ids.to_pylist(), strict=True))
+    return list(zip(queries.tolist(), data.doc_ids.to_pylist(), strict=True))
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(-9, 9))
@@ -394,7 +394,7 @@ def test_halving_finds_the_one_document_that_spoils_the_search(out: Path) -> Non
     with pytest.raises(Refused, match=r"document 'd7' of query 'q0' .*script_score: negative"):
         log(MemoryEngine(fault=fault), out, options=replace(QUICK, in_flight=1))
     report = log(MemoryEngine(fault=fault), out, options=lenient())
-    judged = sum("d7" in query.document_ids for query in small_judgments().queries)
+    judged = sum("d7" in query.doc_ids for query in small_judgments().queries)
     assert report.counts.rejected == {"the engine refuses the search: script_score": judged}
 
 
@@ -491,8 +491,8 @@ SECOND = JudgedQuery("q2", {"query": "b"}, ["d1"], np.array([2], np.float32))
         {"query_id": "q3"},
         {"params": {"query": "a", "year": "2"}},
         {"params": {"query": "a"}},
-        {"document_ids": ["d2", "d1"]},
-        {"document_ids": ["d1", "d3"]},
+        {"doc_ids": ["d2", "d1"]},
+        {"doc_ids": ["d1", "d3"]},
         {"grades": np.array([1, 1], np.float32)},
         {"grades": np.array([0, 1], np.float32)},
         {"weights": np.array([1, 2], np.float32)},

@@ -294,7 +294,7 @@ def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alon
     split = HashSplit(0.1, 0.6)
     source = {"fingerprint": proxy.fingerprint, "split": split.as_dict()}
     first(small, linear(BAD, source=source))
-    own = replace(DATA, document_ids=proxy.document_ids).select(np.arange(0, 80, 2))
+    own = replace(DATA, doc_ids=proxy.doc_ids).select(np.arange(0, 80, 2))
     done = put(small, linear(GOOD, source=source), data=proxy, human=own).gate
     assert done is not None
     assert done.powered is not None

@@ -74,7 +74,7 @@ def partly(judgments: Judgments) -> Judgments:
     """The same, with half of the documents unjudged."""
     return Judgments(
         [
-            replace(query, document_ids=query.document_ids[::2], grades=query.grades[::2])
+            replace(query, doc_ids=query.doc_ids[::2], grades=query.grades[::2])
             for query in judgments.queries
         ]
     )
@@ -151,9 +151,9 @@ def test_engine_and_client_serve_the_same(small: Small) -> None:
     model = linear((1.0, 0.5, -0.2))
     reordering = ReorderingModel(model, "", None, dict(model.record))
     with on_trial(small.engine, small.store, model, FEATURESET) as serve:
-        by_engine = serve(request).document_ids
+        by_engine = serve(request).doc_ids
     with on_trial(small.engine, small.store, reordering, None) as serve:
-        by_client = serve(request).document_ids
+        by_client = serve(request).doc_ids
     assert len(by_engine) > 20
     assert by_engine == by_client
 
@@ -233,10 +233,10 @@ def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
     own = []
     for query in judgments.queries:
         request = SearchRequest(small.index, BODY, query.params, 10, 100, query_id=query.query_id)
-        first = query_alone(small.engine, small.store)(request).document_ids[:10]
-        grades = dict(zip(query.document_ids, query.grades.tolist(), strict=True))
+        first = query_alone(small.engine, small.store)(request).doc_ids[:10]
+        grades = dict(zip(query.doc_ids, query.grades.tolist(), strict=True))
         shown = np.array([grades[document] for document in first], np.float32)
-        own.append(replace(query, document_ids=list(first), grades=shown))
+        own.append(replace(query, doc_ids=list(first), grades=shown))
     with pytest.raises(NotBetter, match=r"^cannot tell: (only )?\d\d% of the first ten") as no:
         gated(small, trained(BY_TITLE), Judgments(own), name)
     result = no.value.result
@@ -246,8 +246,7 @@ def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
     assert result.evidence.startswith("judged among the first 10: 100% with the query alone, ")
     assert result.to_judge is not None
     both = [
-        {*a.document_ids[:10], *b.document_ids[:10]}
-        for a, b in zip(live.before, live.after, strict=True)
+        {*a.doc_ids[:10], *b.doc_ids[:10]} for a, b in zip(live.before, live.after, strict=True)
     ]
     assert result.to_judge == (live.n_queries, sum(map(len, both)))
     assert f"(about {result.to_judge[1]:,} documents)" in str(no.value)
@@ -324,11 +323,11 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
     of = np.repeat(np.arange(logged.n_queries), np.diff(logged.offsets))[kept]
-    assert logged.document_ids is not None
+    assert logged.doc_ids is not None
     some = replace(
         logged, features=logged.features[kept], labels=logged.labels[kept],
         offsets=np.append(0, np.cumsum(np.bincount(of, minlength=logged.n_queries))),
-        document_ids=logged.document_ids.take(pa.array(kept)),
+        doc_ids=logged.doc_ids.take(pa.array(kept)),
     )  # fmt: skip
     with pytest.raises(NotBetter, match=r"^cannot tell: only \d+% of the first ten doc") as no:
         by_data(cluster, small, name, some)
@@ -408,7 +407,7 @@ def test_a_model_on_trial_is_gone_whatever_ends_the_trial(small: Small, stop: An
 
     def try_it() -> None:
         with on_trial(small.engine, cast(Store, store), linear(), FEATURESET) as serve:
-            assert serve(request).document_ids
+            assert serve(request).doc_ids
             assert len(store.kept) == 1
             if stop is not None:
                 raise stop("stop")

@@ -168,13 +168,13 @@ def test_every_value_is_the_score_of_the_query_asked_by_itself(
 ) -> None:
     report = log(engine, tmp_path / "out.parquet", lenient())
     data = load_dataset(tmp_path / "out.parquet")
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     row = 0
     seen = set()
     params = {query.query_id: query.params for query in judgments().queries}
     for number, query_id in enumerate(data.query_ids.to_pylist()):
         for _ in range(int(np.diff(data.offsets)[number])):
-            document = data.document_ids[row].as_py()
+            document = data.doc_ids[row].as_py()
             for column, feature in enumerate(featureset().features):
                 score = own_score(engine, feature, params[query_id], document)
                 logged = float(data.features[row, column])
@@ -191,7 +191,7 @@ def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
 ) -> None:
     before = log(engine, tmp_path / "before.parquet", lenient()).counts
     source = engine.request("GET", f"/{INDEX}/_doc/5")["_source"]
-    judged = sum("5" in query.document_ids for query in judgments().queries)
+    judged = sum("5" in query.doc_ids for query in judgments().queries)
     assert judged > 0
     engine.request("DELETE", f"/{INDEX}/_doc/5", params={"refresh": "true"})
     after = log(engine, tmp_path / "after.parquet", lenient()).counts

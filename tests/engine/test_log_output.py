@@ -245,8 +245,8 @@ def logged_weights(out: Path, judgments: Judgments, engine: Any = None, **how: A
 
 def told(data: RankingDataset) -> dict[str, Any]:
     """By query: the weight of each document, and the importance."""
-    assert data.document_ids is not None
-    ids, cuts = data.document_ids.to_pylist(), data.offsets.tolist()
+    assert data.doc_ids is not None
+    ids, cuts = data.doc_ids.to_pylist(), data.offsets.tolist()
     return {
         query: (dict(zip(ids[a:b], data.weights[a:b].tolist(), strict=True)), asked)
         for query, asked, a, b in zip(
@@ -260,9 +260,7 @@ def expected(judgments: Judgments, lacking: str = "") -> dict[str, Any]:
         query.query_id: (
             {
                 document: sure
-                for document, sure in zip(
-                    query.document_ids, weights_of(query).tolist(), strict=True
-                )
+                for document, sure in zip(query.doc_ids, weights_of(query).tolist(), strict=True)
                 if document != lacking
             },
             importance_of(query),
@@ -369,9 +367,9 @@ def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: P
     assert data.feature_names == (*NAMES, "ctr", "views", "new")
     np.testing.assert_array_equal(data.features[:, :4], plain.features)
     assert data.featureset_hash == plain.featureset_hash
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
-    pairs = list(zip(queries, data.document_ids.to_pylist(), strict=True))
+    pairs = list(zip(queries, data.doc_ids.to_pylist(), strict=True))
     by_document = {"d0": (10, 1), "d1": (np.nan, 0)}
     expected = [(ctr().get(p, np.nan), *by_document.get(p[1], (np.nan, np.nan))) for p in pairs]
     np.testing.assert_array_equal(data.features[:, 4:], np.array(expected, np.float32))
@@ -392,12 +390,10 @@ def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: P
 def test_documents_that_are_absent_keep_others_values_in_place(tmp_path: Path, out: Path) -> None:
     log_extra(out, ctr_file(tmp_path), without("d0", "d7"), max_absent=1.0)
     data = load_dataset(out)
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets)).tolist()
-    expected = [
-        ctr().get(p, np.nan) for p in zip(queries, data.document_ids.to_pylist(), strict=True)
-    ]
-    assert "d0" not in data.document_ids.to_pylist()
+    expected = [ctr().get(p, np.nan) for p in zip(queries, data.doc_ids.to_pylist(), strict=True)]
+    assert "d0" not in data.doc_ids.to_pylist()
     np.testing.assert_array_equal(data.features[:, 4], np.array(expected, np.float32))
 
 

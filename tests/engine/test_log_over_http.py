@@ -366,6 +366,4 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
 
 def test_judgments_survive_the_way_through_a_file(judgments: Path) -> None:
     read = read_judgments(judgments)
-    assert [q.document_ids for q in read.queries] == [
-        q.document_ids for q in small_judgments().queries
-    ]
+    assert [q.doc_ids for q in read.queries] == [q.doc_ids for q in small_judgments().queries]

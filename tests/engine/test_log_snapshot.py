@@ -83,11 +83,11 @@ def stop_in_third_chunk(engine: MemoryEngine, out: Path, kind: str = "plugin-fre
 def revisions(out: Path) -> set[int]:
     """The revisions that the values of a dataset are from: of each row the only one that fits."""
     data = load_dataset(out)
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     words = {query.query_id: query.params["query"] for query in small_judgments().queries}
     queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
     found = set()
-    for row, (query, document) in enumerate(zip(queries, data.document_ids, strict=True)):
+    for row, (query, document) in enumerate(zip(queries, data.doc_ids, strict=True)):
         fits = []
         for revision in range(5):
             values = [

@@ -178,10 +178,10 @@ def log(engine: Any, out: Path, options: LogOptions = OPTIONS) -> LogReport:
 def logged(out: Path) -> dict[tuple[str, str], int]:
     """The state that each document of a dataset was last written in, by query."""
     data = load_dataset(out)
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = np.repeat(data.query_ids.to_pylist(), np.diff(data.offsets))
     states = data.features[:, data.feature_names.index("state")].astype(int)
-    pairs = zip(queries.tolist(), data.document_ids.to_pylist(), strict=True)
+    pairs = zip(queries.tolist(), data.doc_ids.to_pylist(), strict=True)
     return dict(zip(pairs, states.tolist(), strict=True))
 
 
@@ -190,7 +190,7 @@ def of(state: dict[str, int]) -> dict[tuple[str, str], int]:
     return {
         (query.query_id, document): state[document]
         for query in JUDGMENTS.queries
-        for document in query.document_ids
+        for document in query.doc_ids
         if document in state
     }
 
@@ -213,7 +213,7 @@ def test_the_check_of_this_file_sees_a_single_row_of_another_state(
     shop.fill(range(DOCUMENTS))
     log(shop.engine, tmp_path / "out.parquet")
     assert one_of(shop.states, tmp_path / "out.parquet")
-    liar = {**shop.states[0], JUDGMENTS.queries[3].document_ids[2]: 2}
+    liar = {**shop.states[0], JUDGMENTS.queries[3].doc_ids[2]: 2}
     assert not one_of([liar], tmp_path / "out.parquet")
 
 

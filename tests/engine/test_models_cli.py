@@ -219,7 +219,7 @@ def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small:
     lines = [
         f"{query.query_id}\t{query.query_id}\t{document}\t{grade:g}"
         for query in people.queries
-        for document, grade in zip(query.document_ids, query.grades, strict=True)
+        for document, grade in zip(query.doc_ids, query.grades, strict=True)
     ]
     Path("sample.tsv").write_text("\n".join(["query_id\tquery\tdoc_id\tgrade", *lines]) + "\n")
     save_model(unknowing(BAD), Path("poor.json"))

@@ -194,7 +194,7 @@ def logged(queries: int = 60, documents: int = 3) -> RankingDataset:
         features,
         generator.integers(0, 3, rows).astype(np.float32),
         np.repeat([f"query {i}" for i in range(queries)], documents),
-        document_ids=pa.array([f"d{i}" for i in range(rows)]),
+        doc_ids=pa.array([f"d{i}" for i in range(rows)]),
         query_params=pa.array([json.dumps({"keywords": f"words {i}"}) for i in range(queries)]),
     )
 
@@ -237,7 +237,7 @@ def test_a_sample_is_what_was_logged() -> None:
             query * (PARITY_DOCUMENTS + 2), query * (PARITY_DOCUMENTS + 2) + PARITY_DOCUMENTS
         )
         assert sample["params"] == {"keywords": f"words {query}"}
-        assert sample["document_ids"] == data.document_ids[rows].to_pylist()  # type: ignore[index]
+        assert sample["document_ids"] == data.doc_ids[rows].to_pylist()  # type: ignore[index]
         assert sample["labels"] == data.labels[rows].tolist()
         assert (
             unpacked(sample["features"], PARITY_DOCUMENTS, 2).tobytes()
@@ -257,7 +257,7 @@ def test_samples_read_back_as_judged_queries() -> None:
     assert read.features.tobytes() == expected.features.tobytes()
 
 
-@pytest.mark.parametrize("missing", ["query_params", "document_ids"])
+@pytest.mark.parametrize("missing", ["query_params", "doc_ids"])
 def test_what_no_engine_logged_cannot_be_asked_again(missing: str) -> None:
     absent: dict[str, Any] = {missing: None}
     assert parity_samples_of(replace(logged(), **absent)) == []

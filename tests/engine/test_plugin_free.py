@@ -350,17 +350,17 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
     data = load_dataset(Path("data.parquet"))
     assert data.query_params is not None
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     keywords = json.loads(data.query_params[0].as_py())["keywords"]
     query = {"bool": {"must": {"match_all": {}}, "filter": {"ids": {"values": [
-        one.as_py() for one in data.document_ids[: int(data.offsets[1])]]}}}}  # fmt: skip
+        one.as_py() for one in data.doc_ids[: int(data.offsets[1])]]}}}}  # fmt: skip
     Path("query.json").write_text(json.dumps(query))
     out = done(run, "search", keywords, "--index", small.index, "--query-template", "query.json",
                "--size", "15", "--json", *ranking, *place)  # fmt: skip
     found: dict[str, object] = json.loads(out)
     hits = found["after"]
     assert isinstance(hits, list)
-    rows = {one.as_py(): n for n, one in enumerate(data.document_ids[: int(data.offsets[1])])}
+    rows = {one.as_py(): n for n, one in enumerate(data.doc_ids[: int(data.offsets[1])])}
     model = load_scoring_model(Path(f"{name}.json"))
     local = model.score(data.features[: int(data.offsets[1])])
     remote = np.array([hit["score"] for hit in hits])

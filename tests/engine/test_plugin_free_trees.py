@@ -229,7 +229,7 @@ def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) 
     np.testing.assert_allclose([hit.score for hit in both.after], own, atol=1e-5)
     with on_trial(small.engine, small.store, model, FEATURESET) as serve:
         served = serve(SearchRequest(small.index, QUERY, PARAMS, 10, 30))
-    assert list(served.document_ids[:10]) == [hit.document_id for hit in both.after]
+    assert list(served.doc_ids[:10]) == [hit.document_id for hit in both.after]
 
 
 def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:

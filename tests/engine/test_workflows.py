@@ -116,12 +116,12 @@ def test_weighted_clicks_go_the_whole_workflow(
     data = load_dataset(Path("data.parquet"))
     assert share_by_clicks(data) == 1.0
     assert data.document_weights is not None
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     queries = np.repeat(
         [json.loads(p)["keywords"] for p in (data.query_params or pa.array([])).to_pylist()],
         np.diff(data.offsets),
     ).tolist()
-    weighed = zip(queries, data.document_ids.to_pylist(), strict=True)
+    weighed = zip(queries, data.doc_ids.to_pylist(), strict=True)
     wanted = [judged[pair] for pair in weighed]
     assert np.array_equal(data.labels, [grade for grade, _ in wanted])
     assert np.allclose(data.document_weights, [weight for _, weight in wanted], rtol=1e-6)

@@ -93,11 +93,11 @@ def check_values(workflow: Workflow) -> dict[str, int]:
     """
     data = workflow.logged()
     assert data.query_params is not None
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     missing = dict.fromkeys(data.feature_names, 0)
     for number, params in enumerate(map(json.loads, data.query_params.to_pylist())):
         first, last = data.offsets[number], data.offsets[number + 1]
-        ids = data.document_ids[first:last].to_pylist()
+        ids = data.doc_ids[first:last].to_pylist()
         for column, name in enumerate(data.feature_names):
             own = own_scores(workflow, column, params)
             values = data.features[first:last, column]
@@ -116,11 +116,11 @@ def check_cosines(workflow: Workflow, column: int, scale: float) -> None:
         if "v0" in product
     }
     assert data.query_params is not None
-    assert data.document_ids is not None
+    assert data.doc_ids is not None
     for number, params in enumerate(map(json.loads, data.query_params.to_pylist())):
         asked = np.array(params["vector"])
         for row in range(data.offsets[number], data.offsets[number + 1]):
-            vector = where.get(data.document_ids[row].as_py())
+            vector = where.get(data.doc_ids[row].as_py())
             value = data.features[row, column]
             assert np.isnan(value) == (vector is None)
             if vector is not None:

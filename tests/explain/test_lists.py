@@ -93,7 +93,7 @@ def test_scores_that_are_not_what_is_explained_are_told(rng: np.random.Generator
     assert explain_list(model, replace(listed, scores=scores)).warnings == ()
     scores[3] += 0.01
     (told,) = explain_list(model, replace(listed, scores=scores)).warnings
-    assert listed.document_ids[3] in told
+    assert listed.doc_ids[3] in told
     assert "(1 documents differ)" in told
     scores[3] = np.nan
     assert explain_list(model, replace(listed, scores=scores)).warnings
@@ -117,7 +117,7 @@ def test_a_change_does_it_and_none_that_is_smaller_would(kind: Any, seed: int) -
     target = int(rng.integers(0, place))
     if model.score(listed.features[target : target + 1])[0] <= listed.scores[place]:
         return
-    ids = listed.document_ids
+    ids = listed.doc_ids
     found = explain_list(model, listed, document=ids[place], above=ids[target]).to_pass
     assert found is not None
     assert (found.document_id, found.rank, found.seen) == (ids[target], target + 1, "in this list")
@@ -182,7 +182,7 @@ def test_a_value_beyond_what_was_seen_is_never_asked_for(rng: np.random.Generato
 def test_the_change_of_a_network_does_it(rng: np.random.Generator) -> None:
     model = network(rng)
     listed = served(model, documents(rng, 30))
-    found = explain_list(model, listed, document=listed.document_ids[12]).to_pass
+    found = explain_list(model, listed, document=listed.doc_ids[12]).to_pass
     assert found is not None
     assert found.changes
     for change in found.changes:
@@ -215,7 +215,7 @@ def test_a_change_within_a_reordered_list_does_it_there(rng: np.random.Generator
     """Where all others may move with it, so that the whole list is reranked."""
     ranker = ReorderingModel(linear(rng), "exchangeable", reordering())
     listed = served(ranker, documents(rng, 25, 0.0))
-    found = explain_list(ranker, listed, document=listed.document_ids[6]).to_pass
+    found = explain_list(ranker, listed, document=listed.doc_ids[6]).to_pass
     assert found is not None
     assert found.changes
     for change in found.changes:
@@ -280,23 +280,23 @@ def test_one_document_is_explained_fully_and_its_neighbours_are_not(
 ) -> None:
     model = AverageModel(NAMES, (trees(rng), linear(rng)), np.ones(2))
     listed = served(model, documents(rng, 20))
-    found = explain_list(model, listed, document=listed.document_ids[4], size=3)
+    found = explain_list(model, listed, document=listed.doc_ids[4], size=3)
     (hit,) = found.hits
     assert (hit.rank, found.documents) == (5, 20)
     assert len(hit.how) == len(NAMES)
     assert len(hit.paths) == 3
     assert found.to_pass is not None
-    assert found.to_pass.document_id == listed.document_ids[3]
+    assert found.to_pass.document_id == listed.doc_ids[3]
     listed_hits = explain_list(model, listed, size=3)
     assert [hit.how for hit in listed_hits.hits] == [(), (), ()]
     assert listed_hits.to_pass is None
-    assert explain_list(model, listed, document=listed.document_ids[0]).to_pass is None
+    assert explain_list(model, listed, document=listed.doc_ids[0]).to_pass is None
 
 
 def test_a_document_that_is_not_there_is_said(rng: np.random.Generator) -> None:
     model = linear(rng)
     listed = served(model, documents(rng, 5))
-    first, last = listed.document_ids[0], listed.document_ids[-1]
+    first, last = listed.doc_ids[0], listed.doc_ids[-1]
     with pytest.raises(UsageError, match="'none' is not among the 5 documents of 'words'"):
         explain_list(model, listed, document="none")
     with pytest.raises(UsageError, match=f"'{last}' has rank 5, and '{first}' has rank 1"):
@@ -309,8 +309,8 @@ def test_an_explanation_is_json_and_html_and_text(rng: np.random.Generator) -> N
     ranker = ReorderingModel(trees(rng), "exchangeable", reordering())
     rows = documents(rng, 10)
     listed = served(ranker, rows)
-    titles = ["<b>bold</b>", *listed.document_ids[1:]]
-    found = explain_list(ranker, replace(listed, titles=titles), document=listed.document_ids[0])
+    titles = ["<b>bold</b>", *listed.doc_ids[1:]]
+    found = explain_list(ranker, replace(listed, titles=titles), document=listed.doc_ids[0])
     content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     (hit,) = content["hits"]
     values = [each["value"] for each in hit["features"]]

@@ -41,7 +41,7 @@ def dataset(rows: int = 90) -> RankingDataset:
         rng.integers(0, 3, rows),
         queries,
         feature_names=("title", "body", "age", "price", "tf", "idf"),
-        document_ids=[f"d{row}" for row in range(rows)],
+        doc_ids=[f"d{row}" for row in range(rows)],
         query_params=pa.array([json.dumps({"keywords": f"{q}"}) for q in range(rows // 9)]),
         query_weights=rng.random(rows // 9),
         comments=pa.array([f"c{row}" for row in range(rows)]),
@@ -167,8 +167,8 @@ def test_every_value_has_its_part_in_the_digest() -> None:
     part = partial(replace, data)
     features = data.features.copy()
     features[[3, 4]] = features[[4, 3]]
-    ids = pa.array([*data.document_ids.to_pylist()[:-1], "other"])  # type: ignore[union-attr]
-    cut = pa.array(["d0d", "1", *data.document_ids.to_pylist()[2:]])  # type: ignore[union-attr]
+    ids = pa.array([*data.doc_ids.to_pylist()[:-1], "other"])  # type: ignore[union-attr]
+    cut = pa.array(["d0d", "1", *data.doc_ids.to_pylist()[2:]])  # type: ignore[union-attr]
     assert data.document_fields is not None
     sites = pa.array([None, *data.document_fields["site"].to_pylist()[1:]])
     others = [
@@ -176,10 +176,10 @@ def test_every_value_has_its_part_in_the_digest() -> None:
         part(features=np.ascontiguousarray(data.features[:, ::-1])),
         part(labels=data.labels + 1),
         part(feature_names=("a", *data.feature_names[1:])),
-        part(document_ids=ids),
-        part(document_ids=cut),
-        part(document_ids=None),
-        part(comments=data.document_ids),
+        part(doc_ids=ids),
+        part(doc_ids=cut),
+        part(doc_ids=None),
+        part(comments=data.doc_ids),
         part(query_weights=None),
         part(document_weights=np.ones(90, np.float32)),
         part(document_fields=None),

@@ -38,7 +38,7 @@ def read(rows: list[dict[str, Any]], folder: Path) -> Judgments:
 
 
 def plain(judgments: Judgments) -> list[Any]:
-    return [(q.query_id, q.params, q.document_ids, q.grades.tolist()) for q in judgments.queries]
+    return [(q.query_id, q.params, q.doc_ids, q.grades.tolist()) for q in judgments.queries]
 
 
 def judged(document: str = "d", **more: Any) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def test_a_rating_that_is_none_yet_can_be_left_out(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"rating 2: the grade '' is not a number.*--skip-unjudged"):
         read_workbench(content, tmp_path)
     found = read_judgments(tmp_path / "list.json", skip_unjudged=True)
-    assert found.queries[0].document_ids == ["a"]
+    assert found.queries[0].doc_ids == ["a"]
     assert found.notes == ("2 lines without a grade were left out",)
 
 
@@ -271,7 +271,7 @@ def read_quepid(text: str, folder: Path, **how: bool) -> Judgments:
 def test_an_export_is_read_with_the_queries_that_nobody_rated_counted(tmp_path: Path) -> None:
     text = 'query,docid,rating\nrambo,7555,4\nrocky\n"a, ""b""",x,1\nrambo,1370,0.5\n"c, d"\n'
     found = read_quepid(text, tmp_path)
-    assert [(q.query_id, q.document_ids, q.grades.tolist()) for q in found.queries] == [
+    assert [(q.query_id, q.doc_ids, q.grades.tolist()) for q in found.queries] == [
         ("rambo", ["7555", "1370"], [4, 0.5]),
         ('a, "b"', ["x"], [1]),
     ]
@@ -289,8 +289,8 @@ def test_what_csv_reads_too_is_read_as_csv_reads_it(tmp_path: Path) -> None:
     quepid, csv = (read_judgments(tmp_path / "a", format=name) for name in ("quepid", "csv"))
     for one, other in zip(quepid.queries, csv.queries, strict=True):
         assert (one.query_id, one.params) == (other.query_id, other.params)
-        assert (one.document_ids, one.grades.tolist()) == (
-            other.document_ids,
+        assert (one.doc_ids, one.grades.tolist()) == (
+            other.doc_ids,
             other.grades.tolist(),
         )
 
@@ -326,4 +326,4 @@ def test_what_cannot_be_right_is_named_by_its_line(rows: str, message: str, tmp_
 
 def test_documents_that_nobody_rated_can_be_left_out(tmp_path: Path) -> None:
     found = read_quepid("query,docid,rating\nred,a,\nred,b,2\n", tmp_path, skip_unjudged=True)
-    assert found.queries[0].document_ids == ["b"]
+    assert found.queries[0].doc_ids == ["b"]

@@ -60,7 +60,7 @@ def zstd(content: bytes) -> bytes:
 
 
 def plain(judgments: Judgments) -> list[Any]:
-    return [(q.query_id, q.params, q.document_ids, q.grades.tolist()) for q in judgments.queries]
+    return [(q.query_id, q.params, q.doc_ids, q.grades.tolist()) for q in judgments.queries]
 
 
 def refusal(table: Any, tmp_path: Path, form: str = "parquet") -> str:
@@ -277,9 +277,7 @@ def test_columns_that_are_no_judgments_are_refused_by_name(tmp_path: Path) -> No
 
 
 def test_a_dataset_is_no_judgment_list(tmp_path: Path) -> None:
-    save_dataset(
-        make_dataset(np.ones((1, 1)), [1], ["q"], document_ids=pa.array(["d"])), tmp_path / "a"
-    )
+    save_dataset(make_dataset(np.ones((1, 1)), [1], ["q"], doc_ids=pa.array(["d"])), tmp_path / "a")
     with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, whose queries have features"):
         read_judgments(tmp_path / "a")
 
@@ -341,7 +339,7 @@ def test_columns_of_text_are_not_copied(tmp_path: Path) -> None:
     write(table, tmp_path / "a", "arrow")
     before = pa.total_allocated_bytes()
     lines = Parquet().read(tmp_path / "a")
-    assert len(lines.document_ids) == many
+    assert len(lines.doc_ids) == many
     assert pa.total_allocated_bytes() - before < table.nbytes / 20
 
 

@@ -47,7 +47,7 @@ def dataset(n_queries: int = 40, *, texts: tuple[str, ...] | None = None) -> Ran
     features[::7, 1] = np.nan
     queries = np.repeat([f"q{n}" for n in range(n_queries)], 12)
     documents = [f"d{n}" for n in range(rows)]
-    data = make_dataset(features, labels, queries, NAMES, document_ids=documents)
+    data = make_dataset(features, labels, queries, NAMES, doc_ids=documents)
     words = texts or tuple(f"words {n}" for n in range(n_queries))
     params = [json.dumps({"query": words[n % len(words)]}) for n in range(n_queries)]
     return replace(data, query_params=pa.array(params))

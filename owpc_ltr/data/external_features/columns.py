@@ -45,8 +45,8 @@ class ExternalColumns:
         """
         self._check(pairs_of(query_id, params, []))
 
-        def values(document_ids: Sequence[str]) -> Matrix:
-            return self.values(pairs_of(query_id, params, document_ids))
+        def values(doc_ids: Sequence[str]) -> Matrix:
+            return self.values(pairs_of(query_id, params, doc_ids))
 
         return values
 

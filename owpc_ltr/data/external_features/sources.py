@@ -148,8 +148,8 @@ def judged_pairs(queries: Sequence[JudgedQuery]) -> DocumentPairs:
     return DocumentPairs(
         [query.query_id for query in queries],
         [text_of(query.params) for query in queries],
-        np.array([len(query.document_ids) for query in queries], np.int64),
-        pa.array([one for query in queries for one in query.document_ids], pa.string()),
+        np.array([len(query.doc_ids) for query in queries], np.int64),
+        pa.array([one for query in queries for one in query.doc_ids], pa.string()),
     )
 
 

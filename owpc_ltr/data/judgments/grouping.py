@@ -50,7 +50,7 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
         grades = grades.clip(min=0)
     lines.refuse_negative(grades)
     queries = _group(lines, grades, duplicates)
-    kept = sum(len(query.document_ids) for query in queries)
+    kept = sum(len(query.doc_ids) for query in queries)
     if kept < len(grades):
         notes.append(f"{len(grades) - kept} duplicates were merged by '{duplicates}'")
     return Judgments(queries, tuple(notes))
@@ -66,7 +66,7 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     order = rows[np.argsort(codes[rows], kind="stable")]
     ends = np.cumsum(np.bincount(codes[rows], minlength=len(queries)))
     begins = np.append(0, ends[:-1]).astype(np.int64)
-    documents = lines.document_ids.take(pa.array(order)).to_pylist()
+    documents = lines.doc_ids.take(pa.array(order)).to_pylist()
     labels: Labels = grades[order].astype(np.float32)
     sure = None if weights is None else weights[order].astype(np.float32)
     judges = None if lines.judged_by is None else lines.judged_by.take(pa.array(order)).to_pylist()
@@ -122,7 +122,7 @@ def _settle_duplicates(
 ) -> tuple[Numbers, Vector, Vector | None]:
     """The rows to keep, in file order, and the grades and weights of all rows, settled."""
     weights = read_weights(lines)
-    documents, names = encode(lines.document_ids)
+    documents, names = encode(lines.doc_ids)
     keys = queries * len(names) + documents
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
@@ -211,11 +211,11 @@ _Pairs = Sequence[tuple[JudgedQuery, JudgedQuery]]
 
 
 def _same_grades(one: JudgedQuery, other: JudgedQuery) -> bool:
-    return one.document_ids == other.document_ids and np.array_equal(one.grades, other.grades)
+    return one.doc_ids == other.doc_ids and np.array_equal(one.grades, other.grades)
 
 
 def _judges(query: JudgedQuery) -> list[str]:
-    return query.judged_by or [""] * len(query.document_ids)
+    return query.judged_by or [""] * len(query.doc_ids)
 
 
 def _params(pairs: _Pairs) -> list[str]:
@@ -256,7 +256,7 @@ class Weighed(NamedTuple):
 def weights_of(query: JudgedQuery) -> Labels:
     """The weights of a query's documents; ones where nothing was said."""
     if query.weights is None:
-        return np.ones(len(query.document_ids), np.float32)
+        return np.ones(len(query.doc_ids), np.float32)
     return query.weights
 
 

@@ -38,7 +38,7 @@ class JudgmentLines(ShortRepr):
     path: Path
     numbers: Sequence[int]
     query_ids: Column
-    document_ids: Column
+    doc_ids: Column
     grades: Column
     params: Mapping[str, Column]
     place: str = "line"
@@ -55,9 +55,9 @@ class JudgmentLines(ShortRepr):
         params = {name: columns[id(values)] for name, values in self.params.items()}
         object.__setattr__(self, "params", params)
         object.__setattr__(self, "query_ids", text_column(self.query_ids))
-        object.__setattr__(self, "document_ids", text_column(self.document_ids))
+        object.__setattr__(self, "doc_ids", text_column(self.doc_ids))
         object.__setattr__(self, "grades", number_column(self.grades))
-        held = [self.query_ids, self.document_ids, self.grades, *params.values()]
+        held = [self.query_ids, self.doc_ids, self.grades, *params.values()]
         for name in ("weights", "importance"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, number_column(getattr(self, name)))
@@ -75,7 +75,7 @@ class JudgmentLines(ShortRepr):
 
     def check_ids(self) -> None:
         """Refuse ids that are empty, or that would not be found as they stand."""
-        for what, ids in (("query id", self.query_ids), ("document id", self.document_ids)):
+        for what, ids in (("query id", self.query_ids), ("document id", self.doc_ids)):
             # Where queries have no ids, their texts stand for them: people type what they type.
             typed = (
                 ids is self.query_ids
@@ -177,7 +177,7 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         lines,
         numbers=np.asarray(lines.numbers)[rows].tolist(),
         query_ids=lines.query_ids.take(taken),
-        document_ids=lines.document_ids.take(taken),
+        doc_ids=lines.doc_ids.take(taken),
         grades=lines.grades.take(taken),
         params={name: values.take(taken) for name, values in lines.params.items()},
         weights=None if lines.weights is None else lines.weights.take(taken),

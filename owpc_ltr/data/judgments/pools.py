@@ -177,7 +177,7 @@ def write_sheet(
         if any("\r" in part for part in said):
             raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
         said += [importance_cell(query)] if weighed else []
-        for document in query.document_ids:
+        for document in query.doc_ids:
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]
             rows.append([query.query_id, *said, document, *cells, ""])

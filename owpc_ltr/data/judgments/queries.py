@@ -29,7 +29,7 @@ class JudgedQuery(ShortRepr):
 
     query_id: str
     params: dict[str, Any]
-    document_ids: list[str]
+    doc_ids: list[str]
     grades: Labels
     weights: Labels | None = None
     importance: float | None = None
@@ -46,7 +46,7 @@ class Judgments:
     @property
     def n_judgments(self) -> int:
         """Number of judged documents, over all queries."""
-        return sum(len(query.document_ids) for query in self.queries)
+        return sum(len(query.doc_ids) for query in self.queries)
 
     def __str__(self) -> str:
         return f"{self.n_judgments:,} judgments of {len(self.queries):,} queries"
@@ -68,7 +68,7 @@ def judges_of(queries: Iterable[JudgedQuery]) -> dict[str, Any]:
     """The entry of a manifest: judgments by judge, '' for none named; none where no judge is."""
     counts: Counter[str] = Counter()
     for query in queries:
-        counts.update(query.judged_by or {"": len(query.document_ids)})
+        counts.update(query.judged_by or {"": len(query.doc_ids)})
     named = any(counts[judge] for judge in counts if judge)
     return {JUDGED_BY: dict(sorted(counts.items()))} if named else {}
 

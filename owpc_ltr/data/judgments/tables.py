@@ -320,7 +320,7 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
         # The plain writer does not quote a lone carriage return, which would end the line.
         writer = quoted if "\r" in "".join((text, *values)) else plain
         cells = [column(query) for column in weights.values()]
-        judged = zip(query.document_ids, query.grades, *cells, strict=True)
+        judged = zip(query.doc_ids, query.grades, *cells, strict=True)
         for document, grade, *sure in judged:
             said = map(marked_cell, (query.query_id, text, document))
             writer.writerow([*said, decimal(grade), *sure, *map(marked_cell, values)])
@@ -331,7 +331,7 @@ def qrels_bytes(judgments: Judgments) -> bytes:
     """The judgments as TREC's qrels; see `write_qrels`."""
     lines = []
     for query in judgments.queries:
-        for document, grade in zip(query.document_ids, query.grades.tolist(), strict=True):
+        for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True):
             for value in (query.query_id, document):
                 if value.split() != [value]:
                     raise BadInput(
@@ -362,9 +362,9 @@ def _weights(queries: Sequence[JudgedQuery]) -> dict[str, Callable[[JudgedQuery]
     if any(query.weights is not None for query in queries):
         columns[WEIGHT] = lambda query: list(map(decimal, weights_of(query)))
     if any(query.importance is not None for query in queries):
-        columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.document_ids)
+        columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.doc_ids)
     if any(query.judged_by is not None for query in queries):
-        columns[JUDGED_BY] = lambda query: query.judged_by or [""] * len(query.document_ids)
+        columns[JUDGED_BY] = lambda query: query.judged_by or [""] * len(query.doc_ids)
     return columns
 
 

@@ -75,7 +75,7 @@ def import_body(judgments: Judgments) -> dict[str, Any]:
                 "query": text,
                 "ratings": [
                     {"docId": document, "rating": decimal(grade)}
-                    for document, grade in zip(query.document_ids, query.grades, strict=True)
+                    for document, grade in zip(query.doc_ids, query.grades, strict=True)
                 ],
             }
             for text, query in zip(texts, judgments.queries, strict=True)

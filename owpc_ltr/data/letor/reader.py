@@ -237,16 +237,16 @@ class Reader:
         rows = self.rows
         rows.finish(count, width)
         comments = self.comments.content
-        document_ids = self.ids.array(self.path, rows.id_ends)
+        doc_ids = self.ids.array(self.path, rows.id_ends)
         self._refuse_unseen("query id", self.queries, query_ids)
-        self._refuse_unseen("document id", self.ids, document_ids)
+        self._refuse_unseen("document id", self.ids, doc_ids)
         return RankingDataset(
             features=rows.features,
             labels=rows.labels,
             offsets=np.append(begun[:, 0], count),
             query_ids=query_ids,
             feature_names=tuple(str(index + 1) for index in range(width)),
-            document_ids=document_ids,
+            doc_ids=doc_ids,
             comments=self.comments.array(self.path, rows.comment_ends) if comments else None,
         )
 

@@ -299,7 +299,7 @@ def _comments(dataset: RankingDataset, path: Path) -> Any:
     comments = empty if dataset.comments is None else dataset.comments
     _refuse_pattern(path, "comment", comments, r"[\x00-\x08\x0a-\x1f]")
     numbers = _row_numbers(dataset)
-    ids = numbers if dataset.document_ids is None else dataset.document_ids
+    ids = numbers if dataset.doc_ids is None else dataset.doc_ids
     readable = pc.equal(_ids_in(comments, numbers), ids)
     _refuse_pattern(path, "document id", pc.filter(ids, pc.invert(readable)), r"[\x00-\x20]|^$")
     named = pc.binary_join_element_wise(

@@ -144,7 +144,7 @@ class Parts:
                 offsets=offsets,
                 query_ids=runs.values,
                 feature_names=tuple(self.about["features"]),
-                document_ids=whole.get("document_id"),
+                doc_ids=whole.get("document_id"),
                 featureset_hash=self.about["featureset_hash"],
                 query_params=whole.get("query_params"),
                 query_weights=numbers.get("query_weight"),

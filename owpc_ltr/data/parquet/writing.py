@@ -127,7 +127,7 @@ def _kept(dataset: RankingDataset) -> dict[str, Any]:
     """The columns beside the features: what the dataset has, one value a query or a document."""
     parts = {
         "query_id": dataset.query_ids,
-        "document_id": dataset.document_ids,
+        "document_id": dataset.doc_ids,
         "label": dataset.labels,
         "document_weight": dataset.document_weights,
         "query_weight": dataset.query_weights,
@@ -210,7 +210,7 @@ def digest_of(dataset: RankingDataset) -> tuple[str, bool]:
         dataset.query_weights,
         dataset.document_weights,
         dataset.query_ids,
-        dataset.document_ids,
+        dataset.doc_ids,
         dataset.query_params,
         dataset.comments,
         *((fields or {})[name] for name in sorted(fields or {})),

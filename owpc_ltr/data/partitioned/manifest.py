@@ -98,7 +98,7 @@ class Told:
 class Manifest:
     """What a folder holds, or what one of several writers has put there.
 
-    `columns` are the optional ones of all parts: `document_ids`, `query_params` … `source` and
+    `columns` are the optional ones of all parts: `doc_ids`, `query_params` … `source` and
     `counts` are the manifest that a dataset of one file has: what is the same for all writers, and
     what adds up.
     """

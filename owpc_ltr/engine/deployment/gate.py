@@ -138,7 +138,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
 
 
 def _is_of_documents(data: RankingDataset) -> bool:
-    return data.document_ids is not None and data.query_params is not None
+    return data.doc_ids is not None and data.query_params is not None
 
 
 def _evidence(

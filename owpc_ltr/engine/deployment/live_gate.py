@@ -151,7 +151,7 @@ class GateResult(ShortRepr):
         if self.live is None:
             return None
         pairs = zip(self.live.before, self.live.after, strict=True)
-        sizes = [len({*a.document_ids[:TOP], *b.document_ids[:TOP]}) for a, b in pairs]
+        sizes = [len({*a.doc_ids[:TOP], *b.doc_ids[:TOP]}) for a, b in pairs]
         queries = min(TO_JUDGE, len(sizes))
         return (queries, round(sum(sizes) / len(sizes) * queries)) if any(sizes) else None
 
@@ -320,8 +320,8 @@ def _feature_doubts(
 
     def features_of(number: int) -> tuple[list[str], list[float], np.ndarray]:
         query = queries[number]
-        grades = dict(zip(query.document_ids, map(float, query.grades), strict=True))
-        some = np.random.default_rng(number).permutation(query.document_ids)[:_MOST_DOCUMENTS]
+        grades = dict(zip(query.doc_ids, map(float, query.grades), strict=True))
+        some = np.random.default_rng(number).permutation(query.doc_ids)[:_MOST_DOCUMENTS]
         sample = {"params": query.params, "document_ids": some.tolist()}
         ids, features = logged(engine, store, featureset, question.index, sample)
         return [query.query_id] * len(ids), [grades[name] for name in ids], features

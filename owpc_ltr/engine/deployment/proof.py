@@ -110,7 +110,7 @@ class Answered:
     """
 
     sample: dict[str, Any]
-    document_ids: tuple[str, ...]
+    doc_ids: tuple[str, ...]
     labels: Vector | None
     features: Matrix
     before: Matrix | None
@@ -123,7 +123,7 @@ class Answered:
         return {
             "query_id": self.sample["query_id"],
             "params": self.sample["params"],
-            "document_ids": list(self.document_ids),
+            "document_ids": list(self.doc_ids),
             **({} if self.labels is None else {"labels": self.labels.tolist()}),
             "features": packed(self.features),
             "scores": self.local.tolist(),
@@ -156,7 +156,7 @@ def check_parity(
         "queries": len(samples),
     }
     found = {
-        "documents": sum(len(one.document_ids) for one in answered),
+        "documents": sum(len(one.doc_ids) for one in answered),
         "queries": len(answered),
     }
     _refuse_few(found, asked, share, index)
@@ -288,11 +288,11 @@ def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
     agreement = rank_agreement([(one.labels, one.local, one.served) for one in answered])
     return Parity(
         queries=len(answered),
-        documents=sum(len(one.document_ids) for one in answered),
+        documents=sum(len(one.doc_ids) for one in answered),
         largest_difference=worst,
         swapped=agreement.swapped,
         worst_query=str(answered[place[0]].sample["query_id"]),
-        worst_document=answered[place[0]].document_ids[place[1]],
+        worst_document=answered[place[0]].doc_ids[place[1]],
         ties_broken=agreement.ties_broken,
         tau=agreement.tau,
         ndcg_difference=agreement.ndcg_difference,

@@ -477,7 +477,7 @@ def _warn_of_judgments(
     from owpc_ltr.features.score_analysis import text_scores
 
     doubts = judgment_findings(data, text_scores(featureset))
-    asks = index is not None and data.document_ids is not None and data.query_params is not None
+    asks = index is not None and data.doc_ids is not None and data.query_params is not None
     if asks and live is None:
         doubts += cluster.check_judgments(data, index=index)
     give_warnings(doubts)

@@ -38,7 +38,7 @@ class QueryDocuments:
 
     query_id: str
     params: dict[str, Any]
-    document_ids: list[str]
+    doc_ids: list[str]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FeatureReader:
         Raises Incomplete when the engine does not give a whole answer, several times over, and
         Refused for a document that must be rejected while that is not allowed.
         """
-        documents = len(question.document_ids)
+        documents = len(question.doc_ids)
         values = Values.unknown(documents, len(self.featureset.features))
         for start in range(0, documents, self.options.batch):
             self._fill(question, values, start, min(start + self.options.batch, documents))
@@ -66,7 +66,7 @@ class FeatureReader:
 
     def _fill(self, question: QueryDocuments, values: Values, start: int, stop: int) -> None:
         """Ask for the documents from `start` to `stop`; in halves where that is refused."""
-        documents = question.document_ids[start:stop]
+        documents = question.doc_ids[start:stop]
         try:
             found = self._found(question, documents)
         except EngineRefusal as refusal:
@@ -96,7 +96,7 @@ class FeatureReader:
         rows = start + np.flatnonzero(values.fates[start:stop] == Fate.LOGGED)
         if not len(rows):
             return
-        exact = np.array([found[question.document_ids[row]] for row in rows])
+        exact = np.array([found[question.doc_ids[row]] for row in rows])
         with np.errstate(over="ignore"):
             values.features[rows] = exact
         for row, column in np.argwhere(np.isinf(values.features[rows])):
@@ -110,7 +110,7 @@ class FeatureReader:
     ) -> None:
         if not self.options.allow_rejected:
             raise Refused(
-                f"document '{question.document_ids[position]}' of query '{question.query_id}' "
+                f"document '{question.doc_ids[position]}' of query '{question.query_id}' "
                 f"cannot be logged: {detail}; fix the feature set, or leave such documents out: "
                 "--allow-rejected"
             )

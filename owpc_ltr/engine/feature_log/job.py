@@ -90,7 +90,7 @@ class LogJob:
     def question(self, query: int) -> QueryDocuments:
         """The documents of one judged query."""
         judged = self.judgments.queries[query]
-        return QueryDocuments(judged.query_id, self.params[query], judged.document_ids)
+        return QueryDocuments(judged.query_id, self.params[query], judged.doc_ids)
 
 
 def plan(
@@ -132,7 +132,7 @@ def plan(
         options,
         judgments,
         params,
-        cut([len(query.document_ids) for query in judgments.queries], options.chunk),
+        cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
         environment,
         description,
         Weighed.among(judgments.queries),
@@ -159,9 +159,9 @@ def _check_judgments(judgments: Judgments) -> None:
         if query.query_id in seen:
             raise BadInput(f"query '{query.query_id}' stands twice in the judgments")
         seen.add(query.query_id)
-        if not query.document_ids:
+        if not query.doc_ids:
             raise BadInput(f"query '{query.query_id}' has no judged document")
-        if len(set(query.document_ids)) < len(query.document_ids):
+        if len(set(query.doc_ids)) < len(query.doc_ids):
             raise BadInput(f"query '{query.query_id}' judges a document twice")
 
 
@@ -169,7 +169,7 @@ def fingerprint(judgments: Judgments) -> str:
     """Hex SHA-256 of everything that the judgments say, however their file is written."""
     digest = hashlib.sha256()
     for query in judgments.queries:
-        digest.update(canonical([query.query_id, query.params, query.document_ids]).encode())
+        digest.update(canonical([query.query_id, query.params, query.doc_ids]).encode())
         digest.update(np.ascontiguousarray(query.grades, dtype="<f4").data)
         # Weights of 1 say what no weights say.
         if query.weights is not None and (query.weights != 1).any():

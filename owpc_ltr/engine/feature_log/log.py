@@ -301,7 +301,7 @@ def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: 
     The second one finds documents that a broken answer had left out.
     """
     kept = from_bytes(folder.read(chunk.number))
-    sizes = [len(job.judgments.queries[query].document_ids) for query in chunk.queries]
+    sizes = [len(job.judgments.queries[query].doc_ids) for query in chunk.queries]
     starts = np.cumsum([0, *sizes])
     values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
     absent = np.add.reduceat((kept.fates == Fate.ABSENT).astype(int), starts[:-1])

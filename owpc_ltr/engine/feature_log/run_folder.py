@@ -234,7 +234,7 @@ def logged_dataset(
 
     `weighed` says which weights the dataset has, which other queries may have.
     """
-    starts = np.cumsum([0, *(len(query.document_ids) for query in queries)])
+    starts = np.cumsum([0, *(len(query.doc_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
     if not ranked:
@@ -245,8 +245,8 @@ def logged_dataset(
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
         query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
         feature_names=names,
-        document_ids=pa.array(
-            [document for query in queries for document in query.document_ids], pa.string()
+        doc_ids=pa.array(
+            [document for query in queries for document in query.doc_ids], pa.string()
         ).filter(pa.array(logged)),
         featureset_hash=environment.featureset.hash,
         query_params=pa.array([canonical(params[q]) for q in ranked], pa.string()),

@@ -109,16 +109,13 @@ def _lists(
     if ways:
         answers = serve_all(ways, requests, live.in_flight, drawing.progress)
     ranked: dict[str, list[Sequence[str]]] = {
-        name: [one.document_ids for one in of_way]
-        for name, of_way in zip(serving, answers, strict=True)
+        name: [one.doc_ids for one in of_way] for name, of_way in zip(serving, answers, strict=True)
     }
     for name, run in rankers.items():
         if isinstance(run, TrecRun):
             listed = run.lists()
             ranked[name] = [listed.get(query.query_id, ()) for query in judged]
-    grades = [
-        dict(zip(query.document_ids, map(float, query.grades), strict=True)) for query in judged
-    ]
+    grades = [dict(zip(query.doc_ids, map(float, query.grades), strict=True)) for query in judged]
     return {name: live_lists(ranked[name], grades, live.window) for name in rankers}
 
 

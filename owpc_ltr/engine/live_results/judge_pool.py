@@ -74,7 +74,7 @@ class Pooled(ShortRepr):
     @property
     def n_documents(self) -> int:
         """How many pairs of query and document there are to judge."""
-        return sum(len(query.document_ids) for query in self.queries)
+        return sum(len(query.doc_ids) for query in self.queries)
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -178,7 +178,7 @@ def judge_pool(
     else:
         (judged,) = read_lists(columns, judged)
     known = judged_queries(judged) if judged is not None else []
-    done = {one.query_id: frozenset(one.document_ids) for one in known}
+    done = {one.query_id: frozenset(one.doc_ids) for one in known}
     where = cluster.the_index(index)
     template = cluster.template(where, query_template)[0]
     with ExitStack() as kept:
@@ -246,12 +246,12 @@ def pool(
     wanted = sorted(set[str]().union(*left))
     shown = _documents(engine, plan, wanted)
     pooled = [
-        replace(query, document_ids=ids, grades=np.zeros(len(ids), np.float32), weights=None)
+        replace(query, doc_ids=ids, grades=np.zeros(len(ids), np.float32), weights=None)
         for query, rest in zip(queries, left, strict=True)
         if (ids := _drawn(plan.seed, query.query_id, rest & shown.keys()))
     ]
     before, open_ones = sum(map(len, found.values())), sum(map(len, left))
-    kept = sum(len(query.document_ids) for query in pooled)
+    kept = sum(len(query.doc_ids) for query in pooled)
     return Pooled(tuple(pooled), shown, before - open_ones, open_ones - kept)
 
 
@@ -275,7 +275,7 @@ def _brought(
 
         (answers,) = serve_all((serve,), requests, plan.in_flight, show)
         for query, answer in zip(queries, answers, strict=True):
-            found[query.query_id] |= set(answer.document_ids[: plan.depth])
+            found[query.query_id] |= set(answer.doc_ids[: plan.depth])
     for run in plan.runs:
         for query in queries:
             found[query.query_id] |= set(run.get(query.query_id, ())[: plan.depth])
@@ -359,7 +359,7 @@ def _read_queries(
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
         nothing = np.zeros(0, np.float32)
         return [
-            replace(query, document_ids=[], grades=nothing, weights=None)
+            replace(query, doc_ids=[], grades=nothing, weights=None)
             for query in judged_queries(read_lists(columns, path)[0])
         ]
     return read_queries(Path(path), columns)

@@ -301,10 +301,10 @@ def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = N
 
 def _lists(question: LiveQuestion, answers: Sequence[Served]) -> LiveLists:
     grades = [
-        dict(zip(query.document_ids, map(float, query.grades), strict=True))
+        dict(zip(query.doc_ids, map(float, query.grades), strict=True))
         for query in question.queries
     ]
-    return live_lists([answer.document_ids for answer in answers], grades, question.window)
+    return live_lists([answer.doc_ids for answer in answers], grades, question.window)
 
 
 def _measured(

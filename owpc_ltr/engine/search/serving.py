@@ -40,7 +40,7 @@ _PATIENCE = 30.0
 class Served(ShortRepr):
     """The documents of a window, best first, and the engine's milliseconds for them."""
 
-    document_ids: tuple[str, ...]
+    doc_ids: tuple[str, ...]
     took: int
 
 

@@ -96,7 +96,7 @@ class Store(Protocol):
         ...
 
     def log_search(
-        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+        self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search that returns exactly these documents (those that exist) with their features."""
         ...

@@ -128,7 +128,7 @@ class LtrPluginStore:
                 self._delete("featureset", name)
 
     def log_search(
-        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+        self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search for these documents in which the plugin logs the features of each."""
         sltr = {
@@ -139,10 +139,10 @@ class LtrPluginStore:
         }
         return Search(
             {
-                "size": len(document_ids),
+                "size": len(doc_ids),
                 "_source": False,
                 "track_total_hits": True,
-                "query": {"bool": {"filter": [{"ids": {"values": document_ids}}, {"sltr": sltr}]}},
+                "query": {"bool": {"filter": [{"ids": {"values": doc_ids}}, {"sltr": sltr}]}},
                 "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "named_query": _QUERY}]}},
             }
         )

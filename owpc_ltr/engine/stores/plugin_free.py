@@ -129,21 +129,19 @@ class PluginFreeStore:
         self._index.delete("model", name)
 
     def log_search(
-        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+        self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search for these documents in which every feature is a named query."""
         should = self._named(featureset, params)
         body = {
-            "size": len(document_ids),
+            "size": len(doc_ids),
             "_source": False,
             # A named range misses matches where the engine may stop counting hits (3.8.0).
             "track_total_hits": True,
             # Under constant_score nothing is scored twice: only the named queries are, for hits.
             "query": {
                 "constant_score": {
-                    "filter": {
-                        "bool": {"filter": [{"ids": {"values": document_ids}}], "should": should}
-                    }
+                    "filter": {"bool": {"filter": [{"ids": {"values": doc_ids}}], "should": should}}
                 }
             },
         }
