@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
@@ -92,10 +92,8 @@ def _identities(metric: Metric, lists: Lists, rng: np.random.Generator) -> Itera
         alone = lists.take([query]).values(metric)
         yield alone, values[[query]], "differs for a query alone and among others"
     if metric.cutoff_use != "none" and distinct:
-        ranked = [
-            one.labels[np.argsort(-one.scores)]
-            for one in (lists.take([query]) for query in range(lists.n_queries))
-        ]
+        best_first = lists.labels[np.lexsort((-lists.scores, lists.query))]
+        ranked = np.split(best_first, lists.offsets[1:-1])
         for cutoff in (1, 4):
             deep = replace(metric, cutoff=cutoff)
             other = [np.append(row[:cutoff], rng.permutation(row[cutoff:])) for row in ranked]
@@ -159,18 +157,30 @@ def _check_orders(require: Require, metric: Metric, top: int, rng: np.random.Gen
             if metric.swaps_help:
                 _check_swaps(require, labels[orders], orders, goodness)
     require(differs, "gives the best and the worst order the same value")
-    for (labels, orders, goodness), levels in itertools.product(lists, (1, 2, 3)):
-        scores = rng.integers(0, levels, len(labels)).astype(float)
-        # The orders that ties leave open, that of the file first.
-        possible = goodness[(np.diff(scores[orders]) <= 0).all(axis=1)]
-        wanted = {"expected": possible.mean(), "file-order": possible[0]}
-        if metric.swaps_help:
-            # Else which order of tied documents is best need not be that of their labels.
-            wanted |= {"pessimistic": possible.min(), "optimistic": possible.max()}
-        for ties, value in wanted.items():
-            found = _lists_of([labels], scores).values(replace(metric, ties=ties))  # type: ignore[arg-type]
-            what = f"does not count the {len(possible)} orders of tied documents by ties={ties}"
-            require.equal(found, [sign * value], what)
+    cases = list(itertools.product(lists, (1, 2, 3)))
+    scores = [rng.integers(0, levels, len(one[0])).astype(float) for one, levels in cases]
+    # The orders that ties leave open, that of the file first.
+    possible = [
+        goodness[(np.diff(own[orders]) <= 0).all(axis=1)]
+        for ((_, orders, goodness), _), own in zip(cases, scores, strict=True)
+    ]
+    tied = _lists_of([one[0] for one, _ in cases], np.concatenate(scores))
+    for ties, counted in _COUNTED.items():
+        # Else which order of tied documents is best need not be that of their labels.
+        if metric.swaps_help or ties in {"expected", "file-order"}:
+            found = sign * tied.values(replace(metric, ties=ties))
+            for own, value in zip(possible, found, strict=True):
+                what = f"does not count the {len(own)} orders of tied documents by ties={ties}"
+                require.equal(sign * value, sign * counted(own), what)
+
+
+_COUNTED: dict[Ties, Callable[[Vector], float]] = {
+    "expected": np.mean,
+    "file-order": lambda possible: float(possible[0]),
+    "pessimistic": np.min,
+    "optimistic": np.max,
+}
+"""What tied documents count, by how good their possible orders are."""
 
 
 def _check_best_and_worst(require: Require, rows: NDArray[np.float32], goodness: Vector) -> None:
@@ -314,7 +324,9 @@ class Lists:
 
     def take(self, queries: Any) -> Lists:
         """Some of the queries, or all in another order."""
-        rows = np.concatenate([np.flatnonzero(self.query == query) for query in queries])
+        rows = np.concatenate(
+            [np.arange(*self.offsets[query : query + 2]) for query in np.asarray(queries)]
+        )
         offsets = np.cumsum([0, *self.lengths[queries]])
         return Lists(self.scores[rows], self.labels[rows], offsets)
 

@@ -30,7 +30,7 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
     if optimizer.needs_convex and not loss.convex:
         raise ValueError(f"optimizer '{optimizer.name}' needs a convex loss, not '{loss.name}'")
     require = Require("optimizer", optimizer, f"with loss '{loss.name}'")
-    for grades in (1, 2):
+    for grades, how, threads in ((1, "the same seed", 1), (2, "2 threads", 2)):
         data = sample_dataset(grades, seed)
         run = Run(seed=seed, validation=sample_dataset(grades, seed + 1))
         fit = optimizer.minimise(loss, data, run)
@@ -40,10 +40,9 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
         require.finite(scores, "scores")
         require(fit.history, "gave an empty history: add one row a pass")
         require(fit.certificate.stop_reason, "does not say why it stopped")
-        for how, other in (("the same seed", run), ("2 threads", replace(run, threads=2))):
-            again = optimizer.minimise(loss, data, other)
-            same = json.dumps(again.model.as_dict()) == json.dumps(fit.model.as_dict())
-            require(same, f"is not repeatable: {how} gave another model")
+        again = optimizer.minimise(loss, data, replace(run, threads=threads))
+        same = json.dumps(again.model.as_dict()) == json.dumps(fit.model.as_dict())
+        require(same, f"is not repeatable: {how} gave another model")
         if optimizer.uses_loss:
             risk = _check_risk(require, loss, data, fit)
             C = getattr(optimizer, "C", None)
