@@ -108,6 +108,7 @@ def test_nothing_private_and_no_module_that_acts_is_described(corpus: tuple[Docu
         assert "test" not in names[:-1]
 
 
+@pytest.mark.thorough
 def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...]) -> None:
     """Reading it imports nothing but the compiled modules."""
     script = (

@@ -9,7 +9,7 @@ import pytest
 
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.host.registry import KINDS, PROTOCOLS, checked_name, load
-from owpc_ltr.plugin_checks import check_loss, check_optimizer, check_plugin, check_reranker
+from owpc_ltr.plugin_checks import check_plugin
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Run as RunExamples
 from owpc_ltr.training.plan import model_plan
@@ -198,7 +198,7 @@ def test_the_examples_are_of_every_kind() -> None:
     assert {p.kind for p in found.all() if p.source.endswith(".py")} == set(KINDS)
 
 
-@pytest.mark.thorough(sample=2)
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(
     "name", ["worst_pairs", "success", "json_lines", "weights_csv", "known_looks"]
 )
@@ -308,26 +308,10 @@ def test_optimizers_are_checked_with_the_losses_that_suit_them() -> None:
 
 
 FILES = [
-    EXAMPLES / "owpc-ltr-worst-pairs" / "worst_pairs.py",
     EXAMPLES / "owpc-ltr-subgradient" / "subgradient.py",
     EXAMPLES / "owpc-ltr-list-range" / "list_range.py",
 ]
 REGISTRY = load(FILES)
-
-
-def test_the_example_loss_is_what_it_claims() -> None:
-    check_loss(REGISTRY.find("loss", "worst-pairs")())
-
-
-@pytest.mark.parametrize("loss", ["owpc", "listnet", "worst-pairs"])
-def test_the_example_optimizer_keeps_its_promises(loss: str) -> None:
-    check_optimizer(REGISTRY.find("optimizer", "subgradient")(), REGISTRY.find("loss", loss)())
-
-
-@pytest.mark.parametrize("loss", ["pairwise", "cosine"])
-def test_the_example_reranker_keeps_its_promises(loss: str) -> None:
-    reranker = REGISTRY.find("reranker", "list-range")()
-    assert check_reranker(reranker, REGISTRY.find("loss", loss)()) == ()
 
 
 def test_the_certificate_of_the_example_optimizer_holds_the_optimum_of_larank() -> None:

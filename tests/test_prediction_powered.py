@@ -221,6 +221,7 @@ def test_further_judgments_decide_as_was_told() -> None:
     assert np.median(decided) > 0.8
 
 
+@pytest.mark.thorough(sample=3)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", [0.05, 0.3, 5.0])
 def test_the_interval_holds_the_truth_as_often_as_it_says(noise: float, weighted: bool) -> None:

@@ -320,6 +320,7 @@ def test_a_sample_is_of_whole_queries_wherever_they_stand(folder: Path) -> None:
     assert parts.sample(1).n_queries == 1
 
 
+@pytest.mark.thorough
 def test_ohsumed_is_learned_as_in_memory(shared_data: Path, tmp_path: Path) -> None:
     texts = [shared_data / "letor3-ohsumed" / f"S{number}.txt.xz" for number in range(1, 6)]
     with pytest.MonkeyPatch.context() as patch:

@@ -65,6 +65,7 @@ def curves(_small: Small) -> AdditiveModel:
     )
 
 
+@pytest.mark.thorough(sample=3)
 @pytest.mark.parametrize("budget", [0.0, 1e6], ids=["the client scores", "the engine scores"])
 @pytest.mark.parametrize("kind", [normalised, curves, trees], ids=lambda kind: kind.__name__)
 def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(

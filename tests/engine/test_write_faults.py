@@ -144,7 +144,7 @@ def faults_of(name: str, writes: int) -> Iterator[dict[int, str]]:
         {n: seeded.choice(KINDS[:-1]) for n in seeded.sample(range(1, writes + 4), 2)}
         for _ in range(40)
     ]
-    yield from single + pairs if EVERY else seeded.sample(single, min(5, len(single)))
+    yield from single + pairs if EVERY else seeded.sample(single, min(3, len(single)))
 
 
 @pytest.mark.parametrize("name", NAMES)

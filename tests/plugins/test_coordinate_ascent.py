@@ -92,7 +92,9 @@ def step_by_step(data: RankingDataset, metric: str, seed: int, restarts: int) ->
     return rows, best[1]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
+)
 @pytest.mark.parametrize(
     "metric", ["map", "ndcg@5", "mrr", "winner-takes-all", "pairwise-error,empty=zero"]
 )
