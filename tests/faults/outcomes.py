@@ -133,8 +133,8 @@ class Outcomes:
 def together(faults: Sequence[str]) -> str:
     """Faults of one outcome in one cell; those that differ in their first number alone, once.
 
-    >>> together(["401", "body cut at 1 of 16", "body cut at 2 of 16"])
-    '401; body cut at 1, 2 of 16'
+    >>> together(["401", "cut at 1 of 16", "cut at 2 of 16", "cut at 3 of 16", "cut at 5 of 16"])
+    '401; cut at 1 to 3, 5 of 16'
     """
     numbers: dict[tuple[str, str], list[str]] = defaultdict(list)
     for fault in faults:
@@ -143,9 +143,24 @@ def together(faults: Sequence[str]) -> str:
         key = " ".join(words[:place]), " ".join(words[place + 1 :])
         numbers[key] += words[place : place + 1]
     return "; ".join(
-        " ".join(filter(None, [first, ", ".join(found), last]))
+        " ".join(filter(None, [first, ", ".join(_runs(found)), last]))
         for (first, last), found in numbers.items()
     )
+
+
+def _runs(numbers: Sequence[str]) -> list[str]:
+    """Ascending numbers, of which three or more in a row are `1 to 3`."""
+    runs: list[list[int]] = []
+    for number in map(int, numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [
+        text
+        for run in runs
+        for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))
+    ]
 
 
 def write_block(page: Path, block: str) -> None:
