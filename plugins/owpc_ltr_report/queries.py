@@ -53,8 +53,9 @@ def queries_section(found: RankerComparison) -> Section | None:
     order = counted[np.argsort(gains, kind="stable")]
     if len(order) > MAX_QUERIES:
         order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
-    ids, words = found.query_ids.to_pylist(), found.query_texts
-    texts = ids if words is None else [shortened(text or "") for text in words.to_pylist()]
+    ids = texts = found.query_ids.to_pylist()
+    if found.query_texts is not None:
+        texts = [shortened(text or "") for text in found.query_texts.to_pylist()]
     rows = [
         (
             ids[place], "" if texts[place] == ids[place] else texts[place],
