@@ -73,14 +73,13 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
             f"'{differing}' is an external feature in one of {name} and {other_name}, and not "
             "in the other: log both with the same tables"
         )
-    for what in ("doc_ids", "query_params"):
-        if (getattr(one, what) is None) != (getattr(other, what) is None):
+    for field, what in (("doc_ids", "document ids"), ("query_params", "query params")):
+        if (getattr(one, field) is None) != (getattr(other, field) is None):
             with_, without = (
-                (name, other_name) if getattr(other, what) is None else (other_name, name)
+                (name, other_name) if getattr(other, field) is None else (other_name, name)
             )
             raise BadInput(
-                f"{with_} has {what.replace('_', ' ')} and {without} has none: add them, or read "
-                "the files one by one"
+                f"{with_} has {what} and {without} has none: add them, or read the files one by one"
             )
     if set(one.document_fields or ()) != set(other.document_fields or ()):
         raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
