@@ -157,6 +157,12 @@ class Cluster:
             return (self.store,)
         return self.store, PluginFreeStore(self.engine, self.store_name)
 
+    def within(self, seconds: float) -> Self:
+        """This cluster, none of whose requests takes longer than that."""
+        return type(self)(
+            self.engine.within(seconds), self._store_kind, self.store_name, self._connection
+        )
+
     def holding(self, model: str | None) -> Self:
         """This cluster with the store that an uploaded model, or the alias of one, is in."""
         from owpc_ltr.engine.deployment.alias import holds

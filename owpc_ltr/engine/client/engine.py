@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -107,6 +107,13 @@ class Engine:
         limited = copy.copy(self)
         limited._limiter = limiter
         return limited
+
+    def within(self, seconds: float) -> Engine:
+        """The same cluster over the same connections; no request takes longer than that."""
+        bounded = copy.copy(self)
+        limits = {"deadline": min(seconds, self.settings.deadline), "longest": seconds}
+        bounded.settings = replace(self.settings, **limits)
+        return bounded
 
     def request(
         self,

@@ -1,0 +1,281 @@
+"""The service as an ASGI application: who may ask, how much at a time, and until when.
+
+Each request is received within a time and a size, admitted or told to come again (503), and then
+answered by a handler in a thread of its own, until its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from owpc_ltr.engine.client.settings import Secret
+from owpc_ltr.engine.search.search import DEADLINE
+from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr_serve.faults import status_of
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Matrix
+    from owpc_ltr_serve.rankers import Rankers, ServedRanker
+
+CONCURRENCY = 32
+"""Requests that are answered at the same time; more are told to come again."""
+LARGEST_BODY = 10_000_000
+"""Bytes of a request."""
+RECEIVE_SECONDS = 10.0
+"""Seconds in which a request must have arrived."""
+RETRY_AFTER = 1
+"""Seconds after which one who was turned away may come again."""
+_RECEIVED = 4
+"""How many requests may be received for each one that is answered."""
+_log = logging.getLogger("owpc_ltr.serve")
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Limits of the service; `token` is what a request must carry, if anything."""
+
+    concurrency: int = CONCURRENCY
+    deadline: float = DEADLINE
+    """Seconds for a request, from its arrival to its answer."""
+    largest_body: int = LARGEST_BODY
+    receive_seconds: float = RECEIVE_SECONDS
+    token: Secret | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that was received, and until when it must be answered."""
+
+    path: str
+    """The path of its endpoint."""
+    body: bytes
+    until: float
+    path_params: Mapping[str, str] = field(default_factory=dict)
+    query_params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self.until - time.monotonic()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is answered."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+Handler = Callable[[Call], Reply]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A path, and what answers its requests, in a thread of its own."""
+
+    path: str
+    handler: Handler
+    methods: tuple[str, ...] = ("POST",)
+    admitted: bool = True
+    """Whether its requests count among those that are answered at the same time."""
+
+
+class Observer:
+    """What is told of requests; nothing is made of it here."""
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+
+    def stage(self, path: str, stage: str, seconds: float) -> None:
+        """A stage of a request took so long."""
+
+    def scored(self, served: ServedRanker, matrix: Matrix) -> None:
+        """A model scored documents with these features."""
+
+    def degraded(self, path: str, reason: str) -> None:
+        """A request was answered with less than it asked for."""
+
+
+def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """An answer in JSON."""
+    return Reply(orjson.dumps(content), status, headers or {})
+
+
+def create_app(
+    rankers: Rankers,
+    settings: ServeSettings | None = None,
+    *,
+    endpoints: Sequence[Endpoint],
+    observer: Observer | None = None,
+) -> Starlette:
+    """The application, which any ASGI server can run; it loads the models when it starts.
+
+    Every request but those for `/health` needs the token of `settings`, if there is one.
+    """
+    service = _Service(rankers, settings or ServeSettings(), observer or Observer())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        rankers.start()
+        yield
+        service.stop()
+
+    routes = [Route("/health", service.health, methods=["GET"])]
+    routes += [
+        Route(one.path, service.answering(one), methods=list(one.methods)) for one in endpoints
+    ]
+    refusals: Any = {
+        404: _refusal(404, "no such path: see the documentation of owpc-ltr serve"),
+        405: _refusal(405, "this path takes another method"),
+    }
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
+
+
+class _Service:
+    """The requests that are under way."""
+
+    def __init__(self, rankers: Rankers, settings: ServeSettings, observer: Observer) -> None:
+        self._rankers, self._settings, self._observer = rankers, settings, observer
+        self._pool = ThreadPoolExecutor(settings.concurrency, "owpc-ltr-serve")
+        self._receiving = self._answering = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._stopping = True
+        self._rankers.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def health(self, _: Request) -> Response:
+        """Whether it answers requests, and the model behind each name."""
+        states = self._rankers.states()
+        well = not any("fault" in one for one in states.values())
+        status = "stopping" if self._stopping else "ok" if well else "degraded"
+        content = {"status": status, "models": states}
+        return _response(json_reply(content, 503 if self._stopping else 200))
+
+    def answering(self, endpoint: Endpoint) -> Callable[[Request], Any]:
+        """The endpoint as starlette has it."""
+
+        async def answer(request: Request) -> Response:
+            started = time.monotonic()
+            try:
+                reply = await self._answer(endpoint, request, started)
+            except OwpcLtrError as error:
+                reply = _fault(status_of(error), str(error))
+            except ClientDisconnect:
+                reply = _fault(499, "the client has gone")
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
+                _log.error("%s: %s", endpoint.path, _where(error))
+                reply = _fault(500, f"{type(error).__name__}: please report this")
+            self._observer.answered(endpoint.path, reply.status, time.monotonic() - started)
+            return _response(reply)
+
+        return answer
+
+    async def _answer(self, endpoint: Endpoint, request: Request, started: float) -> Reply:
+        settings = self._settings
+        if not _allowed(request, settings.token):
+            challenge = {"WWW-Authenticate": "Bearer"}
+            return _fault(401, "send the token as Authorization: Bearer TOKEN", challenge)
+        if self._stopping or self._receiving >= _RECEIVED * settings.concurrency:
+            return _busy()
+        self._receiving += 1
+        try:
+            body = await _received(request, settings)
+        finally:
+            self._receiving -= 1
+        if isinstance(body, Reply):
+            return body
+        if self._stopping or (endpoint.admitted and self._answering >= settings.concurrency):
+            return _busy()
+        call = Call(
+            endpoint.path, body, started + settings.deadline, request.path_params,
+            request.query_params, request.headers,
+        )  # fmt: skip
+        self._answering += 1
+        work = self._pool.submit(endpoint.handler, call)
+        # What is too late is still under way until its thread has ended.
+        loop = asyncio.get_running_loop()
+        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended, work))
+        try:
+            return await asyncio.wait_for(
+                asyncio.shield(asyncio.wrap_future(work)), max(call.left(), 0.001)
+            )
+        except TimeoutError:
+            return _fault(504, f"the deadline of {settings.deadline:g} s passed")
+
+    def _ended(self, work: Future[Reply]) -> None:
+        self._answering -= 1
+        if not work.cancelled():
+            work.exception()  # looked at, so that nothing complains
+
+
+async def _received(request: Request, settings: ServeSettings) -> bytes | Reply:
+    """The body of a request, or the answer to one that is too large or too slow."""
+    most = settings.largest_body
+    too_large = _fault(413, f"the body is larger than {most} bytes", {"Connection": "close"})
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > most:
+        return too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(settings.receive_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    return too_large
+                parts.append(part)
+    except TimeoutError:
+        late = f"the request did not arrive within {settings.receive_seconds:g} s"
+        return _fault(408, late, {"Connection": "close"})
+    return b"".join(parts)
+
+
+def _allowed(request: Request, token: Secret | None) -> bool:
+    if token is None:
+        return True
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    return kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
+
+
+def _busy() -> Reply:
+    return _fault(503, "too many requests at once: try again", {"Retry-After": str(RETRY_AFTER)})
+
+
+def _fault(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+    return json_reply({"message": message}, status, headers)
+
+
+def _refusal(status: int, message: str) -> Callable[[Request, Exception], Response]:
+    return lambda _request, _error: _response(_fault(status, message))
+
+
+def _response(reply: Reply) -> Response:
+    return Response(reply.body, reply.status, dict(reply.headers), reply.content_type)
+
+
+def _where(error: BaseException) -> str:
+    """The kind of an error and where it was raised; not its text, which may hold a query's."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"

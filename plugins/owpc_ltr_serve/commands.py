@@ -1,0 +1,13 @@
+"""The command of this plugin: `owpc-ltr serve`, in Python `owpc_ltr.serve`."""
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.signatures import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr serve`."""
+    summary = "Serve models over HTTP, in the shapes of rerank APIs."
+    return [Command("serve", "owpc_ltr_serve.serve:serve", summary, extra="owpc-ltr[serve]")]

@@ -1,0 +1,260 @@
+"""The features of documents: given by value, as the LTR plugin's log, or asked of the engine.
+
+All documents of a request are of one kind:
+
+- JSON objects of feature values, `{"title_bm25": 1.86, "votes": 12}`, or texts that hold one
+- texts of the LTR plugin's log, `{main=[{name=title_bm25, value=1.86}, {name=votes}]}`, as Java
+  writes it
+- ids: one search asks the engine for the features of all, and external features are looked up
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.documents import IDS, value_at
+from owpc_ltr.engine.search.client_rerank import check_featureset, fields_of_hits, whole_answer
+from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
+from owpc_ltr.files.input import shown
+from owpc_ltr.files.strict_json import kind_of
+from owpc_ltr_serve.faults import BadRequest, TooLate
+
+if TYPE_CHECKING:
+    from owpc_ltr_serve.rankers import ServedRanker
+
+_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?(?:E-?[0-9]+)?|Infinity)|NaN"
+_LOG = re.compile(r"\[?\{[^{}=\[\]]+=\[(?P<entries>.*)\]\}\]?", re.DOTALL)
+_ENTRY = re.compile(
+    rf"\{{(?:name=(?P<a>[^{{}}]*?)(?:, value=(?P<x>{_NUMBER}))?"
+    rf"|value=(?P<y>{_NUMBER}), name=(?P<b>[^{{}}]*?))\}}(?:, |$)"
+)
+_NUMBERS = frozenset((int, float))
+Document = str | dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Documents to rank, as a ranker reads them.
+
+    `matrix` has one row a document and one column a feature, `fields` what else the ranker needs of
+    documents. `absent` are the documents, by position, that the index does not have: their rows are
+    empty. `warnings` are what whoever asked should know.
+    """
+
+    matrix: Matrix
+    fields: dict[str, list[Any]]
+    absent: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryOfRequest:
+    """What features may need to know of a query."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    query_id: str | None = None
+
+
+def candidates(
+    served: ServedRanker,
+    documents: Sequence[Document],
+    query: QueryOfRequest,
+    seconds: float,
+    locate: Callable[[ServedRanker], ServedRanker],
+) -> Candidates:
+    """The features of documents of any kind; the engine has so many seconds to answer.
+
+    `locate` finds what the engine is asked with, where it must be. Raises BadRequest naming the
+    document, and what the engine's answer was refused for.
+    """
+    kind, content = _decoded(documents, served.feature_names)
+    if kind == "ids":
+        return of_ids(locate(served), content, query, seconds)
+    absent = tuple(place for place, document in enumerate(content) if document is None)
+    found = of_values(served, [document or {} for document in content])
+    if not absent:
+        return found
+    told = f"{len(absent)} of {len(documents)} documents are empty texts"
+    return replace(found, absent=absent, warnings=(*found.warnings, told))
+
+
+def of_values(served: ServedRanker, documents: Sequence[Mapping[str, Any]]) -> Candidates:
+    """The features of documents that are objects of values; absent and null are missing."""
+    names = served.feature_names
+    try:
+        flat = list(chain.from_iterable(map(_row(names), documents)))
+    except KeyError:
+        flat = [document.get(name) for document in documents for name in names]
+    if not _NUMBERS.issuperset(map(type, flat)):
+        flat = [_number(value, *divmod(i, len(names)), names) for i, value in enumerate(flat)]
+    try:
+        exact = np.array(flat, dtype=np.float64).reshape(len(documents), len(names))
+    except OverflowError as error:  # an integer without end
+        raise BadRequest("documents: a number is too large for a feature") from error
+    with np.errstate(over="ignore"):
+        matrix = exact.astype(np.float32)
+    if np.isinf(matrix).any():
+        row, column = np.argwhere(np.isinf(matrix))[0].tolist()
+        raise BadRequest(
+            f"documents[{row}].{names[column]} is {exact[row, column]}, which is no finite 32-bit "
+            "number"
+        )
+    warnings: tuple[str, ...] = ()
+    lacking = [names[column] for column in np.flatnonzero(np.isnan(matrix).all(axis=0))]
+    if lacking:
+        if len(lacking) == len(names) and any(documents):
+            known = ", ".join(names[:5])
+            raise BadRequest(
+                f"no document has a feature of the model '{served.model}': give values of {known}"
+            )
+        warnings = (f"no document has a value of {', '.join(lacking)}",)
+    fields = {
+        name: [value_at(document, name) for document in documents]
+        for name in served.ranker.field_names
+        if name != IDS
+    }
+    if IDS in served.ranker.field_names:
+        fields[IDS] = [str(document.get(IDS, place)) for place, document in enumerate(documents)]
+    return Candidates(matrix, fields, warnings=warnings)
+
+
+def of_ids(
+    served: ServedRanker, ids: Sequence[str], query: QueryOfRequest, seconds: float
+) -> Candidates:
+    """The features of documents by their ids, by one search; external features are looked up.
+
+    Raises BadRequest where the index has none of them, or the query lacks a parameter.
+    """
+    engine, store, featureset = served.engine, served.store, served.featureset
+    index = served.index
+    if engine is None or store is None or featureset is None or index is None:
+        raise BadRequest(
+            f"documents: the features of ids cannot be asked for '{served.model}': give feature "
+            "values"
+        )
+    check_featureset(served.ranker, featureset, served.joined)
+    if seconds <= 0:
+        raise TooLate("the deadline passed before the engine was asked")
+    distinct = list(dict.fromkeys(ids))
+    if len(distinct) > LARGEST_WINDOW:
+        raise BadRequest(
+            f"documents are {len(distinct)} ids, and one search has at most {LARGEST_WINDOW}"
+        )
+    params = dict(query.params)
+    values = None if served.joined is None else served.joined.of_query(query.query_id, params)
+    search = store.log_search(featureset, params, distinct)
+    needed = [name for name in served.ranker.field_names if name != IDS]
+    body = {**search.body, "_source": needed or False}
+    answer = whole_answer(engine, index, Search(body, search.params), seconds)
+    hits = {hit["_id"]: hit for hit in answer["hits"]["hits"]}
+    absent = tuple(place for place, own in enumerate(ids) if own not in hits)
+    if len(absent) == len(ids):
+        raise BadRequest(
+            f"documents: '{index}' has none of these {len(ids)} ids; a document is an id, an "
+            "object of feature values, or the LTR plugin's log"
+        )
+    empty = [float("nan")] * len(featureset.features)
+    rows = {own: store.features_of(featureset, hit) for own, hit in hits.items()}
+    with np.errstate(over="ignore"):
+        matrix: Matrix = np.array([rows.get(own, empty) for own in ids], dtype=np.float32)
+    if values is not None:
+        matrix = np.hstack([matrix, values(list(ids))])
+    sources = [(hits.get(own) or {}).get("_source") or {} for own in ids]
+    fields = fields_of_hits(served.ranker, list(ids), sources)
+    warnings = (f"{len(absent)} of {len(ids)} documents are not in the index",) if absent else ()
+    return Candidates(matrix, fields, absent, warnings)
+
+
+def _decoded(documents: Sequence[Document], names: Sequence[str]) -> tuple[str, list[Any]]:
+    """The kind of the documents, `values` or `ids`, and their values or ids.
+
+    None stands for an empty text, which engines send where a hit lacks the field.
+    """
+    known = set(names)
+    kind = ""
+    content: list[Any] = []
+    for place, document in enumerate(documents):
+        text: Any = document
+        if isinstance(text, dict) and known.isdisjoint(text):
+            text = text.get("text", text)
+        if isinstance(text, dict):
+            own, value = "values", text
+        elif not isinstance(text, str):
+            raise BadRequest(f"documents[{place}] is {kind_of(text)}, not a text or an object")
+        elif not text:
+            content.append(None)
+            continue
+        else:
+            own, value = _read(text, place)
+        if kind and own != kind:
+            raise BadRequest(
+                f"documents[{place}] is of another kind than those before it: give feature values "
+                "for all documents, or ids for all"
+            )
+        kind = own
+        content.append(value)
+    if kind == "ids":
+        content = ["" if own is None else own for own in content]
+    return kind or "ids", content
+
+
+def _read(text: str, place: int) -> tuple[str, Any]:
+    """What a text is: a JSON object, the LTR plugin's log, or else an id."""
+    bare = text.strip()
+    if not bare.startswith(("{", "[{")):
+        return "ids", text
+    if bare[0] == "{" and bare[1:].lstrip()[:1] in {'"', "}"}:
+        try:
+            return "values", dict(orjson.loads(bare))
+        except ValueError as error:
+            raise BadRequest(f"documents[{place}] begins like a JSON object: {error}") from error
+    return "values", _logged(bare, place)
+
+
+def _logged(text: str, place: int) -> dict[str, float]:
+    """The values of the LTR plugin's log as Java writes it; a feature without one is left out.
+
+    The order of features, and of a feature's parts, is not promised.
+    """
+    log = _LOG.fullmatch(text)
+    entries = "" if log is None else log["entries"]
+    values: dict[str, float] = {}
+    seen, end = set(), 0
+    while entry := _ENTRY.match(entries, end):
+        name, value = entry["a"] or entry["b"], entry["x"] or entry["y"]
+        if name in seen:
+            raise BadRequest(f"documents[{place}] has the feature '{shown(name)}' twice")
+        seen.add(name)
+        if value is not None:
+            values[name] = float(value)
+        end = entry.end()
+    if log is None or end != len(entries):
+        raise BadRequest(
+            f"documents[{place}] begins like an object, and is neither JSON nor the LTR plugin's "
+            "log, {NAME=[{name=FEATURE, value=NUMBER}, …]}"
+        )
+    return values
+
+
+def _row(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """What takes the values of an object in the order of the names."""
+    if len(names) == 1:
+        return lambda document: (document[names[0]],)
+    return itemgetter(*names)
+
+
+def _number(value: Any, row: int, column: int, names: Sequence[str]) -> float:
+    if value is None:
+        return float("nan")
+    if type(value) not in _NUMBERS:
+        raise BadRequest(f"documents[{row}].{names[column]} is {kind_of(value)}, not a number")
+    return float(value)

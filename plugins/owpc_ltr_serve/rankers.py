@@ -1,0 +1,352 @@
+"""Rankers by the names that requests use: files, aliases and models of a cluster.
+
+Names are resolved when they are first used, and again every few seconds in a thread of their own,
+so that no request waits for that. A request keeps the ranker that it began with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
+from owpc_ltr.engine.deployment.alias import Aliases, all_aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.options import the_index
+from owpc_ltr.engine.search.client_rerank import find_featureset, prepare
+from owpc_ltr.engine.stores import Absent
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.model_conversion import (
+    client_model,
+    import_linear,
+    is_client_scored,
+    joined_in,
+    joined_sources,
+)
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.reordering import ReorderingModel, load_model
+from owpc_ltr.names import check_name, split_immutable
+from owpc_ltr_serve.faults import NoSuchModel
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores import Store
+
+REFRESH = 2.0
+"""Seconds after which a switched alias, or a replaced file, is followed."""
+MOST_LOADED = 64
+"""Names of a cluster that are held; the oldest one goes."""
+_PATIENCE = 10.0
+"""Seconds for each request to the cluster by which a model is found."""
+_log = logging.getLogger("owpc_ltr.serve")
+
+
+@dataclass(frozen=True, eq=False)
+class ServedRanker:
+    """A ranker that answers requests: one immutable model.
+
+    `model` is NAME-HASH, or NAME@DIGEST of a file. `engine`, `store` and `featureset` are what the
+    features of documents are asked with, and `index` where the documents are; see
+    `Rankers.located`. `stored` is the model as the store has it, None for a file;
+    `samples` are judged documents with the features of training.
+    """
+
+    model: str
+    ranker: ReorderingModel
+    joined: ExternalColumns | None = None
+    engine: Engine | None = None
+    store: Store | None = None
+    featureset: FeatureSet | None = None
+    index: str | None = None
+    stored: StoredModel | None = None
+    samples: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns of the matrix that is scored, external features last."""
+        return self.ranker.feature_names
+
+    def score(self, matrix: Matrix, fields: Fields | None = None) -> Vector:
+        """One score a document of one list. Raises Refused where one is not finite."""
+        scores = self.ranker.rerank(matrix, None, fields)
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise Refused(
+                f"the model '{self.model}' gives document {row} the score {scores[row]}, which is "
+                "no finite number: its features are far from those of training"
+            )
+        return scores
+
+
+@dataclass
+class _Name:
+    """What a name means at present. `fault` is why it cannot be followed any more."""
+
+    ranker: ServedRanker
+    confirmed: float
+    """When the cluster, or the file, last said so."""
+    fault: OwpcLtrError | None = None
+    signature: Any = None
+    """Of a file: what changes with its content."""
+    path: Path | None = None
+
+
+@dataclass
+class Rankers:
+    """The rankers that are served; safe to share between threads.
+
+    `models` are files (served under the file's name without `.json`) and names of the cluster;
+    where there are none, every model of the cluster is served. The first is the default.
+    """
+
+    cluster: Cluster
+    models: Sequence[Path | str] = ()
+    index: str | None = None
+    tables: Sequence[ExternalTable] = ()
+    plugins: Sequence[Path | str] = ()
+    refresh: float = REFRESH
+    _names: dict[str, _Name] = field(default_factory=dict, init=False)
+    _loaded: dict[tuple[str, str | None, str], ServedRanker] = field(
+        default_factory=dict, init=False
+    )
+    _located: dict[str, ServedRanker] = field(default_factory=dict, init=False)
+    _allowed: dict[str, Path | None] = field(default_factory=dict, init=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _started: bool = field(default=False, init=False)
+    _listed: tuple[str, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        self.cluster = self.cluster.within(_PATIENCE)
+        for model in self.models:
+            name, path = _named(model)
+            if name in self._allowed:
+                raise UsageError(f"two models are called '{name}': rename one of the files")
+            self._allowed[name] = path
+
+    @property
+    def engine(self) -> Engine:
+        """The engine behind the cluster."""
+        return self.cluster.engine
+
+    def start(self) -> None:
+        """Load what is served, and follow it from now on. Raises what a model cannot be loaded for.
+
+        Where every model of the cluster is served, its aliases are loaded. Nothing happens where it
+        was started before.
+        """
+        if self._started:
+            return
+        self._started = True
+        for name in self._allowed or [alias.name for alias in all_aliases(self.engine)]:
+            self.get(name)
+        self._listed = tuple(self._names)
+        threading.Thread(target=self._follow, daemon=True, name="owpc-ltr-follow").start()
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        self._ended.set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are served: those given, or the aliases that were there at the start."""
+        return tuple(self._allowed) or self._listed
+
+    def get(self, name: str | None = None) -> ServedRanker:
+        """The ranker that a name means now; None is the default.
+
+        Raises NoSuchModel, and what the model could not be loaded for.
+        """
+        name = self._default() if name is None else name
+        known = self._names.get(name)
+        if known is None:
+            known = self._first(name)
+        if known.fault is not None:
+            # Raised again and again, it must not gather the frames of all requests.
+            raise known.fault.with_traceback(None)
+        return known.ranker
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Of each name its model, the seconds since that was confirmed, and a fault if any."""
+        now = time.monotonic()
+        return {
+            name: {
+                "model": known.ranker.model,
+                "confirmed_seconds_ago": round(now - known.confirmed, 1),
+                **({"fault": str(known.fault)} if known.fault else {}),
+            }
+            for name, known in list(self._names.items())
+        }
+
+    def _default(self) -> str:
+        names = self.names
+        if self._allowed or len(names) == 1:
+            return names[0]
+        raise NoSuchModel(f"say which model ranks, with 'model': {_some(names)}")
+
+    def _first(self, name: str) -> _Name:
+        if self._allowed and name not in self._allowed:
+            raise NoSuchModel(f"no model '{name[:80]}' is served here: {_some(self.names)}")
+        with self._lock:
+            known = self._names.get(name)
+            if known is None:
+                path = self._allowed.get(name)
+                known = self._of_cluster(name) if path is None else self._of_file(name, path)
+                while len(self._names) >= max(MOST_LOADED, len(self._allowed)):
+                    self._names.pop(next(iter(self._names)))
+                self._names[name] = known
+        return known
+
+    def _of_cluster(self, name: str) -> _Name:
+        with _missing():
+            check_name("model", name.partition(":")[0])
+            return _Name(self._uploaded(*self.cluster.uploaded(name)), time.monotonic())
+
+    def _uploaded(self, store: Store, model: str) -> ServedRanker:
+        """An immutable model, loaded once."""
+        key = (store.kind, store.name, model)
+        with self._lock:
+            ranker = self._loaded.get(key)
+            if ranker is None:
+                ranker = self._load_uploaded(store, model)
+                # Only what a name means now is held.
+                used = {id(known.ranker) for known in self._names.values()}
+                self._loaded = {k: one for k, one in self._loaded.items() if id(one) in used}
+                self._loaded[key] = ranker
+        return ranker
+
+    def _load_uploaded(self, store: Store, model: str) -> ServedRanker:
+        stored = store.get_model(model)
+        record = DeploymentRecords(self.engine, store).find(model)
+        if record is not None and record.content:
+            local, sources, index = record.ranker(), None, record.index
+            samples = record.samples
+        else:
+            local = client_model(stored) if is_client_scored(stored) else import_linear(stored)
+            sources, index, samples = joined_in(stored), None, ()
+        sources = joined_sources(local) if sources is None else sources
+        joined = columns_for(sources, self.tables, f"the model '{model}'")
+        ranker = ReorderingModel(local, "", None)
+        prepare(ranker)
+        return ServedRanker(
+            model, ranker, joined, self.engine, store, stored.featureset, self.index or index,
+            stored, samples,
+        )  # fmt: skip
+
+    def located(self, served: ServedRanker) -> ServedRanker:
+        """The ranker with what the features of documents are asked with.
+
+        A file does not say where its feature set is: the cluster is asked, once. Raises BadInput
+        where no feature set is the one that it was trained on, UsageError where it is not clear
+        which index is meant.
+        """
+        if served.store is not None and served.index is not None:
+            return served
+        with self._lock:
+            known = self._located.get(served.model)
+        if known is None:
+            store, featureset = served.store, served.featureset
+            if store is None:
+                store = self.cluster.store
+                featureset = find_featureset(store, served.ranker)
+            index = served.index or the_index(self.engine, None)
+            known = replace(
+                served, engine=self.engine, store=store, featureset=featureset, index=index
+            )
+            with self._lock:
+                while len(self._located) >= MOST_LOADED:
+                    self._located.pop(next(iter(self._located)))
+                self._located[served.model] = known
+        return known
+
+    def _of_file(self, name: str, path: Path) -> _Name:
+        signature = _signature(path)
+        loaded = load_model(path, self.plugins)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+        ranker = (
+            loaded if isinstance(loaded, ReorderingModel) else ReorderingModel(loaded, "", None)
+        )
+        ranker = replace(ranker, record=loaded.record)
+        joined = columns_for(joined_sources(ranker), self.tables, f"the model {path}")
+        prepare(ranker)
+        samples = tuple(loaded.record.get("probes") or ())
+        served = ServedRanker(f"{name}@{digest}", ranker, joined, index=self.index, samples=samples)
+        return _Name(served, time.monotonic(), signature=signature, path=path)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(self.refresh):
+            for name, known in list(self._names.items()):
+                self._refresh(name, known)
+
+    def _refresh(self, name: str, known: _Name) -> None:
+        """Look whether a name means another model now; what cannot be asked stays as it is."""
+        try:
+            fresh = self._fresh(name, known)
+        except EngineUnavailable as error:
+            _log.warning("the model of '%s' is not confirmed: %s", name, error)
+            return
+        except OwpcLtrError as error:
+            if str(known.fault) != str(error):
+                _log.error("'%s' is not served any more: %s", name, error)
+            fresh = replace(known, fault=error)
+        if fresh.fault is None and fresh.ranker.model != known.ranker.model:
+            _log.warning("'%s' is %s now, it was %s", name, fresh.ranker.model, known.ranker.model)
+        with self._lock:
+            if name in self._names:
+                self._names[name] = fresh
+
+    def _fresh(self, name: str, known: _Name) -> _Name:
+        if known.path is not None:
+            signature = _signature(known.path)
+            if signature != known.signature or known.fault is not None:
+                return self._of_file(name, known.path)
+        elif split_immutable(name) is None or known.fault is not None:
+            store = known.ranker.store
+            assert store is not None  # noqa: S101 - told to the type checker
+            with _missing():
+                model = Aliases(self.engine, store).resolve(name)
+                return _Name(self._uploaded(store, model), time.monotonic())
+        return replace(known, confirmed=time.monotonic(), fault=None)
+
+
+def _named(model: Path | str) -> tuple[str, Path | None]:
+    """The name that a model is served under, and its file where it is one."""
+    path = Path(model)
+    if isinstance(model, Path) or path.suffix == ".json":
+        return path.name.removesuffix(".json"), path
+    check_name("model", model.partition(":")[0])
+    return model, None
+
+
+@contextmanager
+def _missing() -> Iterator[None]:
+    """Around requests for a model: one that is not there is no such model."""
+    try:
+        yield
+    except (UsageError, Absent) as error:
+        raise NoSuchModel(str(error)) from error
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise BadInput(f"cannot read the model {path}: {error.strerror}") from error
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names[:8])}" if names else "there is none"

@@ -1,0 +1,222 @@
+"""The shapes of rerank APIs: what a request asks for, and the answer as its client reads it.
+
+Cohere's `/v1/rerank` and `/v2/rerank` are what OpenSearch connectors, Elasticsearch's custom
+inference service and most libraries speak; `/rerank` is that of text-embeddings-inference. Keys
+that are not known are ignored. All documents come back, best first, unless `top_n` says otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.files.strict_json import json_text, kind_of
+from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, json_reply
+from owpc_ltr_serve.faults import BadRequest, TooLate
+from owpc_ltr_serve.features import Candidates, Document, QueryOfRequest, candidates
+from owpc_ltr_serve.rankers import Rankers
+
+MOST_DOCUMENTS = 10_000
+"""Documents of one request."""
+_DIGITS = 10
+"""Significant digits of a score: JSON parsers of the JVM make something else than a double of a
+number that is longer than 18 characters."""
+
+
+@dataclass(frozen=True)
+class RerankRequest:
+    """What a request asks for, whatever its shape."""
+
+    query: str
+    documents: list[Document]
+    model: str | None = None
+    top_n: int | None = None
+    return_documents: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+    query_id: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Documents by position, best first, their scores as they are written, and warnings."""
+
+    order: list[int]
+    scores: list[float]
+    warnings: tuple[str, ...] = ()
+
+
+Parse = Callable[[dict[str, Any]], RerankRequest]
+Write = Callable[[RerankRequest, Ranking], Any]
+
+
+def rerank_endpoints(rankers: Rankers, observer: Observer | None = None) -> list[Endpoint]:
+    """The endpoints of all shapes."""
+    shapes: dict[str, tuple[Parse, Write]] = {
+        "/v1/rerank": (cohere_request, cohere_answer("1")),
+        "/v2/rerank": (cohere_request, cohere_answer("2")),
+        "/rerank": (tei_request, tei_answer),
+    }
+    told = observer or Observer()
+    return [
+        Endpoint(path, _handler(rankers, parse, write, told))
+        for path, (parse, write) in shapes.items()
+    ]
+
+
+def _handler(
+    rankers: Rankers, parse: Parse, write: Write, observer: Observer
+) -> Callable[[Call], Reply]:
+    def answer(call: Call) -> Reply:
+        clock = _Clock(call, observer)
+        request = parse(_object(call.body))
+        served = rankers.get(request.model)
+        clock.ended("parse")
+        query = QueryOfRequest(
+            {"keywords": request.query, "query": request.query, **request.params},
+            request.query_id,
+        )
+        found = candidates(served, request.documents, query, call.left(), rankers.located)
+        clock.ended("features")
+        ranking = ranked(served.score(found.matrix, found.fields), found)
+        clock.ended("score")
+        observer.scored(served, found.matrix)
+        if call.left() <= 0:
+            raise TooLate("the deadline passed before the documents were scored")
+        headers = {"X-LTR-Model": served.model}
+        if found.absent:
+            reason = f"{len(found.absent)} of {len(request.documents)} documents without features"
+            headers["X-LTR-Status"] = f"degraded; {reason}"
+            observer.degraded(call.path, "documents without features")
+        reply = json_reply(write(request, ranking), headers=headers)
+        clock.ended("write")
+        return reply
+
+    return answer
+
+
+def ranked(scores: Vector, found: Candidates) -> Ranking:
+    """The documents best first, equal scores in the order of the request.
+
+    Documents that have no features come last, one below the lowest score.
+    """
+    if found.absent:
+        absent = list(found.absent)
+        scores[absent] = np.inf
+        scores[absent] = (scores.min() if len(absent) < len(scores) else 0.0) - 1.0
+    order = np.argsort(-scores, kind="stable").tolist()
+    written = [float(f"{score:.{_DIGITS}g}") for score in scores.tolist()]
+    return Ranking(order, written, found.warnings)
+
+
+def cohere_request(content: dict[str, Any]) -> RerankRequest:
+    """A request as Cohere's clients send it; `params` and `query_id` are ours."""
+    return _request(content, "documents", returns="return_documents", top="top_n")
+
+
+def tei_request(content: dict[str, Any]) -> RerankRequest:
+    """A request as clients of text-embeddings-inference send it."""
+    return _request(content, "texts", returns="return_text")
+
+
+def cohere_answer(version: str) -> Write:
+    """Cohere's answer, of this version of its API.
+
+    A document that is returned has a `text`, which Elasticsearch needs.
+    """
+
+    def write(request: RerankRequest, ranking: Ranking) -> Any:
+        results: list[dict[str, Any]] = [
+            {"index": index, "relevance_score": ranking.scores[index]}
+            for index in ranking.order[: request.top_n]
+        ]
+        if request.return_documents:
+            for result in results:
+                document = request.documents[result["index"]]
+                result["document"] = {"text": document} if isinstance(document, str) else document
+        meta: dict[str, Any] = {"api_version": {"version": version}}
+        if ranking.warnings:
+            meta["warnings"] = list(ranking.warnings)
+        return {"id": str(uuid.uuid4()), "results": results, "meta": meta}
+
+    return write
+
+
+def tei_answer(request: RerankRequest, ranking: Ranking) -> Any:
+    """The answer of text-embeddings-inference; scores are the model's own, never squashed."""
+    results: list[dict[str, Any]] = [
+        {"index": index, "score": ranking.scores[index]} for index in ranking.order
+    ]
+    if request.return_documents:
+        for result in results:
+            document = request.documents[result["index"]]
+            result["text"] = document if isinstance(document, str) else json_text(document)
+    return results
+
+
+def _request(
+    content: dict[str, Any], documents: str, *, returns: str, top: str | None = None
+) -> RerankRequest:
+    listed = _value(content, documents, list)
+    if listed is None:
+        raise BadRequest(f"'{documents}' is missing")
+    if not listed:
+        raise BadRequest(f"'{documents}' is empty: give at least one document")
+    if len(listed) > MOST_DOCUMENTS:
+        raise BadRequest(f"'{documents}' has {len(listed)} entries: at most {MOST_DOCUMENTS}")
+    query = _value(content, "query", str)
+    if query is None:
+        raise BadRequest("'query' is missing")
+    most = None if top is None else _value(content, top, int)
+    if most is not None and most < 1:
+        raise BadRequest(f"'{top}' is {most}: at least 1")
+    return RerankRequest(
+        query,
+        listed,
+        _value(content, "model", str),
+        most,
+        bool(_value(content, returns, bool)),
+        _value(content, "params", dict) or {},
+        _value(content, "query_id", str),
+    )
+
+
+_WORDS = {list: "a list", str: "a text", int: "a whole number", bool: "true or false",
+          dict: "an object"}  # fmt: skip
+
+
+def _value(content: Mapping[str, Any], key: str, kind: type) -> Any:
+    """What stands under a key, of this type; None where it is null or missing."""
+    value = content.get(key)
+    if value is not None and type(value) is not kind:
+        raise BadRequest(f"'{key}' is {kind_of(value)}, not {_WORDS[kind]}")
+    return value
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        content = orjson.loads(body)
+    except ValueError as error:
+        # The parser's message quotes nothing of the body.
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise BadRequest(f"the body is {kind_of(content)}, not an object")
+    return content
+
+
+class _Clock:
+    """Tells the observer how long each stage of a request took."""
+
+    def __init__(self, call: Call, observer: Observer) -> None:
+        self._path, self._observer, self._last = call.path, observer, time.monotonic()
+
+    def ended(self, stage: str) -> None:
+        now = time.monotonic()
+        self._observer.stage(self._path, stage, now - self._last)
+        self._last = now

@@ -1,0 +1,245 @@
+"""`serve`: models over HTTP, for whatever speaks a rerank API."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import signal
+import ssl
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import uvicorn
+
+from owpc_ltr.engine.client.settings import Secret
+from owpc_ltr.engine.options import ExtraFeatures, SearchIndex, tables_of
+from owpc_ltr.engine.search.search import DEADLINE
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
+from owpc_ltr.signatures import Help, Plugins, Reads, job, spelled
+from owpc_ltr_serve.app import (
+    CONCURRENCY,
+    LARGEST_BODY,
+    Endpoint,
+    Observer,
+    ServeSettings,
+    create_app,
+)
+from owpc_ltr_serve.rankers import Rankers
+from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+DEFAULT_PORT = 8900
+TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+_SHORTEST_TOKEN = 16
+_GRACE = 5.0
+"""Seconds beyond the deadline in which requests may end when the service stops."""
+_PANEL = "Security"
+
+
+@job
+def serve(
+    cluster: Cluster,
+    models: Annotated[
+        Sequence[Path | str],
+        Reads(
+            "Files, and names of uploaded models (NAME, NAME:challenger, NAME-HASH), the first is "
+            "the default; default: every model of the cluster.",
+            metavar="MODEL",
+            cli=list[str],
+            absent=None,
+        ),
+    ] = (),
+    *,
+    host: Annotated[str, Help("The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Help("The port to listen on; 0: a free one.", min=0, max=65535)] = (
+        DEFAULT_PORT
+    ),
+    index: SearchIndex = None,
+    extra_features: ExtraFeatures = (),
+    deadline: Annotated[
+        float, Help("Seconds for a request, from its arrival to its answer.")
+    ] = DEADLINE,
+    concurrency: Annotated[
+        int, Help("Requests that are answered at the same time; more get 503.", min=1)
+    ] = CONCURRENCY,
+    largest_body: Annotated[int, Help("Bytes of a request.", min=1, panel="Advanced")] = (
+        LARGEST_BODY
+    ),
+    token_file: Annotated[
+        Path | str | None,
+        Reads(
+            f"The token that requests must carry; default: {TOKEN}.",
+            panel=_PANEL,
+            absent="cannot read the token {path}: no such file",
+            error=UsageError,
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | str | None,
+        Reads(
+            "Certificate of the service (PEM): it then speaks https.",
+            panel=_PANEL,
+            absent="cannot read the certificate {path}: no such file",
+            error=UsageError,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | str | None,
+        Reads(
+            "Key of the certificate (PEM).",
+            panel=_PANEL,
+            absent="cannot read the key {path}: no such file",
+            error=UsageError,
+        ),
+    ] = None,
+    client_ca: Annotated[
+        Path | str | None,
+        Reads(
+            "Authority whose certificates clients must show (PEM).",
+            panel=_PANEL,
+            absent="cannot read the authority {path}: no such file",
+            error=UsageError,
+        ),
+    ] = None,
+    plugins: Plugins = (),
+) -> None:
+    """Serve models over HTTP, in the shapes of rerank APIs.
+
+    POST /v1/rerank and /v2/rerank as Cohere's, /rerank as that of text-embeddings-inference.
+    Documents are objects of feature values, ids, or the LTR plugin's log. GET /health says which
+    model each name is.
+
+    On another address than this machine's own, requests need a token or a client certificate.
+    The token stands in the environment, OWPC_LTR_SERVE_TOKEN, or in a file that only you can read.
+
+    It runs until Ctrl-C or SIGTERM, and then ends the requests that it has begun.
+
+    Python: `extra_features` may also be data frames.
+    """
+    token = find_token(token_file)
+    tls = _tls(certificate, key, client_ca)
+    check_binding(host, token=token is not None, tls=tls)
+    rankers = Rankers(cluster, models, index, tables_of(extra_features), plugins)
+    settings = ServeSettings(concurrency, deadline, largest_body, token=token)
+    observer = Observer()
+    endpoints: list[Endpoint] = [*rerank_endpoints(rankers, observer)]
+    app = create_app(rankers, settings, endpoints=endpoints, observer=observer)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=int(deadline + _GRACE),
+        **tls,
+    )
+    rankers.start()
+    _Server(config, rankers).run()
+
+
+def find_token(file: Path | str | None) -> Secret | None:
+    """The token of this file, or of the environment, if there is one.
+
+    Raises UsageError for a token that can be guessed, BadInput for a file that others can read.
+    """
+    if file is None:
+        text, place = os.environ.get(TOKEN, ""), TOKEN
+        if not text:
+            return None
+    else:
+        text, place = _private_text(Path(file)), str(file)
+    if len(text) < _SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+        raise UsageError(
+            f"{place} is no token: use {_SHORTEST_TOKEN} or more letters and digits, as from "
+            "openssl rand -hex 32"
+        )
+    return Secret(text)
+
+
+def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
+    """Refuse to listen beyond this machine where anybody could ask. Raises UsageError."""
+    if _is_loopback(host):
+        return
+    if not token and "ssl_ca_certs" not in tls:
+        raise UsageError(
+            f"{spelled('host')} {host} can be reached from other machines: set {TOKEN} or "
+            f"{spelled('token_file')}, or demand client certificates with {spelled('client_ca')}"
+        )
+    if not tls:
+        give_warnings([
+            f"the token can be read on its way to {host}: give {spelled('certificate')} and "
+            f"{spelled('key')}, unless a proxy before this service speaks https"
+        ])  # fmt: skip
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _private_text(path: Path) -> str:
+    try:
+        with path.open() as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(10_000)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot read the token {path}: {type(error).__name__}") from error
+    if mode & 0o077:
+        raise BadInput(f"{path} holds a token and can be read by others: chmod 600 {path}")
+    return text.strip()
+
+
+def _tls(
+    certificate: Path | str | None, key: Path | str | None, client_ca: Path | str | None
+) -> dict[str, Any]:
+    """What uvicorn needs to speak https; empty for plain http."""
+    if certificate is None or key is None:
+        if not (certificate is None and key is None and client_ca is None):
+            raise UsageError(
+                f"https needs both {spelled('certificate')} and {spelled('key')}: give both"
+            )
+        return {}
+    files = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
+    if client_ca is None:
+        return files
+    return {**files, "ssl_ca_certs": str(client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+
+
+class _Server(uvicorn.Server):
+    """A server that says where it listens, and that a signal ends without an error."""
+
+    def __init__(self, config: uvicorn.Config, rankers: Rankers) -> None:
+        super().__init__(config)
+        self._rankers = rankers
+
+    def _log_started_message(self, listeners: Any) -> None:
+        scheme = "https" if self.config.is_ssl else "http"
+        host, port = listeners[0].getsockname()[:2]
+        where = f"[{host}]" if ":" in host else host
+        names = ", ".join(self._rankers.names) or "no model yet"
+        print(f"serving {names} at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let Ctrl-C and SIGTERM stop the service."""
+        known = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in known.items():
+                signal.signal(number, handler)
