@@ -316,10 +316,7 @@ def feature_drifts(
     )
     missing = np.isnan(before) != np.isnan(now)
     before, now = np.nan_to_num(before), np.nan_to_num(now)
-    spread = before.std(axis=0)
-    # A feature that was constant is measured by its own size.
-    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
-    by = np.abs(now - before).mean(axis=0) / scale
+    by = np.abs(now - before).mean(axis=0) / drift_scale(before)
     return tuple(
         FeatureDrift(
             names[column],
@@ -330,6 +327,16 @@ def feature_drifts(
         )
         for column in np.argsort(-by, kind="stable")
     )
+
+
+def drift_scale(before: Matrix) -> Vector:
+    """What the drift of each feature is measured in: the standard deviation of what it was.
+
+    A feature that was constant is measured by its own size. No value is missing in `before`.
+    """
+    spread = before.std(axis=0)
+    scale: Vector = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
+    return scale
 
 
 def ranking_drift(answered: Sequence[Answered]) -> RankAgreement | None:

@@ -10,10 +10,10 @@ reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import index_features, joined_sources
 from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.plain_text import ShortRepr
 
+T = TypeVar("T")
 _LEAST = 0.001
 
 
@@ -90,15 +92,16 @@ def live_search(
         check_featureset(ranker, featureset, joined)
     try:
         own = featureset or find_featureset(store, ranker)
-        answer = _with_features(
-            engine, store, own, request, _all_fields(body, ranker), deadline=deadline
+        window = HitWindow(name, own, params, body["size"], document_fields(ranker))
+        answer, logged = search_with_features(
+            engine, store, window, Search(body), deadline=deadline
         )
     except OwpcLtrError as fault:
-        answer = _ask(engine, name, Search(body), deadline)
+        answer = whole_answer(engine, name, Search(body), deadline)
         return _result(answer, None, str(fault), size, started)
     left = deadline - (time.monotonic() - started)
     try:
-        scores = _scores(ranker, store, own, values, answer["hits"]["hits"], seconds=left)
+        _, scores = score_hits(ranker, store, own, values, logged, seconds=left)
     except (OwpcLtrError, TimeoutError) as fault:
         late = f"the deadline of {deadline:g} s passed before the hits were scored"
         return _result(answer, None, late if isinstance(fault, TimeoutError) else str(fault), size,
@@ -142,6 +145,11 @@ def check_featureset(
         )
 
 
+def document_fields(ranker: ReorderingModel) -> tuple[str, ...]:
+    """The fields of documents that the ranker reads, beside their ids."""
+    return tuple(name for name in ranker.field_names if name != IDS)
+
+
 def fields_of_hits(
     ranker: ReorderingModel, ids: Sequence[str], sources: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[Any]]:
@@ -153,67 +161,76 @@ def fields_of_hits(
     return fields
 
 
-def _all_fields(body: dict[str, Any], ranker: ReorderingModel) -> dict[str, Any]:
-    """The body of a search, asking for the fields that the ranker needs too."""
-    needed = [name for name in ranker.field_names if name != IDS]
-    source = body["_source"]
-    if not needed or source is True:
-        return body
-    return {**body, "_source": sorted({*(source or ()), *needed})}
+@dataclass(frozen=True, repr=False)
+class HitWindow(ShortRepr):
+    """The best `size` hits of a search, and what a ranker reads of them.
 
-
-def _with_features(
-    engine: Engine,
-    store: Store,
-    featureset: FeatureSet,
-    request: SearchRequest,
-    body: dict[str, Any],
-    *,
-    deadline: float,
-) -> dict[str, Any]:
-    """The answer of a search, whose hits bring their features.
-
-    They come with it, or by a second search where the engine cannot do both in one.
+    That is the features of `featureset`, filled with `params`, and `fields` of the documents.
     """
-    try:
-        added = store.window_log(featureset, request.params, body["size"])
-    except NoWindowScores:
-        return _in_two(engine, store, featureset, request, body, deadline=deadline)
-    search = Search({**body, **added.body}, added.params)
-    return _ask(engine, request.index, search, deadline)
+
+    index: str
+    featureset: FeatureSet
+    params: Mapping[str, Any]
+    size: int
+    fields: tuple[str, ...] = ()
 
 
-def _in_two(
+def search_with_features(
     engine: Engine,
     store: Store,
-    featureset: FeatureSet,
-    request: SearchRequest,
-    body: dict[str, Any],
+    window: HitWindow,
+    search: Search,
     *,
     deadline: float,
-) -> dict[str, Any]:
-    """The answer of a search, and its hits' features by another. Refused where a hit is gone."""
+    apart: bool = False,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The answer of a search, and the hits of its window with their features and fields.
+
+    Both come in one request, or in two where the engine cannot do so, or where they are to stay
+    `apart`: then the search is sent and answered as it is. Raises Refused for less than a whole
+    answer, and where a hit is gone before its features are asked for.
+    """
+    params = dict(window.params)
+    if not apart:
+        try:
+            added = store.window_log(window.featureset, params, window.size)
+        except NoWindowScores:
+            apart = True
+        else:
+            body = {**search.body, **_with_source(search.body, window.fields), **added.body}
+            both = Search(body, {**search.params, **added.params})
+            answer = whole_answer(engine, window.index, both, deadline)
+            return answer, answer["hits"]["hits"][: window.size]
     started = time.monotonic()
-    answer = _ask(engine, request.index, Search(body), deadline)
-    hits = answer["hits"]["hits"]
+    answer = whole_answer(engine, window.index, search, deadline)
+    hits = answer["hits"]["hits"][: window.size]
     if not hits:
-        return answer
-    search = store.log_search(featureset, request.params, [hit["_id"] for hit in hits])
+        return answer, []
+    asked = store.log_search(window.featureset, params, [hit["_id"] for hit in hits])
+    body = {**asked.body, "_source": list(window.fields)} if window.fields else asked.body
     left = max(deadline - (time.monotonic() - started), _LEAST)
-    logged = _ask(engine, request.index, search, left)
-    features = {_place(hit): hit for hit in logged["hits"]["hits"]}
+    found = whole_answer(engine, window.index, Search(body, asked.params), left)
+    logged = {_place(hit): hit for hit in found["hits"]["hits"]}
     for hit in hits:
-        if _place(hit) not in features:
+        if _place(hit) not in logged:
             raise Refused(f"document '{hit['_id']}' went away while it was reranked: search again")
-        hit["matched_queries"] = features[_place(hit)].get("matched_queries", {})
-    return {**answer, "took": answer["took"] + logged["took"]}
+    took = answer["took"] + found["took"]
+    return {**answer, "took": took}, [logged[_place(hit)] for hit in hits]
+
+
+def _with_source(body: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """The `_source` of a search that is to bring these fields too."""
+    source = body.get("_source", True)
+    if not fields or source is True:
+        return {}
+    return {"_source": sorted({*(source or ()), *fields})}
 
 
 def _place(hit: dict[str, Any]) -> tuple[Any, Any]:
     return hit.get("_index"), hit["_id"]
 
 
-def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:
+def whole_answer(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:
     """A whole answer. Raises Refused for anything less."""
     answer = engine.request(
         "POST",
@@ -237,7 +254,7 @@ def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[st
     return dict(answer)
 
 
-def _scores(
+def score_hits(
     ranker: ReorderingModel,
     store: Store,
     featureset: FeatureSet,
@@ -245,12 +262,16 @@ def _scores(
     hits: Sequence[dict[str, Any]],
     *,
     seconds: float,
-) -> Vector:
-    """The ranker's scores of the hits. Raises TimeoutError where they take longer than that."""
-    if not hits:
-        return np.zeros(0)
+) -> tuple[Matrix, Vector]:
+    """The features of hits, external ones looked up in `values`, and the ranker's scores.
 
-    def score() -> Vector:
+    The hits are those of `search_with_features`. Raises TimeoutError where it takes longer than so
+    many seconds.
+    """
+    if not hits:
+        return np.zeros((0, len(ranker.feature_names)), np.float32), np.zeros(0)
+
+    def score() -> tuple[Matrix, Vector]:
         ids = [hit["_id"] for hit in hits]
         rows: Matrix = np.array(
             [store.features_of(featureset, hit) for hit in hits], dtype=np.float32
@@ -258,12 +279,19 @@ def _scores(
         if values is not None:
             rows = np.hstack([rows, values(ids)])
         sources = [hit.get("_source") or {} for hit in hits]
-        return ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
+        return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
 
-    # In a thread that may be left behind: arithmetic cannot be interrupted.
+    return within(seconds, score)
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns. Raises TimeoutError where it takes longer, and leaves it behind.
+
+    It runs in a thread of its own: arithmetic cannot be interrupted.
+    """
     pool = ThreadPoolExecutor(1)
     try:
-        return pool.submit(score).result(timeout=max(seconds, 0.0))
+        return pool.submit(work).result(timeout=max(seconds, 0.0))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
