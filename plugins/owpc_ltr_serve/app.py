@@ -11,8 +11,7 @@ import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
@@ -142,7 +142,11 @@ def create_app(
         Route(one.path, service.answering(one), methods=list(one.methods)) for one in endpoints
     ]
     refusals: Any = {
-        404: _refusal(404, "no such path: see the documentation of owpc-ltr serve"),
+        404: _refusal(
+            404,
+            "nothing is here: rerank requests go to /v2/rerank, searches to /INDEX/_search; other "
+            "paths are not forwarded to the engine",
+        ),
         405: _refusal(405, "this path takes another method"),
     }
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
@@ -153,7 +157,7 @@ class _Service:
 
     def __init__(self, rankers: Rankers, settings: ServeSettings, observer: Observer) -> None:
         self._rankers, self._settings, self._observer = rankers, settings, observer
-        self._pool = ThreadPoolExecutor(settings.concurrency, "owpc-ltr-serve")
+        self._threads = RequestThreads(settings.concurrency)
         self._receiving = self._answering = 0
         self._stopping = False
 
@@ -161,7 +165,6 @@ class _Service:
         """Begin nothing any more."""
         self._stopping = True
         self._rankers.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def health(self, _: Request) -> Response:
         """Whether it answers requests, and the model behind each name."""
@@ -210,22 +213,48 @@ class _Service:
             endpoint.path, body, started + settings.deadline, request.path_params,
             request.query_params, request.headers,
         )  # fmt: skip
-        self._answering += 1
-        work = self._pool.submit(endpoint.handler, call)
-        # What is too late is still under way until its thread has ended.
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended, work))
+        answer: asyncio.Future[Reply] = loop.create_future()
+        timer = loop.call_later(max(call.left(), 0.0), self._late, answer)
+        self._answering += 1
+        self._threads.start(lambda: self._work(endpoint.handler, call, loop, answer))
         try:
-            return await asyncio.wait_for(
-                asyncio.shield(asyncio.wrap_future(work)), max(call.left(), 0.001)
-            )
-        except TimeoutError:
-            return _fault(504, f"the deadline of {settings.deadline:g} s passed")
+            return await answer
+        finally:
+            timer.cancel()
 
-    def _ended(self, work: Future[Reply]) -> None:
+    def _work(
+        self,
+        handler: Handler,
+        call: Call,
+        loop: asyncio.AbstractEventLoop,
+        answer: asyncio.Future[Reply],
+    ) -> None:
+        """Answer a request, in one of the threads."""
+        reply, fault = None, None
+        try:
+            reply = handler(call)
+        except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
+            fault = error
+        with suppress(RuntimeError):  # the service has ended meanwhile
+            loop.call_soon_threadsafe(self._ended, answer, reply, fault)
+
+    def _ended(
+        self, answer: asyncio.Future[Reply], reply: Reply | None, fault: Exception | None
+    ) -> None:
+        # What is too late was under way until here.
         self._answering -= 1
-        if not work.cancelled():
-            work.exception()  # looked at, so that nothing complains
+        if answer.done():
+            return
+        if reply is None:
+            answer.set_exception(fault or RuntimeError("no answer"))
+        else:
+            answer.set_result(reply)
+
+    def _late(self, answer: asyncio.Future[Reply]) -> None:
+        if not answer.done():
+            late = f"the deadline of {self._settings.deadline:g} s passed"
+            answer.set_result(_fault(504, late))
 
 
 async def _received(request: Request, settings: ServeSettings) -> bytes | Reply:

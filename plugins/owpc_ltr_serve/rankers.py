@@ -20,6 +20,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.deployment.alias import Aliases, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.options import the_index
@@ -117,12 +118,14 @@ class Rankers:
     index: str | None = None
     tables: Sequence[ExternalTable] = ()
     plugins: Sequence[Path | str] = ()
+    searches: ConcurrencyLimiter | None = None
+    """Limits the searches that requests send to the cluster, if there is a limit."""
     refresh: float = REFRESH
     _names: dict[str, _Name] = field(default_factory=dict, init=False)
     _loaded: dict[tuple[str, str | None, str], ServedRanker] = field(
         default_factory=dict, init=False
     )
-    _located: dict[str, ServedRanker] = field(default_factory=dict, init=False)
+    _located: dict[tuple[str, str | None], ServedRanker] = field(default_factory=dict, init=False)
     _allowed: dict[str, Path | None] = field(default_factory=dict, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -139,8 +142,9 @@ class Rankers:
 
     @property
     def engine(self) -> Engine:
-        """The engine behind the cluster."""
-        return self.cluster.engine
+        """The engine that requests are sent to."""
+        engine = self.cluster.engine
+        return engine if self.searches is None else engine.limited(self.searches)
 
     def start(self) -> None:
         """Load what is served, and follow it from now on. Raises what a model cannot be loaded for.
@@ -151,7 +155,7 @@ class Rankers:
         if self._started:
             return
         self._started = True
-        for name in self._allowed or [alias.name for alias in all_aliases(self.engine)]:
+        for name in self._allowed or [alias.name for alias in all_aliases(self.cluster.engine)]:
             self.get(name)
         self._listed = tuple(self._names)
         threading.Thread(target=self._follow, daemon=True, name="owpc-ltr-follow").start()
@@ -230,7 +234,7 @@ class Rankers:
 
     def _load_uploaded(self, store: Store, model: str) -> ServedRanker:
         stored = store.get_model(model)
-        record = DeploymentRecords(self.engine, store).find(model)
+        record = DeploymentRecords(self.cluster.engine, store).find(model)
         if record is not None and record.content:
             local, sources, index = record.ranker(), None, record.index
             samples = record.samples
@@ -255,21 +259,21 @@ class Rankers:
         """
         if served.store is not None and served.index is not None:
             return served
-        with self._lock:
-            known = self._located.get(served.model)
+        key = (served.model, served.index)
+        known = self._located.get(key)
         if known is None:
             store, featureset = served.store, served.featureset
             if store is None:
                 store = self.cluster.store
                 featureset = find_featureset(store, served.ranker)
-            index = served.index or the_index(self.engine, None)
+            index = served.index or the_index(self.cluster.engine, None)
             known = replace(
                 served, engine=self.engine, store=store, featureset=featureset, index=index
             )
             with self._lock:
                 while len(self._located) >= MOST_LOADED:
                     self._located.pop(next(iter(self._located)))
-                self._located[served.model] = known
+                self._located[key] = known
         return known
 
     def _of_file(self, name: str, path: Path) -> _Name:
@@ -317,7 +321,7 @@ class Rankers:
             store = known.ranker.store
             assert store is not None  # noqa: S101 - told to the type checker
             with _missing():
-                model = Aliases(self.engine, store).resolve(name)
+                model = Aliases(self.cluster.engine, store).resolve(name)
                 return _Name(self._uploaded(store, model), time.monotonic())
         return replace(known, confirmed=time.monotonic(), fault=None)
 

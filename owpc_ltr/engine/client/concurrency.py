@@ -38,6 +38,8 @@ class ConcurrencyLimiter:
 
     most: int
     limit: int = FIRST_LIMIT
+    patience: float | None = None
+    """Seconds that a request waits for a slot; None: until there is one."""
     in_flight: int = field(default=0, init=False)
     cuts: int = field(default=0, init=False)
     """Rejections that have lowered the limit."""
@@ -58,9 +60,16 @@ class ConcurrencyLimiter:
     def slot(self) -> Iterator[Slot]:
         """Wait until one more request may be under way. EngineUnavailable where none will be."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self.in_flight < self.limit)
+            found = self._changed.wait_for(
+                lambda: self._ended or self.in_flight < self.limit, self.patience
+            )
             if self._ended:
                 raise EngineUnavailable("the work that this request was part of has ended")
+            if not found:
+                raise EngineUnavailable(
+                    f"{self.in_flight} requests are under way, as many as the engine takes, and "
+                    f"none ended within {self.patience:g} s: try again later"
+                )
             self.in_flight += 1
             slot = Slot(self, self.cuts)
         try:
@@ -156,6 +165,10 @@ class RequestThreads:
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
+
+    def start(self, task: Callable[[], None]) -> None:
+        """Have one of the threads do this, once it is free. The task must not raise."""
+        self._tasks.put(task)
 
     def map(
         self, work: Callable[[T], R], items: Sequence[T], done: Callable[[int], None] | None = None
