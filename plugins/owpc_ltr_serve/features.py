@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?(?:E-?[0-9]+)?|Infinity)|NaN"
 _LOG = re.compile(r"\[?\{[^{}=\[\]]+=\[(?P<entries>.*)\]\}\]?", re.DOTALL)
 _ENTRY = re.compile(
-    rf"\{{(?:name=(?P<a>[^{{}}]*?)(?:, value=(?P<x>{_NUMBER}))?"
+    rf"\{{(?:name=(?P<a>(?:(?!, value=)[^{{}}])*)(?:, value=(?P<x>{_NUMBER}))?"
     rf"|value=(?P<y>{_NUMBER}), name=(?P<b>[^{{}}]*?))\}}(?:, |$)"
 )
 _NUMBERS = frozenset((int, float))
@@ -232,7 +232,7 @@ def _logged(text: str, place: int) -> dict[str, float]:
     while entry := _ENTRY.match(entries, end):
         name, value = entry["a"] or entry["b"], entry["x"] or entry["y"]
         if name in seen:
-            raise BadRequest(f"documents[{place}] has the feature '{shown(name)}' twice")
+            raise BadRequest(f"documents[{place}] has the feature {shown(name)} twice")
         seen.add(name)
         if value is not None:
             values[name] = float(value)

@@ -37,6 +37,7 @@ from owpc_ltr.formats.model_conversion import (
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_model
+from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.names import check_name, split_immutable
 from owpc_ltr_serve.faults import NoSuchModel
 
@@ -81,13 +82,17 @@ class ServedRanker:
         return self.ranker.feature_names
 
     def score(self, matrix: Matrix, fields: Fields | None = None) -> Vector:
-        """One score a document of one list. Raises Refused where one is not finite."""
-        scores = self.ranker.rerank(matrix, None, fields)
-        if not np.isfinite(scores).all():
-            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        """One score a document of one list. Raises Refused where one is no finite 32-bit number.
+
+        Engines keep scores in 32 bits.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.ranker.rerank(matrix, None, fields)
+        bad = np.flatnonzero(~(np.abs(scores) <= HIGHEST))
+        if len(bad):
             raise Refused(
-                f"the model '{self.model}' gives document {row} the score {scores[row]}, which is "
-                "no finite number: its features are far from those of training"
+                f"the model '{self.model}' gives document {bad[0]} the score {scores[bad[0]]}, "
+                "which is no finite 32-bit number: its features are far from those of training"
             )
         return scores
 

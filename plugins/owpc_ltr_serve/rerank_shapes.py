@@ -26,8 +26,8 @@ from owpc_ltr_serve.rankers import Rankers
 MOST_DOCUMENTS = 10_000
 """Documents of one request."""
 _DIGITS = 10
-"""Significant digits of a score: JSON parsers of the JVM make something else than a double of a
-number that is longer than 18 characters."""
+"""Significant digits of a score: some parsers of the JVM make a BigDecimal of what is longer than
+18 characters, and OpenSearch then fails to cast it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Ranking:
     """Documents by position, best first, their scores as they are written, and warnings."""
 
     order: list[int]
-    scores: list[float]
+    scores: list[orjson.Fragment]
     warnings: tuple[str, ...] = ()
 
 
@@ -111,8 +111,13 @@ def ranked(scores: Vector, found: Candidates) -> Ranking:
         scores[absent] = np.inf
         scores[absent] = (scores.min() if len(absent) < len(scores) else 0.0) - 1.0
     order = np.argsort(-scores, kind="stable").tolist()
-    written = [float(f"{score:.{_DIGITS}g}") for score in scores.tolist()]
-    return Ranking(order, written, found.warnings)
+    return Ranking(order, [_written(score) for score in scores.tolist()], found.warnings)
+
+
+def _written(score: float) -> orjson.Fragment:
+    """A score in JSON, as every parser makes a double of it: 1.0, never 1."""
+    text = f"{score:.{_DIGITS}g}"
+    return orjson.Fragment(text + ".0" if text.lstrip("-").isdigit() else text)
 
 
 def cohere_request(content: dict[str, Any]) -> RerankRequest:
