@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import ipaddress
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import uvicorn
 
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex, tables_of
 from owpc_ltr.engine.search.search import DEADLINE
@@ -24,12 +26,15 @@ from owpc_ltr_serve.app import (
     CONCURRENCY,
     LARGEST_BODY,
     Endpoint,
-    Observer,
     ServeSettings,
     create_app,
 )
+from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.slow_clients import TimedHttp
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -71,6 +76,15 @@ def serve(
     largest_body: Annotated[int, Help("Bytes of a request.", min=1, panel="Advanced")] = (
         LARGEST_BODY
     ),
+    impressions: Annotated[
+        Path | str | None,
+        Help(
+            "Append which documents each search showed, with what the user typed, to this file "
+            "(JSON lines, queries of UBI): judge clicks reads it.",
+            metavar="FILE",
+            cli=Path,
+        ),
+    ] = None,
     token_file: Annotated[
         Path | str | None,
         Reads(
@@ -112,8 +126,12 @@ def serve(
     """Serve models over HTTP, in the shapes of rerank APIs.
 
     POST /v1/rerank and /v2/rerank as Cohere's, /rerank as that of text-embeddings-inference.
-    Documents are objects of feature values, ids, or the LTR plugin's log. GET /health says which
-    model each name is.
+    Documents are objects of feature values, ids, or the LTR plugin's log.
+
+    POST /INDEX/_search is a search of the engine in a model's order; the body names the model. No
+    other path is forwarded.
+
+    GET /health says which model each name is, GET /metrics what Prometheus collects.
 
     On another address than this machine's own, requests need a token or a client certificate.
     The token stands in the environment, OWPC_LTR_SERVE_TOKEN, or in a file that only you can read.
@@ -125,15 +143,22 @@ def serve(
     token = find_token(token_file)
     tls = _tls(certificate, key, client_ca)
     check_binding(host, token=token is not None, tls=tls)
-    rankers = Rankers(cluster, models, index, tables_of(extra_features), plugins)
+    searches = ConcurrencyLimiter(concurrency, patience=deadline)
+    rankers = Rankers(cluster, models, index, tables_of(extra_features), plugins, searches)
     settings = ServeSettings(concurrency, deadline, largest_body, token=token)
-    observer = Observer()
-    endpoints: list[Endpoint] = [*rerank_endpoints(rankers, observer)]
-    app = create_app(rankers, settings, endpoints=endpoints, observer=observer)
+    metrics = Metrics(rankers.states)
+    log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
+    endpoints: list[Endpoint] = [
+        *rerank_endpoints(rankers, metrics),
+        *gateway_endpoints(rankers, metrics, log),
+        *metrics.endpoints(),
+    ]
+    app = create_app(rankers, settings, endpoints=endpoints, observer=metrics)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
+        http=TimedHttp,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -142,6 +167,9 @@ def serve(
         **tls,
     )
     rankers.start()
+    # What lives as long as the service is not looked through again and again by the collector.
+    gc.collect()
+    gc.freeze()
     _Server(config, rankers).run()
 
 

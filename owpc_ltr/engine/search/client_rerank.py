@@ -101,7 +101,7 @@ def live_search(
         return _result(answer, None, str(fault), size, started)
     left = deadline - (time.monotonic() - started)
     try:
-        _, scores = score_hits(ranker, store, own, values, logged, seconds=left)
+        _, scores = within(left, lambda: score_hits(ranker, store, own, values, logged))
     except (OwpcLtrError, TimeoutError) as fault:
         late = f"the deadline of {deadline:g} s passed before the hits were scored"
         return _result(answer, None, late if isinstance(fault, TimeoutError) else str(fault), size,
@@ -260,28 +260,19 @@ def score_hits(
     featureset: FeatureSet,
     values: ValuesOf | None,
     hits: Sequence[dict[str, Any]],
-    *,
-    seconds: float,
 ) -> tuple[Matrix, Vector]:
     """The features of hits, external ones looked up in `values`, and the ranker's scores.
 
-    The hits are those of `search_with_features`. Raises TimeoutError where it takes longer than so
-    many seconds.
+    The hits are those of `search_with_features`.
     """
     if not hits:
         return np.zeros((0, len(ranker.feature_names)), np.float32), np.zeros(0)
-
-    def score() -> tuple[Matrix, Vector]:
-        ids = [hit["_id"] for hit in hits]
-        rows: Matrix = np.array(
-            [store.features_of(featureset, hit) for hit in hits], dtype=np.float32
-        )
-        if values is not None:
-            rows = np.hstack([rows, values(ids)])
-        sources = [hit.get("_source") or {} for hit in hits]
-        return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
-
-    return within(seconds, score)
+    ids = [hit["_id"] for hit in hits]
+    rows: Matrix = np.array([store.features_of(featureset, hit) for hit in hits], dtype=np.float32)
+    if values is not None:
+        rows = np.hstack([rows, values(ids)])
+    sources = [hit.get("_source") or {} for hit in hits]
+    return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:

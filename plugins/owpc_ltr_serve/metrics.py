@@ -1,0 +1,222 @@
+"""What a service tells Prometheus: requests, times, models, and the drift of live features.
+
+The drift of a feature is the distance between its mean in live requests and in training, in
+standard deviations of training. Training is what the model remembers of it: the judged documents of
+some queries. Users meet other documents than judges do, so that a drift is no fault by itself;
+what tells is that it changes. `owpc-ltr verify` measures the same documents again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.engine.deployment.parity import drift_scale
+from owpc_ltr.models.model_file import unpacked
+from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from owpc_ltr_serve.rankers import ServedRanker
+
+HORIZON = 100_000
+"""Documents after which a live mean has forgotten the ones before."""
+BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds: the upper bounds of latencies that are counted together."""
+States = Callable[[], Mapping[str, Mapping[str, Any]]]
+"""Of each name that is served its `model`, and the seconds since that was confirmed."""
+
+
+class Metrics(Observer):
+    """The counters of one service, in a registry of their own; safe to share between threads."""
+
+    def __init__(self, states: States) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "owpc_ltr_requests", "Requests that were answered.", ["path", "status"],
+            registry=self.registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "owpc_ltr_request_seconds", "From the whole request to its answer.", ["path"],
+            buckets=BUCKETS, registry=self.registry,
+        )  # fmt: skip
+        self._stages = Histogram(
+            "owpc_ltr_stage_seconds", "The parts of a request.", ["path", "stage"],
+            buckets=BUCKETS, registry=self.registry,
+        )  # fmt: skip
+        self._degraded = Counter(
+            "owpc_ltr_degraded", "Searches that kept the engine's own order, by reason.",
+            ["path", "reason"], registry=self.registry,
+        )  # fmt: skip
+        self._lost = Counter(
+            "owpc_ltr_impressions_lost", "Impressions that could not be written.",
+            registry=self.registry,
+        )  # fmt: skip
+        ProcessCollector(registry=self.registry)
+        self._live = LiveFeatures()
+        self.registry.register(_Models(states, self._live))
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def stage(self, path: str, stage: str, seconds: float) -> None:
+        """Count the time of a part of a request."""
+        self._stages.labels(path, stage).observe(seconds)
+
+    def degraded(self, path: str, reason: str) -> None:
+        """Count a search that kept the engine's order."""
+        self._degraded.labels(path, reason).inc()
+
+    def impression_lost(self) -> None:
+        """Count an impression that could not be written."""
+        self._lost.inc()
+
+    def scored(self, served: ServedRanker, matrix: Matrix) -> None:
+        """Count the features that a ranker has scored."""
+        self._live.add(served, matrix)
+
+    def endpoints(self) -> list[Endpoint]:
+        """`GET /metrics`."""
+        return [Endpoint("/metrics", self._answer, methods=("GET",))]
+
+    def _answer(self, _: Call) -> Reply:
+        return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedFeatures:
+    """Mean and scale of each feature in what a model remembers of its training, missing as 0."""
+
+    mean: Vector
+    scale: Vector
+
+    @classmethod
+    def of(cls, samples: Sequence[Mapping[str, Any]], width: int) -> TrainedFeatures | None:
+        """Of samples as models remember them; None where they hold no features."""
+        known = [
+            unpacked(sample["features"], len(sample["document_ids"]), width)
+            for sample in samples
+            if "features" in sample
+        ]
+        if not known:
+            return None
+        before = np.nan_to_num(np.concatenate(known).astype(np.float64))
+        return cls(before.mean(axis=0), drift_scale(before))
+
+
+class _Means:
+    """Live means of one model's features, and of the shares that are missing."""
+
+    def __init__(self, trained: TrainedFeatures | None, width: int) -> None:
+        self.trained = trained
+        self.mean, self.missing = np.zeros(width), np.zeros(width)
+        self._count = 0
+
+    def add(self, matrix: Matrix) -> None:
+        missing = np.isnan(matrix)
+        self._count = min(self._count + len(matrix), max(HORIZON, len(matrix)))
+        # The mean of all documents up to the horizon; from there on older ones fade.
+        share = len(matrix) / self._count
+        now = np.where(missing, 0.0, matrix).mean(axis=0, dtype=np.float64)
+        self.mean += share * (now - self.mean)
+        self.missing += share * (missing.mean(axis=0) - self.missing)
+
+    def drift(self) -> Vector | None:
+        """Standard deviations of training between the means, one a feature; None where unknown."""
+        if self.trained is None:
+            return None
+        by: Vector = np.abs(self.mean - self.trained.mean) / self.trained.scale
+        return by
+
+
+class LiveFeatures:
+    """Live means of the features of every model that is served."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, tuple[Sequence[str], _Means]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, served: ServedRanker, matrix: Matrix) -> None:
+        """Count documents that a ranker has scored, one row each."""
+        if not len(matrix):
+            return
+        names = served.feature_names
+        with self._lock:
+            known = self._means.get(served.model)
+            if known is None:
+                means = _Means(TrainedFeatures.of(served.samples, len(names)), len(names))
+                known = self._means[served.model] = names, means
+            known[1].add(matrix)
+
+    def known(self, models: Collection[str]) -> list[tuple[str, str, float | None, float]]:
+        """Model, feature, its drift, and the share of its values that is missing.
+
+        What is known of other models than these is forgotten.
+        """
+        found: list[tuple[str, str, float | None, float]] = []
+        with self._lock:
+            self._means = {model: one for model, one in self._means.items() if model in models}
+            for model, (names, means) in self._means.items():
+                drift = means.drift()
+                found += [
+                    (model, name, None if drift is None else float(drift[i]), float(share))
+                    for i, (name, share) in enumerate(zip(names, means.missing, strict=True))
+                ]
+        return found
+
+
+class _Models(Collector):
+    """What is known at the moment of asking: the models of names, and the drift of features."""
+
+    def __init__(self, states: States, live: LiveFeatures) -> None:
+        self._states, self._live = states, live
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of now, so that nothing is left of a name or model that is gone."""
+        models = GaugeMetricFamily(
+            "owpc_ltr_model", "1 for the model that a name means.", labels=["name", "model"]
+        )
+        ages = GaugeMetricFamily(
+            "owpc_ltr_model_confirmed_seconds",
+            "Seconds since the cluster, or the file, last said so.",
+            labels=["name"],
+        )
+        states = self._states()
+        for name, state in states.items():
+            models.add_metric([name, state["model"]], 1)
+            ages.add_metric([name], state["confirmed_seconds_ago"])
+        drift = GaugeMetricFamily(
+            "owpc_ltr_feature_drift",
+            "Live mean less the mean in training, in standard deviations of training.",
+            labels=["model", "feature"],
+        )
+        missing = GaugeMetricFamily(
+            "owpc_ltr_feature_missing",
+            "Share of live values that are missing.",
+            labels=["model", "feature"],
+        )
+        for model, feature, by, share in self._live.known(
+            {state["model"] for state in states.values()}
+        ):
+            if by is not None:
+                drift.add_metric([model, feature], by)
+            missing.add_metric([model, feature], share)
+        yield from (models, ages, drift, missing)

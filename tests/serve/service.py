@@ -1,0 +1,87 @@
+"""`owpc-ltr serve` as a process of its own, and a client that speaks plain HTTP to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, headers (names in lower case) and body of an answer."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.content)
+
+
+@dataclass
+class Service:
+    """A running service: its process, its address, and what it prints."""
+
+    process: subprocess.Popen[str]
+    host: str
+    port: int
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 20.0,
+    ) -> Answer:
+        """One request on a connection of its own."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        try:
+            content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            connection.request(method, path, content, dict(headers or {}))
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read())
+        finally:
+            connection.close()
+
+    def printed(self) -> str:
+        """What it has printed, when it has ended."""
+        return self.process.communicate(timeout=30)[1]
+
+
+@contextmanager
+def service(
+    folder: Path, url: str, *words: str, environ: Mapping[str, str] | None = None
+) -> Iterator[Service]:
+    """The service of an engine, on a free port; it is killed where it is still there at the end."""
+    line = [sys.executable, "-m", "owpc_ltr", "serve", *words, "--url", url, "--port", "0"]
+    known = {name: value for name, value in os.environ.items() if not name.startswith("OWPC_LTR")}
+    process = subprocess.Popen(
+        line, cwd=folder, env={**known, **(environ or {})}, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        first = ""
+        while " at http" not in first:
+            first = process.stderr.readline()
+            assert first, f"it ended with {process.wait(30)}"
+        address = urlsplit(first.split()[-1])
+        assert address.hostname is not None
+        assert address.port is not None
+        yield Service(process, address.hostname, address.port)
+    finally:
+        process.kill()
+        process.wait(30)
+        assert process.stderr is not None
+        process.stderr.close()

@@ -1,0 +1,402 @@
+"""The gateway: the engine's answer in the model's order, and nothing else of it changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_serve.app import Call, Observer
+from owpc_ltr_serve.gateway import PATH, QUERY_ID, STATUS, gateway_endpoints
+from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.rankers import Rankers
+
+from owpc_ltr import connect
+from owpc_ltr.models.model_file import save_model
+from tests.engine.fake_engine import FakeEngine, Reply
+from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
+
+QUERY = {"match": {"title": "title"}}
+PARAMS = {"keywords": "title"}
+
+
+def asking(**options: Any) -> dict[str, Any]:
+    """The part of a search that names the model."""
+    return {"ext": {"owpc_ltr": {"model": "model", "params": PARAMS, **options}}}
+
+
+@dataclass
+class Noted(Observer):
+    """What the gateway tells of itself."""
+
+    degradations: list[str] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+
+    def degraded(self, path: str, reason: str) -> None:
+        assert path == PATH
+        self.degradations.append(reason)
+
+    def stage(self, path: str, stage: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.stages.append(stage)
+
+    def scored(self, served: Any, matrix: Any) -> None:
+        self.rows.append(matrix)
+
+
+@dataclass
+class Served:
+    """A gateway before a fake engine."""
+
+    engine: SearchedEngine
+    fake: FakeEngine
+    rankers: Rankers
+    noted: Noted
+    log: ImpressionLog | None = None
+
+    def search(
+        self, body: Any, *, index: str = INDEX, seconds: float = 10.0, **params: Any
+    ) -> tuple[int, dict[str, str], Any]:
+        """Status, headers and content of the gateway's answer."""
+        (endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        texts = {name: str(value) for name, value in params.items()}
+        reply = endpoint.handler(
+            Call(PATH, content, time.monotonic() + seconds, {"index": index}, texts)
+        )
+        return reply.status, dict(reply.headers), json.loads(reply.body)
+
+    def plain(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The engine's own answer."""
+        answer: dict[str, Any] = json.loads(json.dumps(self.engine.search(body, {})))
+        return answer
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    save_model(MODEL, tmp_path / "model.json")
+    with FakeEngine() as fake:
+        engine = SearchedEngine()
+        engine.scripts(fake)
+        cluster = connect(fake.url, store_kind="plugin-free")
+        rankers = Rankers(cluster, [tmp_path / "model.json"])
+        yield Served(engine, fake, rankers, Noted())
+        rankers.stop()
+
+
+def expected(window: int = 100) -> tuple[list[str], list[float]]:
+    """The documents of the window in the model's order, and their scores."""
+    scores = np.array(model_scores(list(range(window))))
+    order = np.argsort(-scores, kind="stable")
+    return [f"d{n}" for n in order], scores[order].tolist()
+
+
+def test_the_page_has_the_models_order_and_all_else_is_the_engines(served: Served) -> None:
+    body = {
+        "query": QUERY, "size": 7, "from": 3, "aggs": {"sizes": {}}, "highlight": {"fields": {}},
+        "track_total_hits": 50,
+    }  # fmt: skip
+    status, headers, answer = served.search({**body, **asking()})
+    assert status == 200
+    assert headers[STATUS].startswith("ranked; model=model@")
+    ids, scores = expected()
+    hits = answer["hits"].pop("hits")
+    assert [hit["_id"] for hit in hits] == ids[3:10]
+    assert [hit["_score"] for hit in hits] == scores[3:10]
+    assert answer["hits"].pop("max_score") == scores[0]
+    own = served.plain({**body, "from": 0, "size": 250})
+    by_id = {hit["_id"]: hit for hit in own["hits"].pop("hits")}
+    own["hits"].pop("max_score")
+    assert answer == own
+    for hit in hits:
+        assert {**hit, "_score": by_id[hit["_id"]]["_score"]} == by_id[hit["_id"]]
+    assert served.noted.stages == ["engine", "score"]
+    assert served.noted.rows[0].shape == (100, len(NAMES))
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 100])
+def test_pages_show_every_document_once_down_to_the_last(served: Served, size: int) -> None:
+    found = []
+    for first in range(0, served.engine.documents, size):
+        body = {"query": QUERY, "from": first, "size": size, **asking(window=90)}
+        found += [hit["_id"] for hit in served.search(body)[2]["hits"]["hits"]]
+    assert found == expected(90)[0] + [f"d{n}" for n in range(90, served.engine.documents)]
+
+
+def test_a_page_beyond_the_window_is_the_engines_own(served: Served) -> None:
+    body = {"query": QUERY, "from": 100, "size": 5}
+    status, headers, answer = served.search({**body, **asking()})
+    assert (status, headers[STATUS]) == (200, "engine; beyond the window")
+    assert answer == served.plain(body)
+    headers = served.search({"query": QUERY, "size": 0, **asking()})[1]
+    assert headers[STATUS] == "engine; no hits were asked for"
+
+
+@pytest.mark.parametrize("counted", [None, True, False, 40, 10_000])
+def test_the_total_is_what_the_search_asked_for(served: Served, counted: Any) -> None:
+    body = {"query": QUERY} if counted is None else {"query": QUERY, "track_total_hits": counted}
+    answer = served.search({**body, **asking()})[2]
+    own = served.plain(body)
+    assert answer["hits"].get("total") == own["hits"].get("total")
+    by_url = served.search(
+        {"query": QUERY, **asking()},
+        **({} if counted is None else {"track_total_hits": str(counted).lower()}),
+    )[2]
+    assert by_url["hits"].get("total") == own["hits"].get("total")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"query": {"match": {"title": {"query": "title", "_name": "title"}}}},
+        {"aggs": {"best": {"top_hits": {}}}},
+        {"explain": True},
+        {"ext": {"other": {}}},
+    ],
+)
+def test_what_would_show_the_features_has_them_asked_for_apart(
+    served: Served, part: dict[str, Any]
+) -> None:
+    body: dict[str, Any] = {"query": QUERY, **part}
+    sent = copy.deepcopy(body)
+    sent.setdefault("ext", {}).update(asking()["ext"])
+    answer = served.search(sent)[2]
+    assert [hit["_id"] for hit in answer["hits"]["hits"]] == expected()[0][:10]
+    first, second = (one.body for one in served.engine.asked)
+    assert first == {**body, "from": 0, "size": 100}
+    assert "constant_score" in second["query"]
+    own = {hit["_id"]: hit for hit in served.plain({**body, "size": 100})["hits"]["hits"]}
+    for hit in answer["hits"]["hits"]:
+        assert {**hit, "_score": own[hit["_id"]]["_score"]} == own[hit["_id"]]
+
+
+def test_an_sltr_in_rescore_combines_scores_as_the_plugin_does(served: Served) -> None:
+    def clause(window: int | None, **query: Any) -> dict[str, Any]:
+        sltr = {"sltr": {"model": "model", "params": PARAMS}}
+        size = {} if window is None else {"window_size": window}
+        return {"query": QUERY, "rescore": {**size, "query": {"rescore_query": sltr, **query}}}
+
+    alone = served.search(clause(100, query_weight=0))[2]
+    assert [hit["_id"] for hit in alone["hits"]["hits"]] == expected()[0][:10]
+    engine = np.array([250.0 - n for n in range(100)])
+    model = np.array(model_scores(list(range(100))))
+    ways = {
+        "total": engine + 30 * model,
+        "multiply": engine * 30 * model,
+        "avg": (engine + 30 * model) / 2,
+        "max": np.maximum(engine, 30 * model),
+        "min": np.minimum(engine, 30 * model),
+    }
+    for mode, scores in ways.items():
+        answer = served.search(clause(100, rescore_query_weight=30, score_mode=mode))[2]
+        order = np.argsort(-scores, kind="stable")[:10]
+        hits = answer["hits"]["hits"]
+        assert [hit["_id"] for hit in hits] == [f"d{n}" for n in order], mode
+        assert [hit["_score"] for hit in hits] == pytest.approx(scores[order].tolist()), mode
+    # Ten documents are the engine's own default for a window.
+    ten = served.search({**clause(None, query_weight=0), "size": 12})[2]["hits"]["hits"]
+    assert [hit["_id"] for hit in ten] == [*expected(10)[0], "d10", "d11"]
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ({}, "name the model"),
+    ({**asking(), "rescore": {}}, "name the model"),
+    ({**asking(), "sort": ["_score"]}, "sort"),
+    ({**asking(), "search_after": [1]}, "search_after"),
+    ({**asking(), "knn": {}}, "knn"),
+    ({**asking(), "nonsense": 1}, "nonsense"),
+    ({**asking(), "size": -1}, "'size' is a whole number from 0"),
+    ({**asking(), "from": "x"}, "'from' is a whole number"),
+    ({**asking(), "size": 10_001}, "10000"),
+    ({**asking(), "collapse": {"field": "x"}}, "collapse"),
+    (asking(window=0), "window of 'ext.owpc_ltr'"),
+    (asking(param={}), "has 'param', which is not known"),
+    ({"ext": {"owpc_ltr": {"model": 3}}}, "the model of 'ext.owpc_ltr' is a number"),
+    ({"ext": {"owpc_ltr": {"model": "m", "params": []}}}, "params of 'ext.owpc_ltr' is a list"),
+    ({"ext": []}, "'ext' is a list"),
+    ({"rescore": []}, "0 clauses"),
+    ({"rescore": {"query": {"rescore_query": {"match_all": {}}}}}, "no sltr"),
+    (
+        {"rescore": {"query": {"rescore_query": {"sltr": {"featureset": "f"}}}}},
+        "has 'featureset', which is not known",
+    ),
+    (
+        {"rescore": {"query": {"rescore_query": {"sltr": {}}, "score_mode": "sum"}}},
+        "score_mode",
+    ),
+    (b"{", "not JSON"),
+    (b'{"query": {}, "query": {}}', "stands twice"),
+    (b"[]", "the body is a list"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), REFUSED)
+def test_a_search_that_cannot_be_ranked_is_refused_by_name(
+    served: Served, body: Any, words: str
+) -> None:
+    status, headers, answer = served.search(body)
+    assert (status, headers) == (400, {})
+    assert words in answer["error"]["reason"]
+    assert answer["error"]["root_cause"][0]["type"] == answer["error"]["type"]
+    assert not served.engine.asked
+
+
+def test_parameters_of_the_url_go_to_the_engine_or_are_refused_by_name(served: Served) -> None:
+    body = {"query": QUERY, **asking()}
+    answer = served.search(body, size=2, preference="me")[2]
+    assert [hit["_id"] for hit in answer["hits"]["hits"]] == expected()[0][:2]
+    assert served.engine.asked[0].params["preference"] == "me"
+    for name in ("q", "sort", "scroll", "filter_path"):
+        status, _, answer = served.search(body, **{name: "x"})
+        assert status == 400
+        assert f"has '{name}'" in answer["error"]["reason"]
+    for index in ("*", "a,b", ".security", "_all", "../x"):
+        assert served.search(body, index=index)[0] == 400
+
+
+def degraded(served: Served, body: dict[str, Any], **given: Any) -> str:
+    """The reason of an answer that must be the engine's own."""
+    status, headers, answer = served.search({**body, **asking()}, **given)
+    assert status == 200
+    assert answer == served.plain(body)
+    word, _, reason = headers[STATUS].partition("; ")
+    assert word == "degraded"
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"model": "other"}, "model: no model 'other' is served here"),
+        ({"params": {}}, "features: the feature set 'small' needs 'keywords'"),
+    ],
+)
+def test_a_model_that_cannot_answer_leaves_the_engines_order(
+    served: Served, asked: dict[str, Any], reason: str
+) -> None:
+    body = {"query": QUERY, "from": 2, "aggs": {"sizes": {}}}
+    status, headers, answer = served.search({**body, **asking(**asked)})
+    assert status == 200
+    assert headers[STATUS].startswith(f"degraded; {reason}")
+    assert answer == served.plain(body)
+    assert served.noted.degradations == [reason.partition(":")[0]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Reply({"took": 1}, drip=0.3), ("engine", "deadline")),
+        (Reply({"error": {"type": "too_many_clauses", "reason": "much"}}, 400), "features: "),
+        (Reply(b"<html>", 200), "engine"),
+        (Reply({"timed_out": True}), "features: "),
+        (Reply([]), "features: "),
+        (Reply({"took": 1, "timed_out": False, "_shards": {"failed": 1}, "hits": {}}), "features"),
+    ],
+)
+def test_features_that_do_not_come_leave_the_engines_order(
+    served: Served, fault: Reply, reason: str | tuple[str, ...]
+) -> None:
+    """The search with the features is answered badly, the plain one is not."""
+
+    def answer(asked: Any) -> Reply:
+        return fault if "rescore" in asked.body else served.engine.answer(asked)
+
+    served.fake.on("POST", f"/{INDEX}/_search", answer)
+    started = time.monotonic()
+    assert degraded(served, {"query": QUERY, "size": 3}, seconds=2.0).startswith(reason)
+    assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"matched_queries": ["title"]},
+        {"matched_queries": {"another": 1.0}},
+        {"matched_queries": {"title": "x"}},
+    ],
+)
+def test_strange_features_leave_the_engines_order(served: Served, values: dict[str, Any]) -> None:
+    def answer(asked: Any) -> Reply:
+        reply = served.engine.answer(asked)
+        if "rescore" in asked.body:
+            reply.body["hits"]["hits"][5] |= values
+        return reply
+
+    served.fake.on("POST", f"/{INDEX}/_search", answer)
+    assert degraded(served, {"query": QUERY}).startswith("features: ")
+
+
+def test_scoring_that_takes_too_long_leaves_the_engines_order(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = served.rankers.get("model").ranker
+    monkeypatch.setattr(type(ranker), "rerank", lambda *_: time.sleep(3))
+    started = time.monotonic()
+    assert degraded(served, {"query": QUERY}, seconds=0.6).startswith("deadline: ")
+    assert time.monotonic() - started < 0.6
+
+
+def test_scores_that_are_no_numbers_leave_the_engines_order(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = served.rankers.get("model").ranker
+    monkeypatch.setattr(type(ranker), "rerank", lambda _self, rows, *_: np.full(len(rows), np.nan))
+    assert degraded(served, {"query": QUERY}).startswith("scores: ")
+
+
+def test_the_engines_own_errors_are_answered_as_it_says_them(served: Served) -> None:
+    error = {"type": "parsing_exception", "reason": "unknown query [x]"}
+    served.fake.on(
+        "POST", f"/{INDEX}/_search",
+        Reply({"error": {"root_cause": [error], **error}, "status": 400}, 400),
+    )  # fmt: skip
+    status, headers, answer = served.search({"query": QUERY, **asking()})
+    assert (status, headers) == (400, {})
+    assert answer["error"] == {"root_cause": [error], **error}
+    status, _, answer = served.search({"query": QUERY, **asking()}, index="nowhere")
+    assert status == 404
+    assert answer["error"]["type"] == "index_not_found_exception"
+    assert not served.noted.degradations
+
+
+def test_an_engine_that_is_down_is_503_in_time_and_keeps_its_address(served: Served) -> None:
+    served.search({"query": QUERY, **asking()})
+    served.fake.on("POST", f"/{INDEX}/_search", Reply(reset=True))
+    started = time.monotonic()
+    status, headers, answer = served.search({"query": QUERY, **asking()}, seconds=1.0)
+    assert time.monotonic() - started < 1.05
+    assert (status, headers["Retry-After"]) == (503, "1")
+    assert served.fake.url not in json.dumps(answer)
+
+
+def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
+    served: Served, tmp_path: Path
+) -> None:
+    served.log = ImpressionLog(tmp_path / "shown.jsonl")
+    body = {"query": QUERY, "size": 3, **asking()}
+    headers = served.search(body)[1]
+    body["ext"]["ubi"] = {"query_id": "q-1", "client_id": "c", "user_query": "What I Typed"}
+    assert served.search({**body, "from": 3})[1][QUERY_ID] == "q-1"
+    body["ext"]["owpc_ltr"] = {"model": "other"}
+    served.search(body)
+    served.search({**body, "from": 3})  # what stands above is not known
+    served.log.close()
+    lines = [json.loads(line) for line in (tmp_path / "shown.jsonl").read_text().splitlines()]
+    ids = expected()[0]
+    assert [line["query_response_hit_ids"] for line in lines] == [
+        ids[:3], ids[:6], ["d0", "d1", "d2"],
+    ]  # fmt: skip
+    assert lines[0]["query_id"] == headers[QUERY_ID]
+    assert [line["user_query"] for line in lines] == ["title", "What I Typed", "What I Typed"]
+    assert [line.get("client_id") for line in lines] == [None, "c", "c"]
+    assert [line["query_attributes"]["status"] for line in lines] == [
+        "ranked", "ranked", "degraded",
+    ]  # fmt: skip
+    assert all("ubi" not in one.body.get("ext", {}) for one in served.engine.asked)

@@ -1,0 +1,134 @@
+"""What Prometheus collects: counts, times, the models of names, and the drift of live features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.metrics import HORIZON, Metrics, TrainedFeatures
+from owpc_ltr_serve.rankers import ServedRanker
+from prometheus_client.parser import text_string_to_metric_families
+
+from owpc_ltr.engine.deployment.parity import Answered, feature_drifts
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import packed
+from owpc_ltr.models.reordering import ReorderingModel
+
+NAMES = ("title", "votes")
+
+
+def served(before: np.ndarray | None, model: str = "m-11111111") -> ServedRanker:
+    """A ranker that remembers these features of training."""
+    ranker = ReorderingModel(LinearModel(NAMES, np.ones(2)), "", None)
+    samples: tuple[dict[str, Any], ...] = ()
+    if before is not None:
+        ids = [f"d{n}" for n in range(len(before))]
+        samples = ({"document_ids": ids, "features": packed(before.astype(np.float32))},)
+    return ServedRanker(model, ranker, samples=samples)
+
+
+def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """Every figure by its name and labels, as Prometheus reads them."""
+    (endpoint,) = metrics.endpoints()
+    assert (endpoint.path, endpoint.methods) == ("/metrics", ("GET",))
+    reply = endpoint.handler(Call("/metrics", b"", 0.0))
+    assert reply.content_type.startswith("text/plain; version=")
+    families = text_string_to_metric_families(reply.body.decode())
+    found = {}
+    for sample in (sample for family in families for sample in family.samples):
+        labels = (f"{key}={value}" for key, value in sorted(sample.labels.items()))
+        found[sample.name, *labels] = sample.value
+    return found
+
+
+def collected(states: dict[str, Any] | None = None) -> Metrics:
+    known = {"m": {"model": "m-11111111", "confirmed_seconds_ago": 1.5}}
+    return Metrics(lambda: known if states is None else states)
+
+
+def test_requests_stages_and_degradations_are_counted() -> None:
+    metrics = collected()
+    for seconds in (0.003, 0.004, 0.3):
+        metrics.answered("/v2/rerank", 200, seconds)
+    metrics.answered("/v2/rerank", 503, 0.001)
+    metrics.stage("/{index}/_search", "engine", 0.007)
+    metrics.degraded("/{index}/_search", "deadline")
+    metrics.impression_lost()
+    found = read(metrics)
+    assert found["owpc_ltr_requests_total", "path=/v2/rerank", "status=200"] == 3
+    assert found["owpc_ltr_requests_total", "path=/v2/rerank", "status=503"] == 1
+    assert found["owpc_ltr_request_seconds_count", "path=/v2/rerank"] == 4
+    assert found["owpc_ltr_request_seconds_bucket", "le=0.005", "path=/v2/rerank"] == 3
+    where = "path=/{index}/_search"
+    assert found["owpc_ltr_stage_seconds_sum", where, "stage=engine"] == pytest.approx(0.007)
+    assert found["owpc_ltr_degraded_total", where, "reason=deadline"] == 1
+    assert found["owpc_ltr_impressions_lost_total",] == 1
+    assert found["process_resident_memory_bytes",] > 0
+    assert read(collected())["owpc_ltr_impressions_lost_total",] == 0
+
+
+def test_a_switched_alias_leaves_nothing_of_the_model_before(rng: np.random.Generator) -> None:
+    states = {"m": {"model": "m-11111111", "confirmed_seconds_ago": 1.5}}
+    metrics = collected(states)
+    metrics.scored(served(None), rng.random((3, 2), np.float32))
+    found = read(metrics)
+    assert found["owpc_ltr_model", "model=m-11111111", "name=m"] == 1
+    assert found["owpc_ltr_model_confirmed_seconds", "name=m"] == 1.5
+    assert found["owpc_ltr_feature_missing", "feature=title", "model=m-11111111"] == 0
+    states["m"] = {"model": "m-22222222", "confirmed_seconds_ago": 0.0}
+    named = [key for key in read(metrics) if any("model=m-" in part for part in key)]
+    assert named == [("owpc_ltr_model", "model=m-22222222", "name=m")]
+
+
+def drift_of(metrics: Metrics, model: str = "m-11111111") -> list[float]:
+    found = read(metrics)
+    return [found["owpc_ltr_feature_drift", f"feature={name}", f"model={model}"] for name in NAMES]
+
+
+def test_drift_is_that_of_verify_where_all_values_moved_alike(rng: np.random.Generator) -> None:
+    before = rng.normal(3, 2, (200, 2)).astype(np.float32)
+    before[::7, 0] = np.nan
+    now = before + np.float32([0.75, 0.0])
+    ids = tuple(map(str, range(200)))
+    nothing = np.zeros(200)
+    answered = Answered({}, ids, None, np.nan_to_num(now), np.nan_to_num(before), nothing, nothing)
+    metrics = collected()
+    for part in np.array_split(np.nan_to_num(now), 9):
+        metrics.scored(served(np.nan_to_num(before)), part)
+    wanted = {one.feature: one.by for one in feature_drifts(NAMES, [answered])}
+    assert drift_of(metrics) == pytest.approx([wanted[name] for name in NAMES], abs=1e-6)
+    assert wanted["title"] > 0.2
+
+
+def test_missing_values_count_as_0_and_their_share_is_told(rng: np.random.Generator) -> None:
+    before = rng.random((50, 2))
+    metrics = collected()
+    live = np.full((8, 2), np.nan, np.float32)
+    live[:2] = 1.0
+    metrics.scored(served(before), live)
+    found = read(metrics)
+    assert found["owpc_ltr_feature_missing", "feature=votes", "model=m-11111111"] == 0.75
+    trained = TrainedFeatures.of(served(before).samples, 2)
+    assert trained is not None
+    wanted = np.abs(0.25 - trained.mean) / trained.scale
+    assert drift_of(metrics) == pytest.approx(wanted.tolist(), rel=1e-5)
+
+
+def test_a_model_that_remembers_no_features_has_no_drift(rng: np.random.Generator) -> None:
+    metrics = collected()
+    metrics.scored(served(None), rng.random((4, 2), np.float32))
+    metrics.scored(served(None), np.zeros((0, 2), np.float32))
+    assert not [key for key in read(metrics) if key[0] == "owpc_ltr_feature_drift"]
+
+
+def test_live_means_forget_what_is_longer_ago_than_the_horizon() -> None:
+    metrics = collected()
+    ranker = served(np.array([[0.0, 1.0], [2.0, 3.0]]))
+    metrics.scored(ranker, np.full((HORIZON // 2, 2), 1.0, np.float32))
+    metrics.scored(ranker, np.full((HORIZON // 2, 2), 3.0, np.float32))
+    assert drift_of(metrics) == pytest.approx([1.0, 0.0])
+    for _ in range(40):
+        metrics.scored(ranker, np.full((HORIZON // 4, 2), 5.0, np.float32))
+    assert drift_of(metrics) == pytest.approx([4.0, 3.0], abs=1e-3)
