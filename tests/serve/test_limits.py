@@ -1,0 +1,342 @@
+"""What the service takes: who, how much, how many at once and for how long; how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import logging
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import uvicorn
+from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, ServeSettings, create_app
+from owpc_ltr_serve.rankers import Rankers
+from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
+
+from owpc_ltr import connect
+from owpc_ltr.engine.client.settings import Secret
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, UsageError
+from owpc_ltr.models.model_file import save_model
+from tests.commands import commands_in
+from tests.serve.searched_engine import MODEL, features_of
+from tests.serve.service import service
+
+SECRET = "a-token-that-nobody-guesses"
+BODY = {"query": "the words of a user", "documents": [features_of(1), features_of(2)]}
+
+
+@dataclass
+class Noted(Observer):
+    """What the application tells of its answers."""
+
+    answers: list[tuple[str, int]] = field(default_factory=list)
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        assert 0 <= seconds < 60
+        self.answers.append((path, status))
+
+
+@dataclass
+class Running:
+    """A service in a thread of this process."""
+
+    port: int
+    server: uvicorn.Server
+    noted: Noted
+    slow: threading.Event = field(default_factory=threading.Event)
+    """Set, it lets go of what waits in `/slow`."""
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        with contextlib.closing(connection):
+            content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            connection.request(method, path, content, headers or {})
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, found, json.loads(answer.read() or b"null")
+
+
+@contextlib.contextmanager
+def running(folder: Path, **limits: Any) -> Iterator[Running]:
+    save_model(MODEL, folder / "model.json")
+    rankers = Rankers(connect("http://127.0.0.1:9"), [folder / "model.json"])
+    noted, slow = Noted(), threading.Event()
+
+    def waits(call: Call) -> Reply:
+        slow.wait(20)
+        return Reply(b'{"seconds_left": %d}' % int(call.left()))
+
+    def fails(_: Call) -> Reply:
+        raise ValueError(f"a bug, beside {BODY['query']}")
+
+    def refuses(_: Call) -> Reply:
+        raise EngineUnavailable("the engine is gone")
+
+    endpoints = [
+        *rerank_endpoints(rankers, noted),
+        Endpoint("/slow", waits),
+        Endpoint("/bug", fails),
+        Endpoint("/gone", refuses),
+    ]
+    app = create_app(rankers, ServeSettings(**limits), endpoints=endpoints, observer=noted)
+    config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Running(port, server, noted, slow)
+    finally:
+        slow.set()
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    limits = {"concurrency": 2, "deadline": 0.5, "largest_body": 5_000, "receive_seconds": 0.5}
+    with running(tmp_path_factory.mktemp("plain"), **limits) as made:
+        yield made
+
+
+def test_a_token_is_demanded_of_all_but_health(tmp_path: Path) -> None:
+    with running(tmp_path, token=Secret(SECRET)) as guarded:
+        for given in (None, "Bearer wrong", f"Basic {SECRET}", SECRET, "Bearer", "Bearer é"):
+            headers = {} if given is None else {"Authorization": given.encode().decode("latin-1")}
+            status, found, content = guarded.ask("POST", "/v2/rerank", BODY, headers)
+            assert (status, found["www-authenticate"]) == (401, "Bearer")
+            assert content == {"message": "send the token as Authorization: Bearer TOKEN"}
+        for given in (f"Bearer {SECRET}", f"bearer {SECRET}"):
+            status, _, _ = guarded.ask("POST", "/v2/rerank", BODY, {"Authorization": given})
+            assert status == 200
+        assert guarded.ask("GET", "/health")[0] == 200
+
+
+def test_what_listens_beyond_this_machine_needs_a_token_or_certificates() -> None:
+    for host in ("127.0.0.1", "localhost", "::1", "127.8.9.1"):
+        check_binding(host, token=False, tls={})
+    for host in ("::", "10.0.0.5", "search.example.org", ""):
+        with pytest.raises(UsageError, match=f"can be reached from other machines: set {TOKEN}"):
+            check_binding(host, token=False, tls={})
+        with pytest.raises(UsageError, match="can be reached from other machines"):
+            check_binding(host, token=False, tls={"ssl_certfile": "c", "ssl_keyfile": "k"})
+        with pytest.warns(OwpcLtrWarning, match="the token can be read on its way"):
+            check_binding(host, token=True, tls={})
+        check_binding(host, token=True, tls={"ssl_certfile": "c", "ssl_keyfile": "k"})
+        check_binding(host, token=False, tls={"ssl_certfile": "c", "ssl_ca_certs": "a"})
+
+
+def test_a_token_comes_from_the_environment_or_a_private_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TOKEN, raising=False)
+    assert find_token(None) is None
+    monkeypatch.setenv(TOKEN, SECRET)
+    assert find_token(None) == SECRET
+    assert SECRET not in repr(find_token(None))
+    file = tmp_path / "token"
+    file.write_text(SECRET + "\n")
+    file.chmod(0o644)
+    with pytest.raises(BadInput, match="can be read by others: chmod 600"):
+        find_token(file)
+    file.chmod(0o600)
+    assert find_token(file) == SECRET
+    for poor in ("short", "with a space in it, long", "ünïcödé-ünïcödé-ünïcödé", " "):
+        monkeypatch.setenv(TOKEN, poor)
+        with pytest.raises(UsageError, match="is no token: use 16 or more letters") as raised:
+            find_token(None)
+        assert poor == " " or poor not in str(raised.value)
+
+
+def test_certificates_of_clients_are_demanded(tmp_path: Path) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    own = authority.issue_cert("127.0.0.1")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    own.private_key_pem.write_to_path(tmp_path / "key.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    save_model(MODEL, tmp_path / "model.json")
+    words = ("--certificate", "cert.pem", "--key", "key.pem", "--client-ca", "ca.pem")
+    with service(tmp_path, "http://127.0.0.1:9", "model.json", *words) as served:
+
+        def health(issuer: trustme.CA | None) -> int:
+            context = ssl.create_default_context()
+            authority.configure_trust(context)
+            if issuer is not None:
+                issuer.issue_cert("client@example.org").configure_cert(context)
+            connection = http.client.HTTPSConnection(served.host, served.port, context=context)
+            with contextlib.closing(connection):
+                connection.request("GET", "/health")
+                return connection.getresponse().status
+
+        assert health(authority) == 200
+        for issuer in (None, stranger):
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                health(issuer)
+
+
+def test_a_body_has_a_largest_size(plain: Running) -> None:
+    large = b'{"query": "' + b"x" * 6_000 + b'"}'
+    status, _, content = plain.ask("POST", "/v2/rerank", large)
+    assert (status, content) == (413, {"message": "the body is larger than 5000 bytes"})
+    # Without a length that says so.
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=20) as client:
+        client.sendall(b"POST /rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(40):
+                client.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        assert b" 413 " in client.recv(100)
+    assert plain.ask("POST", "/v2/rerank", BODY)[0] == 200
+
+
+def test_a_body_has_a_time_to_arrive(plain: Running) -> None:
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=20) as client:
+        began = time.monotonic()
+        client.sendall(b'POST /rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"query"')
+        assert b" 408 " in client.recv(100)
+        assert 0.4 < time.monotonic() - began < 5
+
+
+def test_more_at_once_are_told_to_come_again(plain: Running) -> None:
+    plain.slow.clear()
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(plain.ask("POST", "/slow", {})[0]))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    status, headers, content = plain.ask("POST", "/v2/rerank", BODY)
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert content == {"message": "too many requests at once: try again"}
+    assert plain.ask("GET", "/health")[0] == 200
+    for thread in threads:
+        thread.join()
+    # Too late, they are answered, and still hold their places.
+    assert found == [504, 504]
+    assert plain.ask("POST", "/v2/rerank", BODY)[0] == 503
+    plain.slow.set()
+    until = time.monotonic() + 10
+    while plain.ask("POST", "/v2/rerank", BODY)[0] != 200:
+        assert time.monotonic() < until
+
+
+def test_the_deadline_is_told(plain: Running) -> None:
+    plain.slow.clear()
+    began = time.monotonic()
+    status, _, content = plain.ask("POST", "/slow", {})
+    assert 0.4 < time.monotonic() - began < 3
+    assert (status, content) == (504, {"message": "the deadline of 0.5 s passed"})
+    plain.slow.set()
+
+
+def test_errors_say_what_they_are_and_nothing_of_the_query(
+    plain: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        assert plain.ask("POST", "/gone", {})[::2] == (503, {"message": "the engine is gone"})
+        status, _, content = plain.ask("POST", "/bug", BODY)
+        assert (status, content) == (500, {"message": "ValueError: please report this"})
+        for body in (BODY, {**BODY, "documents": [7]}, {**BODY, "model": "none"}):
+            plain.ask("POST", "/v2/rerank", body)
+        plain.ask("POST", "/v2/rerank", f'{{"query": "{BODY["query"]}", '.encode())
+    assert "/bug: ValueError in " in caplog.text
+    assert "words of a user" not in caplog.text
+    assert ("/gone", 503) in plain.noted.answers
+    assert ("/bug", 500) in plain.noted.answers
+
+
+def test_other_paths_and_methods_are_refused(plain: Running) -> None:
+    status, _, content = plain.ask("GET", "/_cat/indices")
+    assert status == 404
+    assert "other paths are not forwarded" in content["message"]
+    assert plain.ask("GET", "/v2/rerank")[0] == 405
+    assert plain.ask("DELETE", "/movies")[0] == 404
+
+
+def test_health_says_which_model_each_name_is(plain: Running) -> None:
+    status, _, content = plain.ask("GET", "/health")
+    assert (status, content["status"]) == (200, "ok")
+    assert content["models"]["model"]["model"].startswith("model@")
+
+
+def test_it_ends_what_it_has_begun(tmp_path: Path) -> None:
+    with running(tmp_path, deadline=10.0) as made:
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(made.ask("POST", "/slow", {})))
+        thread.start()
+        time.sleep(0.2)
+        made.server.should_exit = True
+        time.sleep(0.2)
+        with pytest.raises(OSError, match="refused"):
+            made.ask("GET", "/health")
+        made.slow.set()
+        thread.join(10)
+        assert found[0][0] == 200
+
+
+def test_the_command_ends_with_a_signal_and_without_an_error(tmp_path: Path) -> None:
+    save_model(MODEL, tmp_path / "model.json")
+    with service(tmp_path, "http://127.0.0.1:9", "model.json") as served:
+        answer = served.ask("POST", "/v2/rerank", BODY)
+        assert answer.status == 200
+        assert answer.headers["x-ltr-model"].startswith("model@")
+        assert "server" not in answer.headers
+        served.process.terminate()
+        assert served.process.wait(20) == 0
+        assert served.printed() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--host", "192.0.2.1", "model.json"), 2, "--host 192.0.2.1 can be reached from other"),
+        (("none.json",), 3, "cannot read the model none.json"),
+        (("--certificate", "model.json", "model.json"), 2, "https needs both --certificate and"),
+        (("nobody",), 4, "connection refused"),
+    ],
+)
+def test_a_start_that_fails_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    save_model(MODEL, tmp_path / "model.json")
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    ended, _, told = run("serve", *words, "--url", "http://127.0.0.1:9")
+    assert ended == code
+    (line,) = told.splitlines()
+    assert message in line
+
+
+def test_a_package_that_lacks_is_named_with_its_extra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = ("uvicorn", "owpc_ltr_serve.")
+    for name in [name for name in sys.modules if f"{name}.".startswith(known)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    ended, _, told = commands_in(tmp_path, monkeypatch, capsys)("serve")
+    assert ended == 2
+    assert told.splitlines() == [
+        "owpc-ltr: serve needs uvicorn, which is not installed: pip install 'owpc-ltr[serve]'"
+    ]

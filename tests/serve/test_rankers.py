@@ -1,0 +1,270 @@
+"""The names that requests use: followed on a switch, and what becomes of those that are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.faults import NoSuchModel, status_of
+from owpc_ltr_serve.rankers import Rankers
+from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+
+from owpc_ltr import Cluster, OwpcLtrError, connect
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.models.model_file import save_model
+from tests.engine.deployed import put
+from tests.engine.fake_engine import FakeEngine
+from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
+from tests.models import trees
+from tests.serve.searched_engine import MODEL, SearchedEngine
+
+FAST = 0.02
+"""Seconds between two looks at a name."""
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+def cluster_of(small: Small) -> Cluster:
+    return connect(small.engine.settings.url, store=small.store.name)
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def asked_by_ids(rankers: Rankers, name: str, keywords: str, ids: list[str]) -> list[Any]:
+    (handler,) = (one.handler for one in rerank_endpoints(rankers) if one.path == "/v2/rerank")
+    body = json.dumps({"model": name, "query": keywords, "documents": ids}).encode()
+    answer = json.loads(handler(Call("/v2/rerank", body, time.monotonic() + 20)).body)
+    return [(ids[one["index"]], one["relevance_score"]) for one in answer["results"]]
+
+
+@pytest.mark.node
+def test_ids_are_ranked_as_a_search_whose_window_the_client_scores(small: Small) -> None:
+    """A model that no plugin-free engine runs: `search` has the scores of this machine."""
+    own = replace(small, name=f"{small.name}-trees")
+    put(own, trees(small), client_scored=True)
+    cluster = cluster_of(small)
+    rankers = Rankers(cluster, [own.name])
+    for keywords in ("alpha gamma", "beta delta eta", "theta"):
+        found = cluster.search(keywords, model=own.name, size=30, window=30)
+        assert found.scored_by == "client"
+        hits = [(hit.document_id, hit.score) for hit in found.after]
+        ids = [hit.document_id for hit in found.before]
+        ranked = asked_by_ids(rankers, own.name, keywords, ids)
+        assert [one[0] for one in ranked] == [one[0] for one in hits]
+        assert [one[1] for one in ranked] == pytest.approx([one[1] for one in hits], abs=1e-6)
+        served = rankers.get(own.name)
+        assert served.model == cluster.models.resolve(own.name)
+
+
+@pytest.mark.node
+def test_a_name_is_followed_and_a_request_keeps_its_model(small: Small) -> None:
+    own = replace(small, name=f"{small.name}-moved")
+    first = put(own, linear()).alias.current
+    rankers = Rankers(cluster_of(small), [own.name], refresh=FAST)
+    rankers.start()
+    try:
+        begun = rankers.get(own.name)
+        assert begun.model == first
+        row = np.array([[1.0, 2.0, 3.0]], np.float32)
+        before = begun.score(row)
+        second = put(own, linear((-1.0, 0.5, 2.0))).alias.current
+        wait_for(lambda: rankers.get(own.name).model == second)
+        # The request that began with the first one.
+        assert begun.score(row) == before
+        assert rankers.get(own.name).score(row) != before
+        Aliases(small.engine, small.store).roll_back(own.name)
+        wait_for(lambda: rankers.get(own.name).model == first)
+        assert rankers.states()[own.name]["model"] == first
+    finally:
+        rankers.stop()
+
+
+@pytest.mark.node
+def test_models_are_called_by_name_and_hash_too(small: Small) -> None:
+    own = replace(small, name=f"{small.name}-hash")
+    model = put(own, linear()).alias.current
+    challenger = put(own, linear((3.0, 2.0, 1.0)), role="challenger").alias.challenger
+    rankers = Rankers(cluster_of(small))
+    assert rankers.get(model).model == model
+    assert rankers.get(own.name).model == model
+    assert rankers.get(f"{own.name}:challenger").model == challenger
+    assert rankers.get(model) is rankers.get(own.name) or (
+        rankers.get(model).ranker is rankers.get(own.name).ranker
+    )
+    assert rankers.get(model).index == small.index
+    assert rankers.get(model).featureset == FEATURESET
+
+
+@pytest.mark.node
+def test_a_model_without_a_record_is_loaded_from_the_store(small: Small) -> None:
+    own = replace(small, name=f"{small.name}-bare")
+    model = put(own, linear()).alias.current
+    DeploymentRecords(small.engine, small.store).delete(model)
+    served = Rankers(cluster_of(small), index=small.index).get(model)
+    row = np.array([[1.0, 2.0, 3.0]], np.float32)
+    assert served.score(row) == pytest.approx(linear().score(row))
+
+
+@pytest.mark.node
+def test_a_name_that_is_gone_is_refused_and_served_again_when_it_is_back(small: Small) -> None:
+    own = replace(small, name=f"{small.name}-gone")
+    put(own, linear())
+    rankers = Rankers(cluster_of(small), [own.name], refresh=FAST)
+    rankers.start()
+    try:
+        assert rankers.get(own.name)
+        Aliases(small.engine, small.store).delete(own.name)
+        wait_for(lambda: "fault" in rankers.states()[own.name])
+        with pytest.raises(NoSuchModel, match=f"there is no model '{own.name}'") as raised:
+            rankers.get(own.name)
+        assert status_of(raised.value) == 404
+        put(own, linear((5.0, 1.0, 1.0)))
+        wait_for(lambda: "fault" not in rankers.states()[own.name])
+        assert rankers.get(own.name).ranker.base.weights[0] == 5  # type: ignore[attr-defined]
+    finally:
+        rankers.stop()
+
+
+@pytest.mark.node
+def test_names_that_are_not_there_or_not_served_are_refused(small: Small) -> None:
+    own = replace(small, name=f"{small.name}-only")
+    put(own, linear())
+    everything = Rankers(cluster_of(small))
+    for name in ("nobody-has-this", "nobody-1f3a9c07", "../secret", "a*", "", "x" * 300):
+        with pytest.raises(NoSuchModel) as raised:
+            everything.get(name)
+        assert "\n" not in str(raised.value)
+        assert status_of(raised.value) == 404
+    some = Rankers(cluster_of(small), [own.name])
+    assert some.get().model == some.get(own.name).model
+    with pytest.raises(NoSuchModel, match=f"no model 'other' is served here: there are {own.name}"):
+        some.get("other")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[tuple[Path, FakeEngine]]:
+    save_model(MODEL, tmp_path / "shop.json")
+    with FakeEngine() as fake:
+        SearchedEngine().scripts(fake)
+        yield tmp_path / "shop.json", fake
+
+
+def test_a_file_is_followed_and_a_broken_one_refused(files: tuple[Path, FakeEngine]) -> None:
+    path, fake = files
+    rankers = Rankers(connect(fake.url), [path], refresh=FAST)
+    rankers.start()
+    try:
+        first = rankers.get("shop")
+        save_model(replace(MODEL, weights=np.array([7.0, 1.0, 1.0])), path)
+        wait_for(lambda: rankers.get().model != first.model)
+        path.write_text("{}")
+        wait_for(lambda: "fault" in rankers.states()["shop"])
+        with pytest.raises(BadInput, match="is not a model file of owpc-ltr") as raised:
+            rankers.get()
+        assert status_of(raised.value) == 502
+        save_model(MODEL, path)
+        wait_for(lambda: "fault" not in rankers.states()["shop"])
+        assert rankers.get().model == first.model
+    finally:
+        rankers.stop()
+
+
+def test_a_file_keeps_its_model_where_nothing_changed(files: tuple[Path, FakeEngine]) -> None:
+    path, fake = files
+    rankers = Rankers(connect(fake.url), [path], refresh=FAST)
+    rankers.start()
+    try:
+        first = rankers.get()
+        os.utime(path)  # a copy of the same content
+        time.sleep(5 * FAST)
+        assert rankers.get().model == first.model
+    finally:
+        rankers.stop()
+
+
+def test_what_cannot_be_loaded_ends_the_start(files: tuple[Path, FakeEngine]) -> None:
+    path, fake = files
+    with pytest.raises(OwpcLtrError, match="cannot read the model"):
+        Rankers(connect(fake.url), [path.parent / "none.json"]).start()
+    with pytest.raises(NoSuchModel, match="there is no model 'nobody'"):
+        Rankers(connect(fake.url), ["nobody"]).start()
+    with pytest.raises(UsageError, match="two models are called 'shop'"):
+        Rankers(connect(fake.url), [path, "shop"])
+
+
+def test_files_need_no_engine(files: tuple[Path, FakeEngine]) -> None:
+    path, _ = files
+    rankers = Rankers(connect("http://127.0.0.1:9"), [path, "another"])
+    row = np.array([[1.0, 2.0, 3.0]], np.float32)
+    assert rankers.get("shop").score(row) == MODEL.score(row)
+    with pytest.raises(EngineUnavailable) as raised:
+        rankers.get("another")
+    assert status_of(raised.value) == 503
+
+
+@pytest.mark.node
+def test_a_name_stays_what_it_was_while_the_engine_is_gone(
+    small: Small, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = replace(small, name=f"{small.name}-out")
+    put(own, linear())
+    rankers = Rankers(cluster_of(small), [own.name], refresh=FAST)
+    rankers.start()
+    try:
+        served = rankers.get(own.name)
+
+        def gone(self: Aliases, name: str) -> str:
+            raise EngineUnavailable("the engine is gone")
+
+        monkeypatch.setattr(Aliases, "resolve", gone)
+        wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] > 0.3)
+        assert rankers.get(own.name) is served
+        assert f"the model of '{own.name}' is not confirmed: the engine is gone" in caplog.text
+        monkeypatch.undo()
+        wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] <= 0.1)
+    finally:
+        rankers.stop()
+
+
+def test_a_new_name_is_loaded_once_however_many_ask(
+    files: tuple[Path, FakeEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fake = files
+    rankers = Rankers(connect(fake.url), [path])
+    loads: list[str] = []
+    load = Rankers._of_file
+
+    def counted(self: Rankers, name: str, file: Path) -> Any:
+        loads.append(name)
+        time.sleep(0.05)
+        return load(self, name, file)
+
+    monkeypatch.setattr(Rankers, "_of_file", counted)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(rankers.get())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loads == ["shop"]
+    assert len({id(one) for one in found}) == 1
