@@ -149,7 +149,10 @@ def create_app(
         ),
         405: _refusal(405, "this path takes another method"),
     }
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
+    # A redirect would name the host that the request claims.
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Service:

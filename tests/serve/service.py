@@ -65,7 +65,8 @@ def service(
     folder: Path, url: str, *words: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[Service]:
     """The service of an engine, on a free port; it is killed where it is still there at the end."""
-    line = [sys.executable, "-m", "owpc_ltr", "serve", *words, "--url", url, "--port", "0"]
+    port = () if "--port" in words else ("--port", "0")
+    line = [sys.executable, "-m", "owpc_ltr", "serve", *words, "--url", url, *port]
     known = {name: value for name, value in os.environ.items() if not name.startswith("OWPC_LTR")}
     process = subprocess.Popen(
         line, cwd=folder, env={**known, **(environ or {})}, stderr=subprocess.PIPE, text=True

@@ -1,0 +1,517 @@
+"""Faults of everything around the service: nothing hangs, and no order is wrong without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from owpc_ltr_serve.app import ServeSettings, create_app
+from owpc_ltr_serve.gateway import STATUS, gateway_endpoints
+from owpc_ltr_serve.metrics import Metrics
+from owpc_ltr_serve.rankers import Rankers
+from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.slow_clients import TimedHttp
+
+from owpc_ltr import connect
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
+from tests.serve.service import Answer, Service, service
+from tests.session_node import free_port
+
+SEARCH: dict[str, Any] = {
+    "query": {"match": {"title": "title"}},
+    "ext": {"owpc_ltr": {"model": "model", "params": {"keywords": "title"}}},
+}
+STATUS_NAME = STATUS.lower()
+BEST = [f"d{n}" for n in np.argsort(-np.array(model_scores(list(range(100)))), kind="stable")[:10]]
+FIRST = [f"d{n}" for n in range(10)]
+DEADLINE = 1.0
+
+
+class _Quick(TimedHttp):
+    seconds = 0.6
+
+
+@dataclass
+class Running(Service):
+    """A service in a thread of this process, before a fake engine."""
+
+    engine: SearchedEngine
+    fake: FakeEngine
+    rankers: Rankers
+    folder: Path
+
+    def search(self, **more: Any) -> Answer:
+        """The search of the tests."""
+        return self.ask("POST", f"/{INDEX}/_search", {**SEARCH, **more})
+
+
+@contextlib.contextmanager
+def running(folder: Path, concurrency: int = 8) -> Iterator[Running]:
+    """A service whose engine can be made to fail."""
+    save_model(MODEL, folder / "model.json")
+    with FakeEngine() as fake:
+        engine = SearchedEngine()
+        engine.scripts(fake)
+        cluster = connect(fake.url, store_kind="plugin-free")
+        rankers = Rankers(cluster, [folder / "model.json"], INDEX, refresh=0.05)
+        metrics = Metrics(rankers.states)
+        endpoints = [
+            *rerank_endpoints(rankers, metrics),
+            *gateway_endpoints(rankers, metrics),
+            *metrics.endpoints(),
+        ]
+        settings = ServeSettings(concurrency, DEADLINE, receive_seconds=0.6)
+        app = create_app(rankers, settings, endpoints=endpoints, observer=metrics)
+        config = uvicorn.Config(app, port=0, http=_Quick, log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            yield Running(None, "127.0.0.1", port, engine, fake, rankers, folder)  # type: ignore[arg-type]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("gateway")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _healed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test does to the shared engine ends with it."""
+    yield
+    if "gateway" in request.fixturenames:
+        made: Running = request.getfixturevalue("gateway")
+        made.fake.on("POST", f"/{INDEX}/_search", made.engine.answer)
+
+
+def ids(answer: Answer) -> list[str]:
+    """The documents of an answer, in its order."""
+    return [hit["_id"] for hit in answer.json()["hits"]["hits"]]
+
+
+def said_order(answer: Answer) -> str:
+    """Whether an answer is ranked, degraded or refused; its order is the one that it says."""
+    if answer.status != 200:
+        assert answer.status in {503, 504}, answer
+        return str(answer.status)
+    word = answer.headers[STATUS_NAME].partition(";")[0]
+    assert ids(answer) == {"ranked": BEST, "degraded": FIRST}[word]
+    return word
+
+
+def at_once(number: int, work: Callable[[], Any]) -> list[Any]:
+    """What so many threads return."""
+    with ThreadPoolExecutor(number) as pool:
+        return [one.result(60) for one in [pool.submit(work) for _ in range(number)]]
+
+
+# The engine
+
+
+def test_more_searches_than_an_engine_takes_that_hangs_end_in_time_and_it_recovers(
+    gateway: Running,
+) -> None:
+    release = threading.Event()
+
+    def hangs(asked: Asked) -> Reply:
+        release.wait(20)
+        return gateway.engine.answer(asked)
+
+    gateway.fake.on("POST", f"/{INDEX}/_search", hangs)
+
+    def timed() -> tuple[str, float]:
+        started = time.monotonic()
+        return said_order(gateway.search()), time.monotonic() - started
+
+    found = at_once(40, timed)
+    assert {word for word, _ in found} == {"503", "504"} or {word for word, _ in found} == {"503"}
+    assert max(seconds for _, seconds in found) < 2 * DEADLINE
+    turned_away = [seconds for word, seconds in found if word == "503"]
+    assert len(turned_away) >= 32
+    release.set()
+    gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
+    until = time.monotonic() + 10
+    while said_order(gateway.search()) != "ranked":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_an_engine_that_fails_now_and_then_never_gives_an_order_that_is_not_said(
+    gateway: Running, rng: np.random.Generator
+) -> None:
+    faults = [
+        Reply(reset=True),
+        Reply({}, 503),
+        Reply({"error": {"type": "x", "reason": "y"}}, 500),
+        Reply(b"<html>"),
+        Reply({"timed_out": True}),
+    ]
+    lock = threading.Lock()
+
+    def answer(asked: Asked) -> Reply:
+        with lock:
+            number = int(rng.integers(12))
+        reply = gateway.engine.answer(asked)
+        if number == 5:
+            return Reply(reply.body, cut=0.7)
+        if number == 6:  # a hit is gone, and the total says that it was there
+            reply.body["hits"]["hits"].pop()
+            return reply
+        return faults[number] if number < len(faults) else reply
+
+    gateway.fake.on("POST", f"/{INDEX}/_search", answer)
+
+    def search() -> str:
+        answered = gateway.search()
+        if answered.status in {500, 200} and answered.headers.get(STATUS_NAME) is None:
+            assert answered.json()["error"]["type"] == "x"  # the engine's own error, passed on
+            return "error"
+        if answered.headers.get(STATUS_NAME, "").startswith("degraded"):
+            # The plain answer is passed on as it came, whatever the engine makes of it.
+            return "degraded"
+        return said_order(answered)
+
+    words = Counter(word for _ in range(12) for word in at_once(6, search))
+    assert words["ranked"] > 20
+    assert words.total() == 72
+
+
+def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: Running) -> None:
+    gateway.fake.on("POST", f"/{INDEX}/_search", Reply(reset=True))
+    started = time.monotonic()
+    assert said_order(gateway.search()) == "503"
+    assert time.monotonic() - started < DEADLINE + 0.2
+    gateway.fake.on("POST", f"/{INDEX}/_search", gateway.engine.answer)
+    assert said_order(gateway.search()) == "ranked"
+
+
+# Models
+
+
+def test_a_model_that_can_no_longer_be_loaded_degrades_until_it_can(gateway: Running) -> None:
+    path = gateway.folder / "model.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+
+    def until(word: str) -> Answer:
+        end = time.monotonic() + 10
+        while True:
+            answer = gateway.search()
+            if said_order(answer) == word:
+                return answer
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    answer = until("degraded")
+    assert answer.headers[STATUS_NAME].startswith("degraded; model: ")
+    health = gateway.ask("GET", "/health").json()
+    assert health["status"] == "degraded"
+    assert "model.json" in health["models"]["model"]["fault"]
+    path.write_bytes(whole)
+    until("ranked")
+
+
+def test_a_model_that_is_replaced_under_load_ranks_each_answer_alone(tmp_path: Path) -> None:
+    """No answer mixes two models: its order is that of the digest which it names."""
+    signs = {}
+    with running(tmp_path) as made:
+        path = tmp_path / "model.json"
+        scores = np.array(model_scores(list(range(100))))
+        for sign in (1.0, -1.0):
+            save_model(LinearModel(NAMES, sign * MODEL.weights, record=MODEL.record), path)
+            time.sleep(0.3)
+            name = made.search().headers[STATUS_NAME]
+            signs[name] = [f"d{n}" for n in np.argsort(-sign * scores, kind="stable")[:10]]
+        assert len(signs) == 2
+        ended = threading.Event()
+
+        def switch() -> None:
+            turn = 1.0
+            while not ended.wait(0.07):
+                turn = -turn
+                save_model(LinearModel(NAMES, turn * MODEL.weights, record=MODEL.record), path)
+
+        thread = threading.Thread(target=switch)
+        thread.start()
+        try:
+            seen: Counter[str] = Counter()
+            for _ in range(25):
+                for answer in at_once(4, made.search):
+                    assert ids(answer) == signs[answer.headers[STATUS_NAME]]
+                    seen[answer.headers[STATUS_NAME]] += 1
+        finally:
+            ended.set()
+            thread.join()
+    assert min(seen[name] for name in signs) > 0
+
+
+# Clients
+
+
+def connected(made: Service, sent: bytes) -> socket.socket:
+    """A connection on which this was sent, and nothing more is."""
+    connection = socket.create_connection((made.host, made.port), timeout=10)
+    connection.sendall(sent)
+    return connection
+
+
+HALF_HEADERS = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nX-"
+HALF_BODY = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{"
+
+
+def ended(connection: socket.socket) -> bytes:
+    """What comes until the service ends the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            parts.append(part)
+    connection.close()
+    return b"".join(parts)
+
+
+def check_slow_clients(made: Service, number: int, seconds: float) -> None:
+    """Slow clients are dropped in time, and others are answered all the while."""
+    started = time.monotonic()
+    silent = [connected(made, b"") for _ in range(number)]
+    headers = [connected(made, HALF_HEADERS) for _ in range(number)]
+    bodies = [connected(made, HALF_BODY) for _ in range(number // 2)]
+    dripping = connected(made, HALF_HEADERS)
+    answered = 0
+    while time.monotonic() < started + seconds:
+        assert made.ask("GET", "/health").status == 200
+        answered += 1
+        with contextlib.suppress(OSError):
+            dripping.sendall(b"a")
+    assert answered > 10
+    assert all(ended(one) == b"" for one in (*silent, *headers, dripping))
+    assert all(ended(one).startswith(b"HTTP/1.1 408") for one in bodies)
+    assert time.monotonic() - started < seconds + 3
+
+
+def test_slow_clients_are_dropped_and_hold_up_nobody(gateway: Running) -> None:
+    check_slow_clients(gateway, 40, 1.0)
+    assert said_order(gateway.search()) == "ranked"
+
+
+def test_a_client_that_does_not_read_its_answer_is_dropped(tmp_path: Path) -> None:
+    with running(tmp_path) as made:
+        source = {"text": "x" * 100_000}
+
+        def large(asked: Asked) -> Reply:
+            reply = made.engine.answer(asked)
+            for hit in reply.body["hits"]["hits"]:
+                hit["_source"] = source
+            return reply
+
+        made.fake.on("POST", f"/{INDEX}/_search", large)
+        body = json.dumps({**SEARCH, "size": 60}).encode()
+        head = f"POST /{INDEX}/_search HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((made.host, made.port))
+        connection.sendall(head.encode() + body)
+        time.sleep(2 * _Quick.seconds)
+        assert len(ended(connection)) < 5_000_000
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_has_come(gateway: Running) -> None:
+    head = f"POST /{INDEX}/_search HTTP/1.1\r\nHost: x\r\nContent-Length: 10000001\r\n\r\n"
+    assert ended(connected(gateway, head.encode())).startswith(b"HTTP/1.1 413")
+    chunked = f"POST /{INDEX}/_search HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    connection = connected(gateway, chunked.encode())
+    answer = b""
+    with contextlib.suppress(OSError):
+        for _ in range(200):
+            connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+    answer = ended(connection)
+    assert answer.startswith(b"HTTP/1.1 413") or answer == b""  # a reset takes the answer away
+    assert said_order(gateway.search()) == "ranked"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 1_000_000,
+        b'{"query":' * 100_000,
+        b'{"query": {"match": {"title": "' + b"x" * 9_000_000 + b'"}}}',
+        b'{"size": 1e400}',
+        b'{"size": ' + b"9" * 100_000 + b"}",
+        b'{"a": "\\ud800"}',
+        b"\xff\xfe",
+        b"\0" * 1000,
+    ],
+    ids=["lists", "objects", "text", "infinite", "digits", "half", "no-utf8", "zeros"],
+)
+def test_hostile_bodies_are_refused_in_a_moment(gateway: Running, body: bytes) -> None:
+    started = time.monotonic()
+    answer = gateway.ask("POST", f"/{INDEX}/_search", body)
+    assert answer.status == 400, answer.content[:200]
+    assert answer.json()["error"]["type"] == "illegal_argument_exception"
+    assert time.monotonic() - started < 2
+
+
+def test_a_window_of_ten_thousand_documents_is_ranked_or_degraded_in_time(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path) as made:
+        made.engine.documents = 100_000
+        ext = {"owpc_ltr": {**SEARCH["ext"]["owpc_ltr"], "window": 10_000}}
+        started = time.monotonic()
+        answer = made.search(ext=ext)
+        assert time.monotonic() - started < DEADLINE + 0.5
+        if answer.status == 200:
+            assert answer.headers[STATUS_NAME].startswith(("ranked", "degraded"))
+        refused = made.search(ext={"owpc_ltr": {"model": "model", "window": 100_000}})
+        assert refused.status == 400
+        until = time.monotonic() + 10
+        while said_order(made.search()) != "ranked":
+            assert time.monotonic() < until
+
+
+def test_other_paths_are_not_forwarded_and_say_so(gateway: Running) -> None:
+    before = len(gateway.fake.requests)
+    for method, path in (
+        ("GET", "/"),
+        ("POST", "/_search"),
+        ("POST", f"/{INDEX}/_msearch"),
+        ("DELETE", f"/{INDEX}"),
+        ("PUT", f"/{INDEX}/_doc/1"),
+        ("POST", f"/{INDEX}/_search/template"),
+        ("POST", f"/{INDEX}/_search/"),
+        ("POST", f"/a%2Fb/{INDEX}/_search"),
+    ):
+        answer = gateway.ask(method, path, {})
+        assert answer.status == 404, path
+        assert "other paths are not forwarded" in answer.json()["message"]
+    assert gateway.ask("GET", f"/{INDEX}/_search").status == 405
+    for path in ("/%2e%2e/_search", "/a%0d%0ab/_search", "/*/_search", "/_all/_search"):
+        assert gateway.ask("POST", path, SEARCH).status in {400, 404}
+    asked = [one.path for one in gateway.fake.requests[before:]]
+    assert not [path for path in asked if path != "/"]
+
+
+def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
+    before = len(gateway.engine.asked)
+    headers = {"Authorization": "Bearer of-the-caller", "Cookie": "a=b", "X-Forwarded-For": "1"}
+    gateway.ask("POST", f"/{INDEX}/_search", SEARCH, headers)
+    (asked,) = gateway.engine.asked[before:]
+    assert not {"authorization", "cookie", "x-forwarded-for"} & asked.headers.keys()
+
+
+# The process
+
+
+def engine_and_model(folder: Path, fake: FakeEngine) -> SearchedEngine:
+    engine = SearchedEngine()
+    engine.scripts(fake)
+    save_model(MODEL, folder / "model.json")
+    return engine
+
+
+def search(made: Service) -> Answer:
+    return made.ask("POST", f"/{INDEX}/_search", SEARCH)
+
+
+def test_sigterm_ends_the_searches_that_have_begun_and_then_the_process(tmp_path: Path) -> None:
+    with FakeEngine() as fake:
+        engine = engine_and_model(tmp_path, fake)
+
+        def slow(asked: Asked) -> Reply:
+            time.sleep(0.4)
+            return engine.answer(asked)
+
+        with service(tmp_path, fake.url, "model.json", "--deadline", "5") as made:
+            assert said_order(search(made)) == "ranked"
+            fake.on("POST", f"/{INDEX}/_search", slow)
+            with ThreadPoolExecutor(8) as pool:
+                answers = [pool.submit(search, made) for _ in range(8)]
+                time.sleep(0.2)
+                made.process.send_signal(signal.SIGTERM)
+                assert [said_order(one.result(20)) for one in answers] == ["ranked"] * 8
+            assert made.process.wait(20) == 0
+            assert "title" not in made.printed()
+        with pytest.raises(ConnectionRefusedError):
+            search(made)
+
+
+def test_a_killed_service_begins_again_and_its_log_has_whole_lines(tmp_path: Path) -> None:
+    words = ("model.json", "--impressions", "shown.jsonl", "--port", str(free_port()))
+    answered: list[int] = []
+    with FakeEngine() as fake:
+        engine_and_model(tmp_path, fake)
+        for turn in (1, 2):
+            with service(tmp_path, fake.url, *words, "--deadline", "10") as made:
+
+                def load(made: Service = made) -> None:
+                    with contextlib.suppress(OSError, http.client.HTTPException):
+                        while True:
+                            assert said_order(search(made)) == "ranked"
+                            answered.append(1)
+
+                with ThreadPoolExecutor(4) as pool:
+                    loads = [pool.submit(load) for _ in range(4)]
+                    while len(answered) < 30 * turn and not any(one.done() for one in loads):
+                        time.sleep(0.01)
+                    os.kill(made.process.pid, signal.SIGKILL)
+                    for one in loads:
+                        one.result(20)
+    lines = [line for line in (tmp_path / "shown.jsonl").read_text().splitlines() if line]
+    assert all(json.loads(line)["query_response_hit_ids"] == BEST for line in lines)
+    # What was written and not yet answered when it was killed: at most one a client.
+    assert 60 <= len(answered) <= len(lines) <= len(answered) + 8
+
+
+@pytest.mark.thorough
+def test_slow_clients_of_a_real_process_are_dropped_within_its_limits(tmp_path: Path) -> None:
+    with FakeEngine() as fake:
+        engine_and_model(tmp_path, fake)
+        with service(tmp_path, fake.url, "model.json") as made:
+            check_slow_clients(made, 200, 10.5)
+
+
+@pytest.mark.thorough
+def test_memory_is_flat_over_many_searches(tmp_path: Path) -> None:
+    import psutil
+
+    with FakeEngine() as fake:
+        engine_and_model(tmp_path, fake)
+        with service(tmp_path, fake.url, "model.json", "--deadline", "10") as made:
+            process = psutil.Process(made.process.pid)
+
+            def some() -> None:
+                for _ in range(250):
+                    assert said_order(search(made)) == "ranked"
+
+            at_once(4, some)
+            before = process.memory_info().rss, process.num_fds()
+            for _ in range(4):
+                at_once(4, some)
+            after = process.memory_info().rss, process.num_fds()
+            assert after[0] - before[0] < 10_000_000
+            assert after[1] <= before[1] + 4
