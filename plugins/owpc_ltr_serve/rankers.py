@@ -38,7 +38,7 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
-from owpc_ltr.names import check_name, split_immutable
+from owpc_ltr.names import check_name
 from owpc_ltr_serve.faults import NoSuchModel
 
 if TYPE_CHECKING:
@@ -322,10 +322,11 @@ class Rankers:
             signature = _signature(known.path)
             if signature != known.signature or known.fault is not None:
                 return self._of_file(name, known.path)
-        elif split_immutable(name) is None or known.fault is not None:
+        else:
             store = known.ranker.store
             assert store is not None  # noqa: S101 - told to the type checker
             with _missing():
+                # Also what looks like NAME-HASH may be an alias: shop-20261123.
                 model = Aliases(self.cluster.engine, store).resolve(name)
                 return _Name(self._uploaded(store, model), time.monotonic())
         return replace(known, confirmed=time.monotonic(), fault=None)

@@ -1,0 +1,255 @@
+"""The gateway before a real engine: its answers, its rankings, and aliases that are switched."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import RequestError
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
+from owpc_ltr_serve.app import Call, Observer
+from owpc_ltr_serve.gateway import PATH, STATUS, gateway_endpoints
+from owpc_ltr_serve.rankers import Rankers
+
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.models.model_file import save_model
+from owpc_ltr.models.reordering import ReorderingModel
+from tests.engine.deployed import put, trees
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+from tests.serve.service import service
+
+pytestmark = pytest.mark.node
+QUERY = {"match": {"body": "{{keywords}}"}}
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
+def small(request: pytest.FixtureRequest, node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=200, shards=request.param) as made:
+        yield made
+
+
+def cluster_of(small: Small) -> Cluster:
+    return Cluster(small.engine, small.store.kind, small.store.name)
+
+
+class Asked:
+    """A gateway in this process."""
+
+    def __init__(self, small: Small, rankers: Rankers, model: str) -> None:
+        self.small, self.rankers, self.model = small, rankers, model
+        (self.endpoint,) = gateway_endpoints(rankers, Observer())
+
+    def search(self, words: str, **body: Any) -> tuple[str, dict[str, Any]]:
+        """The status of an answer, and its content."""
+        own = {"model": self.model, "params": {"keywords": words}, **body.pop("own", {})}
+        sent = {"query": {"match": {"body": words}}, **body, "ext": {"owpc_ltr": own}}
+        until = time.monotonic() + 30
+        where = {"index": self.small.index}
+        reply = self.endpoint.handler(Call(PATH, json.dumps(sent).encode(), until, where))
+        assert reply.status == 200, reply.body
+        return reply.headers[STATUS], json.loads(reply.body)
+
+    def plain(self, words: str, **body: Any) -> dict[str, Any]:
+        """The engine's own answer to the same search."""
+        sent = {"query": {"match": {"body": words}}, **body}
+        answer: dict[str, Any] = self.small.engine.request(
+            "POST", f"/{self.small.index}/_search", body=sent
+        )
+        return answer
+
+
+@pytest.fixture(params=["linear", "trees"])
+def asked(small: Small, request: pytest.FixtureRequest) -> Iterator[Asked]:
+    model = linear() if request.param == "linear" else trees()
+    put(small, model, client_scored=request.param == "trees")
+    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers.start()
+    yield Asked(small, rankers, small.name)
+    rankers.stop()
+
+
+def test_the_order_and_the_scores_are_those_of_a_search(asked: Asked) -> None:
+    cluster = cluster_of(asked.small)
+    for words in (f"{one} {other}" for one in WORDS[:3] for other in WORDS[3:6]):
+        # Where the engine scores, each shard has a window of its own: here all documents are in it.
+        status, answer = asked.search(words, size=60, own={"window": 200})
+        assert status.startswith(f"ranked; model={asked.small.name}-")
+        found = cluster.search(
+            words, model=asked.small.name, index=asked.small.index, query_template=QUERY, size=60,
+            window=200,
+        )  # fmt: skip
+        hits = answer["hits"]["hits"]
+        assert [hit["_id"] for hit in hits] == [hit.document_id for hit in found.after], words
+        wanted = [hit.score for hit in found.after]
+        assert [hit["_score"] for hit in hits] == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"aggs": {"sizes": {"stats": {"field": "size"}}}},
+        {"aggs": {"best": {"top_hits": {"size": 2}}}, "size": 3},
+        {"highlight": {"fields": {"body": {}}}, "_source": ["title"]},
+        {"_source": False, "fields": ["size"], "track_total_hits": 20, "from": 4, "size": 4},
+        {"post_filter": {"range": {"size": {"gte": 4}}}, "track_total_hits": False},
+        {"min_score": 0.2, "docvalue_fields": ["size"], "version": True},
+        {"query": {"bool": {"should": [{"match": {"body": {"query": "beta", "_name": "title"}}}]}}},
+        {"explain": True, "size": 2},
+        {"script_fields": {"twice": {"script": "2 * doc['size'].value"}}},
+        {"suggest": {"s": {"text": "alpa", "term": {"field": "body"}}}},
+    ],
+    ids="+".join,
+)
+def test_all_but_order_scores_and_times_is_the_engines(asked: Asked, body: dict[str, Any]) -> None:
+    status, answer = asked.search("alpha beta", **body)
+    assert status.startswith("ranked")
+    own = asked.plain("alpha beta", **{**body, "from": 0, "size": 200})
+    hits, known = answer["hits"].pop("hits"), own["hits"].pop("hits")
+    for one in (answer, own):
+        del one["took"]
+        one["hits"].pop("max_score")
+    assert answer == own
+    by_id = {hit["_id"]: hit for hit in known}
+    assert hits
+    for hit in hits:
+        # An explanation is that of the engine's own score.
+        assert {**hit, "_score": by_id[hit["_id"]]["_score"]} == by_id[hit["_id"]]
+
+
+def test_pages_show_every_document_once(asked: Asked) -> None:
+    found: list[str] = []
+    for first in range(0, 200, 30):
+        _, answer = asked.search("alpha beta", own={"window": 50}, **{"from": first, "size": 30})
+        found += [hit["_id"] for hit in answer["hits"]["hits"]]
+    own = asked.plain("alpha beta", size=200)["hits"]["hits"]
+    assert len(found) == len(set(found)) == len(own)
+    assert found[50:] == [hit["_id"] for hit in own[50:]]
+
+
+def test_a_reranker_reads_fields_that_the_answer_does_not_show(
+    small: Small, tmp_path: Path
+) -> None:
+    base = linear()
+    reordering = ExchangeableReordering(
+        base.feature_names, ReorderingShape("rbf,same:title"), np.array([[2.0, -3.0]]), np.ones(1)
+    )
+    record = {"featureset_hash": FEATURESET.hash}
+    save_model(ReorderingModel(base, Exchangeable.name, reordering, record), tmp_path / "rr.json")
+    rankers = Rankers(cluster_of(small), [tmp_path / "rr.json"])
+    asked = Asked(small, rankers, "rr")
+    cluster = cluster_of(small)
+    found = cluster.search(
+        "alpha beta", reranker=tmp_path / "rr.json", index=small.index, query_template=QUERY,
+        size=30, deadline=30,
+    )  # fmt: skip
+    wanted = [hit.document_id for hit in found.after]
+    for source in ({}, {"_source": ["size"]}, {"_source": False}):
+        status, answer = asked.search("alpha beta", size=30, **source)
+        assert status.startswith("ranked; model=rr@"), status
+        hits = answer["hits"]["hits"]
+        assert [hit["_id"] for hit in hits] == wanted
+        own = asked.plain("alpha beta", size=1, **source)["hits"]["hits"][0]
+        assert all(hit.get("_source", {}).keys() == own.get("_source", {}).keys() for hit in hits)
+
+
+def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
+    small: Small,
+) -> None:
+    models = [put(small, linear(weights)).alias.current for weights in ((1, 0.5, -0.2), (0, 0, 1))]
+    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers.start()
+    asked = Asked(small, rankers, small.name)
+    orders = {}
+    for model in models:
+        one = Asked(small, Rankers(cluster_of(small), [model]), model)
+        orders[model] = [hit["_id"] for hit in one.search("alpha beta")[1]["hits"]["hits"]]
+    assert len({tuple(order) for order in orders.values()}) == 2
+    ended = threading.Event()
+
+    def switch() -> None:
+        aliases = Aliases(small.engine, small.store)
+        while not ended.is_set():
+            for model in models:
+                aliases.promote(small.name, model)
+                time.sleep(0.1)
+
+    thread = threading.Thread(target=switch)
+    thread.start()
+    seen: Counter[str] = Counter()
+    try:
+        until = time.monotonic() + 20
+        while min(seen[model] for model in models) < 5 and time.monotonic() < until:
+            status, answer = asked.search("alpha beta")
+            model = status.removeprefix("ranked; model=")
+            assert [hit["_id"] for hit in answer["hits"]["hits"]] == orders[model]
+            seen[model] += 1
+    finally:
+        ended.set()
+        thread.join()
+        rankers.stop()
+    assert min(seen[model] for model in models) >= 5
+
+
+def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small) -> None:
+    model = put(small, linear()).alias.current
+    rankers = Rankers(cluster_of(small), [small.name], refresh=0.02)
+    rankers.start()
+    asked, aliases = Asked(small, rankers, small.name), Aliases(small.engine, small.store)
+    own = [hit["_id"] for hit in asked.plain("alpha beta")["hits"]["hits"]]
+    ranked = [hit["_id"] for hit in asked.search("alpha beta")[1]["hits"]["hits"]]
+    assert own != ranked
+
+    def until(word: str) -> tuple[str, list[str]]:
+        for _ in range(500):
+            status, answer = asked.search("alpha beta")
+            if status.startswith(word):
+                return status, [hit["_id"] for hit in answer["hits"]["hits"]]
+            time.sleep(0.02)
+        raise AssertionError(status)
+
+    try:
+        aliases.delete(small.name)
+        status, found = until("degraded")
+        assert status.startswith("degraded; model: there is no model")
+        assert found == own
+        aliases.switch(small.name, model)
+        assert until("ranked") == (f"ranked; model={model}", ranked)
+    finally:
+        rankers.stop()
+
+
+def test_a_client_of_the_engine_speaks_to_the_gateway(
+    small: Small, node_url: str, tmp_path: Path
+) -> None:
+    put(small, linear())
+    words = (small.name, "--store", str(small.store.name), "--deadline", "10")
+    with service(tmp_path, node_url, *words) as made:
+        client = OpenSearch([{"host": made.host, "port": made.port}])
+        sltr = {"model": small.name, "params": {"keywords": "alpha beta"}}
+        body = {
+            "query": {"match": {"body": "alpha beta"}},
+            "rescore": {
+                "window_size": 200,
+                "query": {"rescore_query": {"sltr": sltr}, "query_weight": 0},
+            },
+        }
+        found = client.search(index=small.index, body=body, size=7, from_=2, preference="_local")
+        wanted = cluster_of(small).search(
+            "alpha beta", model=small.name, index=small.index, query_template=QUERY, size=9,
+            window=200,
+        )  # fmt: skip
+        ids = [hit.document_id for hit in wanted.after]
+        assert [hit["_id"] for hit in found["hits"]["hits"]] == ids[2:]
+        with pytest.raises(RequestError, match="unknown query"):
+            client.search(index=small.index, body={**body, "query": {"nonsense": {}}})
+        client.close()
