@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # test processes, and each command that a test starts, most of its start.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo outputs test test-all test-faults test-engines test-cluster lint check install docs notebook clean
+.PHONY: demo outputs test test-all test-faults test-engines test-clients test-cluster lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -38,6 +38,10 @@ test-engines: $(VENV)/.dev
 	$(BIN)/python -m tests.engines.table --half
 	OWPC_LTR_TEST_ENGINES=1 $(PYTEST) \
 	  tests/engines/test_elastics_own_model.py tests/engines/test_eland.py
+
+# Clients of rerank APIs, from PyPI, against the service: 400 MB in an environment of their own.
+test-clients: $(VENV)/.dev $(VENV)/.clients
+	OWPC_LTR_TEST_CLIENTS=$(VENV)/clients/bin/python $(PYTEST) tests/serve/test_clients.py
 
 # A cluster of three local nodes, with several copies of each shard: 2 GB of memory, minutes.
 test-cluster: $(VENV)/.dev
@@ -80,6 +84,11 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.notebook: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[notebook]'
+	touch $@
+
+$(VENV)/.clients: tests/serve/clients.txt | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)/clients
+	$(VENV)/clients/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
 clean:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.memory_engine import find
+from tests.serve.java import java_casts
 from tests.serve.searched_engine import MODEL, NAMES, SearchedEngine, features_of, model_scores
 
 PATHS = ("/v1/rerank", "/v2/rerank", "/rerank")
@@ -300,32 +300,6 @@ def test_scores_that_are_no_numbers_are_refused(service: Service, tmp_path: Path
         huge.ask("/v2/rerank", {"query": "q", "documents": documents})
     with pytest.raises(Refused, match=r"gives document 0 the score nan, which is no finite"):
         rankers.get().score(np.array([[np.inf, -np.inf]], np.float32))
-
-
-JAVA_DOUBLE = re.compile(r"-?[0-9]+(\.[0-9]+([eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)")
-"""What JSON parsers of the JVM make a Double of; a number without any of this is an Integer."""
-LONGEST = 18
-"""Above so many characters json-smart, which JsonPath reads with, may make a BigDecimal."""
-
-
-def java_casts(text: str, documents: int) -> list[float]:
-    """What OpenSearch's post-processing makes of an answer: (Integer) index, (Double) score.
-
-    Raises ClassCastException in its words, and for a list with a gap.
-    """
-    scores: list[float | None] = [None] * documents
-    found = re.findall(r'"index":([^,}]+),"relevance_score":([^,}]+)', text)
-    for index, score in found:
-        if not re.fullmatch(r"[0-9]{1,9}", index):
-            raise TypeError(f"{index} cannot be cast to class java.lang.Integer")
-        if not JAVA_DOUBLE.fullmatch(score):
-            raise TypeError(f"{score} cannot be cast to class java.lang.Double")
-        if len(score) > LONGEST:
-            raise TypeError(f"BigDecimal {score} cannot be cast to class java.lang.Double")
-        scores[int(index)] = float(score)
-    if None in scores:
-        raise TypeError("a hit has no score")
-    return [score for score in scores if score is not None]
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
