@@ -39,6 +39,10 @@ RECEIVE_SECONDS = 10.0
 """Seconds in which a request must have arrived."""
 RETRY_AFTER = 1
 """Seconds after which one who was turned away may come again."""
+MODEL_HEADER = "X-LTR-Model"
+"""Names the immutable model that ranked an answer."""
+STATUS_HEADER = "X-LTR-Status"
+"""Says where an answer has less than was asked for: `degraded; reason`."""
 _RECEIVED = 4
 """How many requests may be received for each one that is answered."""
 _log = logging.getLogger("owpc_ltr.serve")

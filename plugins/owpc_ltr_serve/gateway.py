@@ -7,7 +7,7 @@ window's new order. All else of the answer is the engine's. Documents beyond the
 the engine's order, so that pages neither repeat nor lose any.
 
 Where the model cannot answer within half of the request's deadline, the search is sent as it came,
-without the model. The header `X-LTR-Status` says which of both it was.
+without the model. The header `X-LTR-Status` says which it was: `ranked`, or `degraded; reason`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,22 @@ from owpc_ltr.engine.stores import LARGEST_WINDOW, Search, check_collapse
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.strict_json import kind_of, read_json_value
 from owpc_ltr.names import check_index
-from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply
+from owpc_ltr_serve.app import (
+    MODEL_HEADER,
+    STATUS_HEADER,
+    Call,
+    Endpoint,
+    Observer,
+    Reply,
+)
 from owpc_ltr_serve.impressions import Impression, ImpressionLog
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
 PATH = "/{index}/_search"
-STATUS = "X-LTR-Status"
-QUERY_ID = "X-LTR-Query-Id"
+QUERY_HEADER = "X-LTR-Query-Id"
+"""Names the query that an impression was written of, for clicks to refer to."""
 MODELS_SHARE = 0.5
 """The share of a request's deadline after which the search is sent without the model."""
 TOTAL_HITS = 10_000
@@ -181,16 +188,18 @@ class _Gateway:
                     )
                 except TimeoutError as fault:
                     raise _Degraded("deadline", "the model did not answer in time") from fault
-                status = f"ranked; model={model}"
+                status = "ranked"
         except _Degraded as degraded:
             answer = self._plain(asked, call)
             self._observer.degraded(PATH, degraded.reason)
             status = f"degraded; {degraded.reason}: {degraded}"
-        headers = {STATUS: one_line(status).encode("ascii", "backslashreplace").decode()}
+        headers = {STATUS_HEADER: one_line(status).encode("ascii", "backslashreplace").decode()}
+        if model:
+            headers[MODEL_HEADER] = model
         if shown is None and not asked.first:
             shown = _ids(answer)
         if self._impressions is not None and shown:
-            headers[QUERY_ID] = self._log(self._impressions, asked, shown, model, status)
+            headers[QUERY_HEADER] = self._log(self._impressions, asked, shown, model, status)
         return Reply(_dumped(answer), 200, headers)
 
     def _served(self, asked: GatewaySearch) -> ServedRanker:

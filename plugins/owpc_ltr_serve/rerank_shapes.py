@@ -18,7 +18,15 @@ import orjson
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.files.strict_json import json_text, kind_of
-from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, json_reply
+from owpc_ltr_serve.app import (
+    MODEL_HEADER,
+    STATUS_HEADER,
+    Call,
+    Endpoint,
+    Observer,
+    Reply,
+    json_reply,
+)
 from owpc_ltr_serve.faults import BadRequest, TooLate
 from owpc_ltr_serve.features import Candidates, Document, QueryOfRequest, candidates
 from owpc_ltr_serve.rankers import Rankers
@@ -89,10 +97,10 @@ def _handler(
         observer.scored(served, found.matrix)
         if call.left() <= 0:
             raise TooLate("the deadline passed before the documents were scored")
-        headers = {"X-LTR-Model": served.model}
+        headers = {MODEL_HEADER: served.model}
         if found.absent:
             reason = f"{len(found.absent)} of {len(request.documents)} documents without features"
-            headers["X-LTR-Status"] = f"degraded; {reason}"
+            headers[STATUS_HEADER] = f"degraded; {reason}"
             observer.degraded(call.path, "documents without features")
         reply = json_reply(write(request, ranking), headers=headers)
         clock.ended("write")

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_serve.app import Call, Observer
-from owpc_ltr_serve.gateway import PATH, QUERY_ID, STATUS, gateway_endpoints
+from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
+from owpc_ltr_serve.gateway import PATH, QUERY_HEADER, gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.rankers import Rankers
 
@@ -105,7 +105,8 @@ def test_the_page_has_the_models_order_and_all_else_is_the_engines(served: Serve
     }  # fmt: skip
     status, headers, answer = served.search({**body, **asking()})
     assert status == 200
-    assert headers[STATUS].startswith("ranked; model=model@")
+    assert headers[STATUS_HEADER] == "ranked"
+    assert headers[MODEL_HEADER].startswith("model@")
     ids, scores = expected()
     hits = answer["hits"].pop("hits")
     assert [hit["_id"] for hit in hits] == ids[3:10]
@@ -133,10 +134,10 @@ def test_pages_show_every_document_once_down_to_the_last(served: Served, size: i
 def test_a_page_beyond_the_window_is_the_engines_own(served: Served) -> None:
     body = {"query": QUERY, "from": 100, "size": 5}
     status, headers, answer = served.search({**body, **asking()})
-    assert (status, headers[STATUS]) == (200, "engine; beyond the window")
+    assert (status, headers[STATUS_HEADER]) == (200, "engine; beyond the window")
     assert answer == served.plain(body)
     headers = served.search({"query": QUERY, "size": 0, **asking()})[1]
-    assert headers[STATUS] == "engine; no hits were asked for"
+    assert headers[STATUS_HEADER] == "engine; no hits were asked for"
 
 
 @pytest.mark.parametrize("counted", [None, True, False, 40, 10_000])
@@ -266,8 +267,9 @@ def degraded(served: Served, body: dict[str, Any], **given: Any) -> str:
     status, headers, answer = served.search({**body, **asking()}, **given)
     assert status == 200
     assert answer == served.plain(body)
-    word, _, reason = headers[STATUS].partition("; ")
+    word, _, reason = headers[STATUS_HEADER].partition("; ")
     assert word == "degraded"
+    assert MODEL_HEADER not in headers
     return reason
 
 
@@ -284,7 +286,7 @@ def test_a_model_that_cannot_answer_leaves_the_engines_order(
     body = {"query": QUERY, "from": 2, "aggs": {"sizes": {}}}
     status, headers, answer = served.search({**body, **asking(**asked)})
     assert status == 200
-    assert headers[STATUS].startswith(f"degraded; {reason}")
+    assert headers[STATUS_HEADER].startswith(f"degraded; {reason}")
     assert answer == served.plain(body)
     assert served.noted.degradations == [reason.partition(":")[0]]
 
@@ -383,7 +385,7 @@ def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
     body = {"query": QUERY, "size": 3, **asking()}
     headers = served.search(body)[1]
     body["ext"]["ubi"] = {"query_id": "q-1", "client_id": "c", "user_query": "What I Typed"}
-    assert served.search({**body, "from": 3})[1][QUERY_ID] == "q-1"
+    assert served.search({**body, "from": 3})[1][QUERY_HEADER] == "q-1"
     body["ext"]["owpc_ltr"] = {"model": "other"}
     served.search(body)
     served.search({**body, "from": 3})  # what stands above is not known
@@ -393,7 +395,7 @@ def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
     assert [line["query_response_hit_ids"] for line in lines] == [
         ids[:3], ids[:6], ["d0", "d1", "d2"],
     ]  # fmt: skip
-    assert lines[0]["query_id"] == headers[QUERY_ID]
+    assert lines[0]["query_id"] == headers[QUERY_HEADER]
     assert [line["user_query"] for line in lines] == ["title", "What I Typed", "What I Typed"]
     assert [line.get("client_id") for line in lines] == [None, "c", "c"]
     assert [line["query_attributes"]["status"] for line in lines] == [

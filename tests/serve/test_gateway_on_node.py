@@ -16,8 +16,8 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import RequestError
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
-from owpc_ltr_serve.app import Call, Observer
-from owpc_ltr_serve.gateway import PATH, STATUS, gateway_endpoints
+from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
+from owpc_ltr_serve.gateway import PATH, gateway_endpoints
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr.engine.cluster import Cluster
@@ -50,14 +50,15 @@ class Asked:
         (self.endpoint,) = gateway_endpoints(rankers, Observer())
 
     def search(self, words: str, **body: Any) -> tuple[str, dict[str, Any]]:
-        """The status of an answer, and its content."""
+        """The status and the model of an answer, and its content."""
         own = {"model": self.model, "params": {"keywords": words}, **body.pop("own", {})}
         sent = {"query": {"match": {"body": words}}, **body, "ext": {"owpc_ltr": own}}
         until = time.monotonic() + 30
         where = {"index": self.small.index}
         reply = self.endpoint.handler(Call(PATH, json.dumps(sent).encode(), until, where))
         assert reply.status == 200, reply.body
-        return reply.headers[STATUS], json.loads(reply.body)
+        model = reply.headers.get(MODEL_HEADER, "")
+        return f"{reply.headers[STATUS_HEADER]}; {model}", json.loads(reply.body)
 
     def plain(self, words: str, **body: Any) -> dict[str, Any]:
         """The engine's own answer to the same search."""
@@ -83,7 +84,7 @@ def test_the_order_and_the_scores_are_those_of_a_search(asked: Asked) -> None:
     for words in (f"{one} {other}" for one in WORDS[:3] for other in WORDS[3:6]):
         # Where the engine scores, each shard has a window of its own: here all documents are in it.
         status, answer = asked.search(words, size=60, own={"window": 200})
-        assert status.startswith(f"ranked; model={asked.small.name}-")
+        assert status.startswith(f"ranked; {asked.small.name}-")
         found = cluster.search(
             words, model=asked.small.name, index=asked.small.index, query_template=QUERY, size=60,
             window=200,
@@ -155,7 +156,7 @@ def test_a_reranker_reads_fields_that_the_answer_does_not_show(
     wanted = [hit.document_id for hit in found.after]
     for source in ({}, {"_source": ["size"]}, {"_source": False}):
         status, answer = asked.search("alpha beta", size=30, **source)
-        assert status.startswith("ranked; model=rr@"), status
+        assert status.startswith("ranked; rr@"), status
         hits = answer["hits"]["hits"]
         assert [hit["_id"] for hit in hits] == wanted
         own = asked.plain("alpha beta", size=1, **source)["hits"]["hits"][0]
@@ -190,7 +191,7 @@ def test_an_alias_that_is_switched_under_load_ranks_each_answer_by_one_model(
         until = time.monotonic() + 20
         while min(seen[model] for model in models) < 5 and time.monotonic() < until:
             status, answer = asked.search("alpha beta")
-            model = status.removeprefix("ranked; model=")
+            model = status.removeprefix("ranked; ")
             assert [hit["_id"] for hit in answer["hits"]["hits"]] == orders[model]
             seen[model] += 1
     finally:
@@ -223,7 +224,7 @@ def test_a_deleted_alias_leaves_the_engines_order_until_it_is_back(small: Small)
         assert status.startswith("degraded; model: there is no model")
         assert found == own
         aliases.switch(small.name, model)
-        assert until("ranked") == (f"ranked; model={model}", ranked)
+        assert until("ranked") == (f"ranked; {model}", ranked)
     finally:
         rankers.stop()
 

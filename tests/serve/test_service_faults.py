@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
-from owpc_ltr_serve.app import ServeSettings, create_app
-from owpc_ltr_serve.gateway import STATUS, gateway_endpoints
+from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, ServeSettings, create_app
+from owpc_ltr_serve.gateway import gateway_endpoints
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
@@ -39,7 +39,7 @@ SEARCH: dict[str, Any] = {
     "query": {"match": {"title": "title"}},
     "ext": {"owpc_ltr": {"model": "model", "params": {"keywords": "title"}}},
 }
-STATUS_NAME = STATUS.lower()
+STATUS_NAME, MODEL_NAME = STATUS_HEADER.lower(), MODEL_HEADER.lower()
 BEST = [f"d{n}" for n in np.argsort(-np.array(model_scores(list(range(100)))), kind="stable")[:10]]
 FIRST = [f"d{n}" for n in range(10)]
 DEADLINE = 1.0
@@ -246,7 +246,7 @@ def test_a_model_that_is_replaced_under_load_ranks_each_answer_alone(tmp_path: P
         for sign in (1.0, -1.0):
             save_model(LinearModel(NAMES, sign * MODEL.weights, record=MODEL.record), path)
             time.sleep(0.3)
-            name = made.search().headers[STATUS_NAME]
+            name = made.search().headers[MODEL_NAME]
             signs[name] = [f"d{n}" for n in np.argsort(-sign * scores, kind="stable")[:10]]
         assert len(signs) == 2
         ended = threading.Event()
@@ -263,8 +263,8 @@ def test_a_model_that_is_replaced_under_load_ranks_each_answer_alone(tmp_path: P
             seen: Counter[str] = Counter()
             for _ in range(25):
                 for answer in at_once(4, made.search):
-                    assert ids(answer) == signs[answer.headers[STATUS_NAME]]
-                    seen[answer.headers[STATUS_NAME]] += 1
+                    assert ids(answer) == signs[answer.headers[MODEL_NAME]]
+                    seen[answer.headers[MODEL_NAME]] += 1
         finally:
             ended.set()
             thread.join()
