@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ _IN_BODY = ("from", "size", "track_total_hits")
 """Parameters of a URL that stand for keys of the body."""
 _APART = frozenset({"_name", "inner_hits", "top_hits", "explain", "profile", "ext"})
 """Keys of a search whose answer would show the features, were they asked for in the same one."""
-_COMBINED = {
+_COMBINED: Mapping[str, Callable[[Vector, Vector], Vector]] = {
     "total": np.add,
     "multiply": np.multiply,
     "avg": lambda one, other: (one + other) / 2,
@@ -98,8 +98,7 @@ class Rescoring:
         """The scores by which documents are ordered."""
         if self == Rescoring():
             return model
-        scores: Vector = _COMBINED[self.mode](self.query_weight * engine, self.model_weight * model)
-        return scores
+        return _COMBINED[self.mode](self.query_weight * engine, self.model_weight * model)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def features_of(number: int) -> dict[str, float]:
 def model_scores(numbers: list[int]) -> list[float]:
     """What the model makes of these documents."""
     rows = [[features_of(n).get(name, math.nan) for name in NAMES] for n in numbers]
-    return MODEL.score(np.array(rows, np.float32)).tolist()
+    return list(map(float, MODEL.score(np.array(rows, np.float32))))
 
 
 @dataclass

@@ -69,9 +69,12 @@ def test_half_a_line_of_a_killed_process_spoils_no_other(tmp_path: Path) -> None
 def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
     log = ImpressionLog(tmp_path / "shown.jsonl")
     long = Impression("s", "x" * 5000, [f"d{n}" for n in range(500)])
-    threads = [
-        threading.Thread(target=lambda: [log.write(long) for _ in range(50)]) for _ in range(8)
-    ]
+
+    def write() -> None:
+        for _ in range(50):
+            log.write(long)
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -166,5 +169,7 @@ def test_what_is_loaded_into_ubi_queries_is_joined_with_the_clicks(
     shown, clicks = behaviour(tmp_path)
     cluster = connect(node_url)
     with ubi_indices(cluster.engine, shown, clicks, mappings) as names:
-        counted = count_ubi(cluster, tmp_path / "ubi", **names)
+        counted = count_ubi(
+            cluster, tmp_path / "ubi", queries=names["queries"], events=names["events"]
+        )
     assert counted.event_counts.used == counted.event_counts.read == 360

@@ -90,7 +90,7 @@ def drift_of(metrics: Metrics, model: str = "m-11111111") -> list[float]:
 def test_drift_is_that_of_verify_where_all_values_moved_alike(rng: np.random.Generator) -> None:
     before = rng.normal(3, 2, (200, 2)).astype(np.float32)
     before[::7, 0] = np.nan
-    now = before + np.float32([0.75, 0.0])
+    now = before + np.array([0.75, 0.0], np.float32)
     ids = tuple(map(str, range(200)))
     nothing = np.zeros(200)
     answered = Answered({}, ids, None, np.nan_to_num(now), np.nan_to_num(before), nothing, nothing)

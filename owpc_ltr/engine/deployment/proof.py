@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
@@ -329,7 +330,7 @@ def feature_drifts(
     )
 
 
-def drift_scale(before: Matrix) -> Vector:
+def drift_scale(before: NDArray[np.float64]) -> Vector:
     """What the drift of each feature is measured in: the standard deviation of what it was.
 
     A feature that was constant is measured by its own size. No value is missing in `before`.
