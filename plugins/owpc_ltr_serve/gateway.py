@@ -16,7 +16,9 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +27,7 @@ import orjson
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, one_line
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, one_line
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.client_rerank import (
     HitWindow,
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 PATH = "/{index}/_search"
 QUERY_HEADER = "X-LTR-Query-Id"
 """Names the query that an impression was written of, for clicks to refer to."""
+ELASTICSEARCH = {"X-Elastic-Product": "Elasticsearch"}
+"""What Elasticsearch's clients demand of each answer of their engine."""
 MODELS_SHARE = 0.5
 """The share of a request's deadline after which the search is sent without the model."""
 TOTAL_HITS = 10_000
@@ -152,6 +156,15 @@ class _Gateway:
     ) -> None:
         self._rankers, self._observer, self._impressions = rankers, observer, impressions
 
+    @cached_property
+    def _product(self) -> dict[str, str]:
+        """The header by which clients know the engine; none where it may not be asked."""
+        try:
+            about = self._engine.about()
+        except (NotAllowed, EngineRefusal):
+            return {}
+        return ELASTICSEARCH if about.distribution == "elasticsearch" else {}
+
     @property
     def _engine(self) -> Engine:
         return self._rankers.engine
@@ -193,6 +206,8 @@ class _Gateway:
             self._observer.degraded(PATH, degraded.reason)
             status = f"degraded; {degraded.reason}: {degraded}"
         headers = {STATUS_HEADER: one_line(status).encode("ascii", "backslashreplace").decode()}
+        with suppress(EngineUnavailable):
+            headers |= self._product
         if model:
             headers[MODEL_HEADER] = model
         if shown is None and not asked.first:

@@ -39,6 +39,7 @@ class SearchedEngine:
     """`documents` documents match every query; `d0` has the highest score."""
 
     documents: int = 250
+    distribution: str = "opensearch"
     asked: list[Asked] = field(default_factory=list)
 
     def scripts(self, fake: FakeEngine) -> None:
@@ -51,7 +52,9 @@ class SearchedEngine:
         if asked.path == f"/{INDEX}/_search":
             self.asked.append(asked)
             return Reply(self.search(asked.body, asked.params))
-        about = {"number": "3.8.0", "distribution": "opensearch"}
+        about = {"number": "9.2.0"}  # Elasticsearch does not name itself
+        if self.distribution == "opensearch":
+            about = {"number": "3.8.0", "distribution": self.distribution}
         listed = [{"_id": f"featureset-{FEATURESET.name}", "sort": [FEATURESET.name]}]
         stored = {"name": FEATURESET.name, "type": "featureset", **FEATURESET.to_body()}
         known: dict[str, Any] = {

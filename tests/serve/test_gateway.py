@@ -368,6 +368,14 @@ def test_the_engines_own_errors_are_answered_as_it_says_them(served: Served) -> 
     assert not served.noted.degradations
 
 
+def test_elasticsearchs_clients_know_their_engine(served: Served) -> None:
+    assert "X-Elastic-Product" not in served.search({"query": QUERY, **asking()})[1]
+    served.engine.distribution = "elasticsearch"
+    before = served.engine.asked.copy()
+    assert served.search({"query": QUERY, **asking()})[1]["X-Elastic-Product"] == "Elasticsearch"
+    assert len(served.engine.asked) == len(before) + 1
+
+
 def test_an_engine_that_is_down_is_503_in_time_and_keeps_its_address(served: Served) -> None:
     served.search({"query": QUERY, **asking()})
     served.fake.on("POST", f"/{INDEX}/_search", Reply(reset=True))
