@@ -27,7 +27,7 @@ import orjson
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, one_line
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.client_rerank import (
     HitWindow,
@@ -107,16 +107,17 @@ class Rescoring:
 
 @dataclass(frozen=True)
 class GatewaySearch:
-    """A search that names a model: `body` and `params` are the engine's, without the model.
+    """A search that names a model: `body` and `url_params` are the engine's, without the model.
 
-    `query_id` is what external features know the query by; `user` is UBI's part of the request.
+    `params` are those of the feature set, `query_id` is what external features know the query by;
+    `user` is UBI's part of the request.
     """
 
     index: str
     body: dict[str, Any]
-    params: dict[str, str]
+    url_params: dict[str, str]
     model: str | None
-    features: dict[str, Any]
+    params: dict[str, Any]
     window: int = DEFAULT_WINDOW
     rescoring: Rescoring = Rescoring()
     query_id: str | None = None
@@ -205,7 +206,7 @@ class _Gateway:
             answer = self._plain(asked, call)
             self._observer.degraded(PATH, degraded.reason)
             status = f"degraded; {degraded.reason}: {degraded}"
-        headers = {STATUS_HEADER: one_line(status).encode("ascii", "backslashreplace").decode()}
+        headers = {STATUS_HEADER: status}
         with suppress(EngineUnavailable):
             headers |= self._product
         if model:
@@ -238,12 +239,12 @@ class _Gateway:
         fields = document_fields(served.ranker)
         apart = _is_apart(asked, fields)
         size = max(asked.window, asked.first + asked.size)
-        search = Search({**asked.body, "from": 0, "size": size}, asked.params)
-        window = HitWindow(asked.index, featureset, asked.features, asked.window, fields)
+        search = Search({**asked.body, "from": 0, "size": size}, asked.url_params)
+        window = HitWindow(asked.index, featureset, asked.params, asked.window, fields)
         try:
             values = None
             if served.joined is not None:
-                values = served.joined.of_query(asked.query_id, asked.features)
+                values = served.joined.of_query(asked.query_id, asked.params)
             answer, logged = search_with_features(
                 self._engine, store, window, search, apart=apart,
                 deadline=max(until - started - _MARGIN, _MARGIN),
@@ -267,7 +268,7 @@ class _Gateway:
         """The engine's answer to the search as it came, without the model."""
         started = time.monotonic()
         answer = self._engine.request(
-            "POST", f"/{asked.index}/_search", params=asked.params, body=asked.body,
+            "POST", f"/{asked.index}/_search", params=asked.url_params, body=asked.body,
             deadline=max(call.left() - _MARGIN, _MARGIN),
         )  # fmt: skip
         self._observer.stage(PATH, "plain", time.monotonic() - started)
@@ -286,7 +287,7 @@ class _Gateway:
         """The id under which an impression was written."""
         query_id = str(asked.user.get("query_id") or uuid.uuid4())
         client = asked.user.get("client_id")
-        words = asked.user.get("user_query") or query_text(asked.features)
+        words = asked.user.get("user_query") or query_text(asked.params)
         about = {"index": asked.index, "model": model, "status": status.partition(";")[0]}
         impressions.write(
             Impression(query_id, str(words), shown, None if client is None else str(client), about)
@@ -419,7 +420,7 @@ def _json_of(text: str, name: str) -> Any:
 def _is_apart(asked: GatewaySearch, fields: tuple[str, ...]) -> bool:
     """Whether features come in a search of their own, so that the answer shows nothing of them."""
     limited = {"_source", "stored_fields"} & asked.body.keys() or any(
-        name.startswith("_source") for name in asked.params
+        name.startswith("_source") for name in asked.url_params
     )
     return (bool(fields) and bool(limited)) or _has_key(asked.body, _APART)
 

@@ -95,7 +95,7 @@ class Metrics(Observer):
 
     def endpoints(self) -> list[Endpoint]:
         """`GET /metrics`."""
-        return [Endpoint("/metrics", self._answer, methods=("GET",))]
+        return [Endpoint("/metrics", self._answer, methods=("GET",), at_once=self._answer)]
 
     def _answer(self, _: Call) -> Reply:
         return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -22,6 +22,7 @@ import pytest
 import uvicorn
 from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, ServeSettings, create_app
 from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
@@ -64,7 +65,9 @@ class Running(Service):
 
 
 @contextlib.contextmanager
-def running(folder: Path, concurrency: int = 8) -> Iterator[Running]:
+def running(
+    folder: Path, concurrency: int = 8, impressions: ImpressionLog | None = None
+) -> Iterator[Running]:
     """A service whose engine can be made to fail."""
     save_model(MODEL, folder / "model.json")
     with FakeEngine() as fake:
@@ -75,7 +78,7 @@ def running(folder: Path, concurrency: int = 8) -> Iterator[Running]:
         metrics = Metrics(rankers.states)
         endpoints = [
             *rerank_endpoints(rankers, metrics),
-            *gateway_endpoints(rankers, metrics),
+            *gateway_endpoints(rankers, metrics, impressions),
             *metrics.endpoints(),
         ]
         settings = ServeSettings(concurrency, DEADLINE, receive_seconds=0.6)
@@ -414,6 +417,18 @@ def test_other_paths_are_not_forwarded_and_say_so(gateway: Running) -> None:
         assert gateway.ask("POST", path, SEARCH).status in {400, 404}
     asked = [one.path for one in gateway.fake.requests[before:]]
     assert not [path for path in asked if path != "/"]
+
+
+def test_no_header_of_an_answer_is_made_by_who_asks(tmp_path: Path) -> None:
+    log = ImpressionLog(tmp_path / "shown.jsonl")
+    with running(tmp_path, impressions=log) as made:
+        for given in ("q\r\nSet-Cookie: a=b", "\u6f22\u5b57", "x" * 10_000, {"a": 1}):
+            ext = {**SEARCH["ext"], "ubi": {"query_id": given}}
+            answer = made.search(ext=ext)
+            assert said_order(answer) == "ranked"
+            assert "set-cookie" not in answer.headers
+            assert answer.headers["x-ltr-query-id"].isascii()
+    assert json.loads((tmp_path / "shown.jsonl").read_text().splitlines()[1])["query_id"] == "漢字"
 
 
 def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
