@@ -39,7 +39,7 @@ from owpc_ltr.engine.search.client_rerank import (
 from owpc_ltr.engine.search.request import COLLAPSE, check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW, Search, check_collapse
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
-from owpc_ltr.files.strict_json import kind_of, read_json_value
+from owpc_ltr.files.strict_json import kind_of, read_json_value, shown
 from owpc_ltr.names import check_index
 from owpc_ltr_serve.app import (
     MODEL_HEADER,
@@ -187,7 +187,7 @@ class _Gateway:
             return _error(503, "engine_unavailable", why, {"Retry-After": "1"})
 
     def _answered(self, asked: GatewaySearch, call: Call) -> Reply:
-        model, shown = "", None
+        model, listed = "", None
         try:
             if asked.size == 0 or asked.first >= asked.window:
                 answer = self._plain(asked, call)
@@ -196,7 +196,7 @@ class _Gateway:
             else:
                 until = time.monotonic() + MODELS_SHARE * call.left()
                 try:
-                    model, answer, shown = within(
+                    model, answer, listed = within(
                         until - time.monotonic(), lambda: self._ranked(asked, until)
                     )
                 except TimeoutError as fault:
@@ -211,10 +211,10 @@ class _Gateway:
             headers |= self._product
         if model:
             headers[MODEL_HEADER] = model
-        if shown is None and not asked.first:
-            shown = _ids(answer)
-        if self._impressions is not None and shown:
-            headers[QUERY_HEADER] = self._log(self._impressions, asked, shown, model, status)
+        if listed is None and not asked.first:
+            listed = _ids(answer)
+        if self._impressions is not None and listed:
+            headers[QUERY_HEADER] = self._log(self._impressions, asked, listed, model, status)
         return Reply(_dumped(answer), 200, headers)
 
     def _served(self, asked: GatewaySearch) -> ServedRanker:
@@ -280,7 +280,7 @@ class _Gateway:
         self,
         impressions: ImpressionLog,
         asked: GatewaySearch,
-        shown: list[str],
+        listed: list[str],
         model: str,
         status: str,
     ) -> str:
@@ -290,7 +290,7 @@ class _Gateway:
         words = asked.user.get("user_query") or query_text(asked.params)
         about = {"index": asked.index, "model": model, "status": status.partition(";")[0]}
         impressions.write(
-            Impression(query_id, str(words), shown, None if client is None else str(client), about)
+            Impression(query_id, str(words), listed, None if client is None else str(client), about)
         )
         return query_id
 
@@ -311,7 +311,7 @@ def read_search(call: Call) -> GatewaySearch:
             body[name] = _json_of(params.pop(name), name)
     unknown = sorted(params.keys() - PARAMETERS)
     if unknown:
-        raise UsageError(f"the URL has '{unknown[0][:40]}', which does not go with a model")
+        raise UsageError(f"the URL has '{shown(unknown[0])}', which does not go with a model")
     for name, least in (("from", 0), ("size", 0)):
         if name in body:
             _count(body[name], f"'{name}'", least, LARGEST_WINDOW)
@@ -381,7 +381,7 @@ def _refuse_others(content: Mapping[str, Any], known: set[str], place: str) -> N
     unknown = sorted(content.keys() - known)
     if unknown:
         raise UsageError(
-            f"{place} has '{unknown[0][:40]}', which is not known here: it takes "
+            f"{place} has '{shown(unknown[0])}', which is not known here: it takes "
             f"{', '.join(sorted(known))}"
         )
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
 from owpc_ltr_serve.gateway import PATH, QUERY_HEADER, gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
@@ -245,6 +247,40 @@ def test_a_search_that_cannot_be_ranked_is_refused_by_name(
     assert words in answer["error"]["reason"]
     assert answer["error"]["root_cause"][0]["type"] == answer["error"]["type"]
     assert not served.engine.asked
+
+
+_TEXT = st.text(max_size=5)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+_PARTS = ("query", "size", "from", "track_total_hits", "_source", "aggs", "sort", "rescore", "ext")
+_OWN = ("model", "params", "window", "query_id", "\u202e")
+
+
+@given(
+    body=st.dictionaries(st.sampled_from(_PARTS), _JSON, max_size=4),
+    own=st.dictionaries(st.sampled_from(_OWN), _JSON, max_size=3),
+    url=st.dictionaries(st.sampled_from(("size", "from", "\x1b", "routing")), st.text(max_size=4)),
+    shape=st.sampled_from(("ext", "rescore", "neither")),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_whatever_is_sent_is_ranked_degraded_or_refused(
+    served: Served, body: Any, own: Any, url: dict[str, Any], shape: str
+) -> None:
+    if shape == "ext":
+        body["ext"] = {"owpc_ltr": {"model": "model", "params": PARAMS, **own}}
+    elif shape == "rescore":
+        sltr = {"model": "model", "params": PARAMS, **own}
+        body["rescore"] = {"query": {"rescore_query": {"sltr": sltr}}}
+    status, headers, answer = served.search(body, **url)
+    if status == 200:
+        assert headers[STATUS_HEADER].startswith(("ranked", "degraded; ", "engine; "))
+        assert len(answer["hits"]["hits"]) <= body.get("size", 10) or "size" in url
+    else:
+        assert status == 400
+        assert answer["error"]["reason"].isprintable()
 
 
 def test_parameters_of_the_url_go_to_the_engine_or_are_refused_by_name(served: Served) -> None:
