@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
@@ -97,8 +98,9 @@ class Endpoint:
     path: str
     handler: Handler
     methods: tuple[str, ...] = ("POST",)
-    admitted: bool = True
-    """Whether its requests count among those that are answered at the same time."""
+    at_once: Callable[[Call], Reply | None] | None = None
+    """Answers what takes a few milliseconds, in the thread that receives requests; None for all
+    else."""
 
 
 class Observer:
@@ -214,12 +216,16 @@ class _Service:
             self._receiving -= 1
         if isinstance(body, Reply):
             return body
-        if self._stopping or (endpoint.admitted and self._answering >= settings.concurrency):
-            return _busy()
         call = Call(
             endpoint.path, body, started + settings.deadline, request.path_params,
             request.query_params, request.headers,
         )  # fmt: skip
+        if endpoint.at_once is not None:
+            reply = endpoint.at_once(call)
+            if reply is not None:
+                return reply
+        if self._stopping or self._answering >= settings.concurrency:
+            return _busy()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
         timer = loop.call_later(max(call.left(), 0.0), self._late, answer)
@@ -305,7 +311,12 @@ def _refusal(status: int, message: str) -> Callable[[Request, Exception], Respon
 
 
 def _response(reply: Reply) -> Response:
-    return Response(reply.body, reply.status, dict(reply.headers), reply.content_type)
+    headers = {
+        # Some come from a request: no line break and no letter that HTTP does not know.
+        name: one_line(value).encode("ascii", "backslashreplace").decode()
+        for name, value in reply.headers.items()
+    }
+    return Response(reply.body, reply.status, headers, reply.content_type)
 
 
 def _where(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -57,39 +57,54 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class QueryOfRequest:
-    """What features may need to know of a query."""
+class Documents:
+    """Documents of one kind: ids, or objects of feature values; None for an empty text."""
 
-    params: Mapping[str, Any] = field(default_factory=dict)
-    query_id: str | None = None
+    are_ids: bool
+    content: list[Any]
 
 
-def candidates(
-    served: ServedRanker,
-    documents: Sequence[Document],
-    query: QueryOfRequest,
-    seconds: float,
-    locate: Callable[[ServedRanker], ServedRanker],
-) -> Candidates:
-    """The features of documents of any kind; the engine has so many seconds to answer.
+def decoded(documents: Sequence[Document], names: Sequence[str]) -> Documents:
+    """The ids or values of documents, for a ranker that reads features of these names.
 
-    `locate` finds what the engine is asked with, where it must be. Raises BadRequest naming the
-    document, and what the engine's answer was refused for.
+    Engines send an empty text where a hit lacks the field. Raises BadRequest naming the document.
     """
-    kind, content = _decoded(documents, served.feature_names)
-    if kind == "ids":
-        return of_ids(locate(served), content, query, seconds)
-    absent = tuple(place for place, document in enumerate(content) if document is None)
-    found = of_values(served, [document or {} for document in content])
-    if not absent:
-        return found
-    told = f"{len(absent)} of {len(documents)} documents are empty texts"
-    return replace(found, absent=absent, warnings=(*found.warnings, told))
+    known = set(names)
+    kind = ""
+    content: list[Any] = []
+    for place, document in enumerate(documents):
+        text: Any = document
+        if isinstance(text, dict) and known.isdisjoint(text):
+            text = text.get("text", text)
+        if isinstance(text, dict):
+            own, value = "values", text
+        elif not isinstance(text, str):
+            raise BadRequest(f"documents[{place}] is {kind_of(text)}, not a text or an object")
+        elif not text:
+            content.append(None)
+            continue
+        else:
+            own, value = _read(text, place)
+        if kind and own != kind:
+            raise BadRequest(
+                f"documents[{place}] is of another kind than those before it: give feature values "
+                "for all documents, or ids for all"
+            )
+        kind = own
+        content.append(value)
+    if kind != "values":
+        content = ["" if own is None else own for own in content]
+    return Documents(kind != "values", content)
 
 
-def of_values(served: ServedRanker, documents: Sequence[Mapping[str, Any]]) -> Candidates:
-    """The features of documents that are objects of values; absent and null are missing."""
+def of_values(served: ServedRanker, given: Sequence[Mapping[str, Any] | None]) -> Candidates:
+    """The features of documents that are objects of values; absent and null are missing.
+
+    Raises BadRequest naming the document and the feature.
+    """
     names = served.feature_names
+    empty = tuple(place for place, document in enumerate(given) if document is None)
+    documents: list[Mapping[str, Any]] = [document or {} for document in given]
     try:
         flat = list(chain.from_iterable(map(_row(names), documents)))
     except KeyError:
@@ -117,6 +132,8 @@ def of_values(served: ServedRanker, documents: Sequence[Mapping[str, Any]]) -> C
                 f"no document has a feature of the model '{served.model}': give values of {known}"
             )
         warnings = (f"no document has a value of {', '.join(lacking)}",)
+    if empty:
+        warnings = (*warnings, f"{len(empty)} of {len(given)} documents are empty texts")
     fields = {
         name: [value_at(document, name) for document in documents]
         for name in served.ranker.field_names
@@ -124,15 +141,20 @@ def of_values(served: ServedRanker, documents: Sequence[Mapping[str, Any]]) -> C
     }
     if IDS in served.ranker.field_names:
         fields[IDS] = [str(document.get(IDS, place)) for place, document in enumerate(documents)]
-    return Candidates(matrix, fields, warnings=warnings)
+    return Candidates(matrix, fields, empty, warnings)
 
 
 def of_ids(
-    served: ServedRanker, ids: Sequence[str], query: QueryOfRequest, seconds: float
+    served: ServedRanker,
+    ids: Sequence[str],
+    params: dict[str, Any],
+    query_id: str | None,
+    seconds: float,
 ) -> Candidates:
     """The features of documents by their ids, by one search; external features are looked up.
 
-    Raises BadRequest where the index has none of them, or the query lacks a parameter.
+    `params` and `query_id` are what features may need to know of the query; the engine has so many
+    seconds to answer. Raises BadRequest where the index has none of the documents.
     """
     engine, store, featureset = served.engine, served.store, served.featureset
     index = served.index
@@ -149,8 +171,7 @@ def of_ids(
         raise BadRequest(
             f"documents are {len(distinct)} ids, and one search has at most {LARGEST_WINDOW}"
         )
-    params = dict(query.params)
-    values = None if served.joined is None else served.joined.of_query(query.query_id, params)
+    values = None if served.joined is None else served.joined.of_query(query_id, params)
     search = store.log_search(featureset, params, distinct)
     needed = [name for name in served.ranker.field_names if name != IDS]
     body = {**search.body, "_source": needed or False}
@@ -172,39 +193,6 @@ def of_ids(
     fields = fields_of_hits(served.ranker, list(ids), sources)
     warnings = (f"{len(absent)} of {len(ids)} documents are not in the index",) if absent else ()
     return Candidates(matrix, fields, absent, warnings)
-
-
-def _decoded(documents: Sequence[Document], names: Sequence[str]) -> tuple[str, list[Any]]:
-    """The kind of the documents, `values` or `ids`, and their values or ids.
-
-    None stands for an empty text, which engines send where a hit lacks the field.
-    """
-    known = set(names)
-    kind = ""
-    content: list[Any] = []
-    for place, document in enumerate(documents):
-        text: Any = document
-        if isinstance(text, dict) and known.isdisjoint(text):
-            text = text.get("text", text)
-        if isinstance(text, dict):
-            own, value = "values", text
-        elif not isinstance(text, str):
-            raise BadRequest(f"documents[{place}] is {kind_of(text)}, not a text or an object")
-        elif not text:
-            content.append(None)
-            continue
-        else:
-            own, value = _read(text, place)
-        if kind and own != kind:
-            raise BadRequest(
-                f"documents[{place}] is of another kind than those before it: give feature values "
-                "for all documents, or ids for all"
-            )
-        kind = own
-        content.append(value)
-    if kind == "ids":
-        content = ["" if own is None else own for own in content]
-    return kind or "ids", content
 
 
 def _read(text: str, place: int) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,8 @@ REFRESH = 2.0
 """Seconds after which a switched alias, or a replaced file, is followed."""
 MOST_LOADED = 64
 """Names of a cluster that are held; the oldest one goes."""
+_FAST = 0.005
+"""Seconds for which other requests may wait: as long as Python lets a thread run."""
 _PATIENCE = 10.0
 """Seconds for each request to the cluster by which a model is found."""
 _log = logging.getLogger("owpc_ltr.serve")
@@ -75,6 +78,8 @@ class ServedRanker:
     index: str | None = None
     stored: StoredModel | None = None
     samples: tuple[dict[str, Any], ...] = ()
+    is_fast: bool = False
+    """Whether it scores a hundred documents within some milliseconds."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -188,6 +193,11 @@ class Rankers:
             raise known.fault.with_traceback(None)
         return known.ranker
 
+    def loaded(self, name: str | None) -> ServedRanker | None:
+        """The ranker that a name means now, where it is known without asking; else None."""
+        known = self._names.get(self._default() if name is None else name)
+        return None if known is None or known.fault is not None else known.ranker
+
     def states(self) -> dict[str, dict[str, Any]]:
         """Of each name its model, the seconds since that was confirmed, and a fault if any."""
         now = time.monotonic()
@@ -249,10 +259,9 @@ class Rankers:
         sources = joined_sources(local) if sources is None else sources
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None)
-        prepare(ranker)
         return ServedRanker(
             model, ranker, joined, self.engine, store, stored.featureset, self.index or index,
-            stored, samples,
+            stored, samples, _is_fast(ranker),
         )  # fmt: skip
 
     def located(self, served: ServedRanker) -> ServedRanker:
@@ -290,9 +299,14 @@ class Rankers:
         )
         ranker = replace(ranker, record=loaded.record)
         joined = columns_for(joined_sources(ranker), self.tables, f"the model {path}")
-        prepare(ranker)
-        samples = tuple(loaded.record.get("probes") or ())
-        served = ServedRanker(f"{name}@{digest}", ranker, joined, index=self.index, samples=samples)
+        served = ServedRanker(
+            f"{name}@{digest}",
+            ranker,
+            joined,
+            index=self.index,
+            samples=tuple(loaded.record.get("probes") or ()),
+            is_fast=_is_fast(ranker),
+        )
         return _Name(served, time.monotonic(), signature=signature, path=path)
 
     def _follow(self) -> None:
@@ -339,6 +353,18 @@ def _named(model: Path | str) -> tuple[str, Path | None]:
         return path.name.removesuffix(".json"), path
     check_name("model", model.partition(":")[0])
     return model, None
+
+
+def _is_fast(ranker: ReorderingModel) -> bool:
+    """Whether a hundred documents are scored within `_FAST`; what that needs is compiled."""
+    prepare(ranker)
+    rows = np.zeros((100, len(ranker.feature_names)), np.float32)
+    best = math.inf
+    for _ in range(3 if ranker.reordering is None else 0):
+        began = time.perf_counter()
+        ranker.rerank(rows)
+        best = min(best, time.perf_counter() - began)
+    return best <= _FAST
 
 
 @contextmanager

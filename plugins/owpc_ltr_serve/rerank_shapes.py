@@ -28,11 +28,21 @@ from owpc_ltr_serve.app import (
     json_reply,
 )
 from owpc_ltr_serve.faults import BadRequest, TooLate
-from owpc_ltr_serve.features import Candidates, Document, QueryOfRequest, candidates
-from owpc_ltr_serve.rankers import Rankers
+from owpc_ltr_serve.features import (
+    Candidates,
+    Document,
+    Documents,
+    decoded,
+    of_ids,
+    of_values,
+)
+from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
 MOST_DOCUMENTS = 10_000
 """Documents of one request."""
+_AT_ONCE_BYTES, _AT_ONCE_DOCUMENTS = 250_000, 250
+"""The largest request that is answered in the thread that received it: another one costs as much
+again as the arithmetic."""
 _DIGITS = 10
 """Significant digits of a score: some parsers of the JVM make a BigDecimal of what is longer than
 18 characters, and OpenSearch then fails to cast it."""
@@ -71,42 +81,73 @@ def rerank_endpoints(rankers: Rankers, observer: Observer | None = None) -> list
         "/v2/rerank": (cohere_request, cohere_answer("2")),
         "/rerank": (tei_request, tei_answer),
     }
-    told = observer or Observer()
-    return [
-        Endpoint(path, _handler(rankers, parse, write, told))
-        for path, (parse, write) in shapes.items()
-    ]
+    endpoints = []
+    for path, (parse, write) in shapes.items():
+        shape = _Shape(rankers, parse, write, observer or Observer())
+        endpoints.append(Endpoint(path, shape.answer, at_once=shape.at_once))
+    return endpoints
 
 
-def _handler(
-    rankers: Rankers, parse: Parse, write: Write, observer: Observer
-) -> Callable[[Call], Reply]:
-    def answer(call: Call) -> Reply:
-        clock = _Clock(call, observer)
-        request = parse(_object(call.body))
-        served = rankers.get(request.model)
+@dataclass(frozen=True)
+class _Shape:
+    """One shape of request and answer."""
+
+    rankers: Rankers
+    parse: Parse
+    write: Write
+    observer: Observer
+
+    def answer(self, call: Call) -> Reply:
+        """The answer to a request."""
+        clock = _Clock(call, self.observer)
+        request = self.parse(_object(call.body))
+        served = self.rankers.get(request.model)
+        documents = decoded(request.documents, served.feature_names)
+        return self._ranked(call, clock, request, served, documents)
+
+    def at_once(self, call: Call) -> Reply | None:
+        """The answer, where all that it takes is a few milliseconds of arithmetic; else None."""
+        if len(call.body) > _AT_ONCE_BYTES:
+            return None
+        clock = _Clock(call, self.observer)
+        request = self.parse(_object(call.body))
+        served = self.rankers.loaded(request.model)
+        if served is None or not served.is_fast or len(request.documents) > _AT_ONCE_DOCUMENTS:
+            return None
+        documents = decoded(request.documents, served.feature_names)
+        if documents.are_ids:
+            return None
+        return self._ranked(call, clock, request, served, documents)
+
+    def _ranked(
+        self,
+        call: Call,
+        clock: _Clock,
+        request: RerankRequest,
+        served: ServedRanker,
+        documents: Documents,
+    ) -> Reply:
         clock.ended("parse")
-        query = QueryOfRequest(
-            {"keywords": request.query, "query": request.query, **request.params},
-            request.query_id,
-        )
-        found = candidates(served, request.documents, query, call.left(), rankers.located)
+        if documents.are_ids:
+            params = {"keywords": request.query, "query": request.query, **request.params}
+            served = self.rankers.located(served)
+            found = of_ids(served, documents.content, params, request.query_id, call.left())
+        else:
+            found = of_values(served, documents.content)
         clock.ended("features")
         ranking = ranked(served.score(found.matrix, found.fields), found)
         clock.ended("score")
-        observer.scored(served, found.matrix)
+        self.observer.scored(served, found.matrix)
         if call.left() <= 0:
             raise TooLate("the deadline passed before the documents were scored")
         headers = {MODEL_HEADER: served.model}
         if found.absent:
             reason = f"{len(found.absent)} of {len(request.documents)} documents without features"
             headers[STATUS_HEADER] = f"degraded; {reason}"
-            observer.degraded(call.path, "documents without features")
-        reply = json_reply(write(request, ranking), headers=headers)
+            self.observer.degraded(call.path, "documents without features")
+        reply = json_reply(self.write(request, ranking), headers=headers)
         clock.ended("write")
         return reply
-
-    return answer
 
 
 def ranked(scores: Vector, found: Candidates) -> Ranking:

@@ -86,7 +86,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def test_the_first_request_of_the_page(answers: Any) -> None:
-    (block,) = (one for one in blocks_of(PAGE) if "curl" in one.source)
+    (block,) = (one for one in blocks_of(PAGE) if "curl" in one.source and "rerank" in one.source)
     words = shlex.split(block.source.partition("$ ")[2])
     path = words[1].removeprefix(ADDRESS)
     found = json.loads(answers(path, words[words.index("-d") + 1]))

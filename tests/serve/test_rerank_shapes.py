@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve import rerank_shapes
-from owpc_ltr_serve.app import Call, Observer
+from owpc_ltr_serve.app import Call, Observer, json_reply
 from owpc_ltr_serve.faults import BadRequest
 from owpc_ltr_serve.features import Candidates
 from owpc_ltr_serve.rankers import Rankers
@@ -90,7 +90,7 @@ def as_log(number: int, turned: bool = False) -> str:
     return "{main=[" + ", ".join(entries[::-1] if turned else entries) + "]}"
 
 
-KINDS = {
+KINDS: dict[str, Callable[[int], Any]] = {
     "object": features_of,
     "object with null": lambda n: {name: features_of(n).get(name) for name in NAMES},
     "object and other keys": lambda n: {**features_of(n), "text": "Insidious", "year": "2013"},
@@ -311,7 +311,7 @@ def test_java_casts_every_answer(values: list[float]) -> None:
     ranking = ranked(np.array(values), found)
     request = rerank_shapes.RerankRequest("q", ["d"] * len(values))
     content = rerank_shapes.cohere_answer("1")(request, ranking)
-    text = rerank_shapes.json_reply(content).body.decode()
+    text = json_reply(content).body.decode()
     assert java_casts(text, len(values)) == pytest.approx(values, rel=1e-9)
 
 

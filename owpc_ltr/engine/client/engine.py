@@ -111,8 +111,8 @@ class Engine:
     def within(self, seconds: float) -> Engine:
         """The same cluster over the same connections; no request takes longer than that."""
         bounded = copy.copy(self)
-        limits = {"deadline": min(seconds, self.settings.deadline), "longest": seconds}
-        bounded.settings = replace(self.settings, **limits)
+        shorter = min(seconds, self.settings.deadline)
+        bounded.settings = replace(self.settings, deadline=shorter, longest=seconds)
         return bounded
 
     def request(
