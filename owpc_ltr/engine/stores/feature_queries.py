@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,11 @@ class CompiledSet:
     """The features that the engine computes, in order."""
     derived: tuple[DerivedFeature, ...]
     """The features that are computed here, in order."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All features of the set."""
+        return frozenset(self.featureset.feature_names)
 
     def with_derived(self, scores: Mapping[str, float]) -> dict[str, float]:
         """Scores and what derives from them; a feature that did not match counts 0."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from owpc_ltr.engine.client.engine import About, Engine
@@ -55,6 +56,8 @@ from owpc_ltr.names import check_index, check_name, check_store
 
 _KEPT = 16
 """Sets, and parts of sets that models look at, which are kept ready."""
+_FLOATS = frozenset((float,))
+_MISSING = repeat(math.nan)
 
 
 class PluginFreeStore:
@@ -159,22 +162,24 @@ class PluginFreeStore:
                 "the engine names the matching queries without their scores: without the LTR "
                 "plugin that needs OpenSearch 2.13 or Elasticsearch 8.8 or later"
             )
-        strange = sorted(scores.keys() - set(featureset.feature_names))
-        if strange:
+        compiled = self._compile(featureset)
+        if not compiled.names.issuperset(scores):
+            strange = min(scores.keys() - compiled.names)
             raise Refused(
-                f"document '{hit.get('_id')}' came with '{strange[0]}', which is no feature of "
+                f"document '{hit.get('_id')}' came with '{strange}', which is no feature of "
                 f"'{featureset.name}'"
             )
-        compiled = self._compile(featureset)
-        odd = [name for name, score in scores.items() if not is_number(score)]
-        if odd:
-            raise Refused(
-                f"feature '{odd[0]}' of document '{hit.get('_id')}' is "
-                f"{one_line(str(scores[odd[0]])[:60])!r}, which is no number: fix its template"
-            )
+        # Hundreds of hits are read in a search: mostly all scores are floats.
+        if not _FLOATS.issuperset(map(type, scores.values())):
+            for name, score in scores.items():
+                if not is_number(score):
+                    raise Refused(
+                        f"feature '{name}' of document '{hit.get('_id')}' is "
+                        f"{one_line(str(score)[:60])!r}, which is no number: fix its template"
+                    )
         if compiled.derived:
             scores = compiled.with_derived(scores)
-        return [scores.get(name, math.nan) for name in featureset.feature_names]
+        return list(map(scores.get, featureset.feature_names, _MISSING))
 
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
