@@ -23,7 +23,7 @@ import orjson
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.engine.search.client_rerank import check_featureset, fields_of_hits, whole_answer
-from owpc_ltr.engine.stores import LARGEST_WINDOW, Search
+from owpc_ltr.engine.stores import Search
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import kind_of
 from owpc_ltr_serve.faults import BadRequest, TooLate
@@ -35,7 +35,7 @@ _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?(?:E-?[0-9]+)?|Infinity)|NaN"
 _LOG = re.compile(r"\[?\{[^{}=\[\]]+=\[(?P<entries>.*)\]\}\]?", re.DOTALL)
 _ENTRY = re.compile(
     rf"\{{(?:name=(?P<a>(?:(?!, value=)[^{{}}])*)(?:, value=(?P<x>{_NUMBER}))?"
-    rf"|value=(?P<y>{_NUMBER}), name=(?P<b>[^{{}}]*?))\}}(?:, |$)"
+    rf"|value=(?P<y>{_NUMBER}), name=(?P<b>[^{{}}]*))\}}(?:, |$)"
 )
 _NUMBERS = frozenset((int, float))
 Document = str | dict[str, Any]
@@ -46,14 +46,21 @@ class Candidates:
     """Documents to rank, as a ranker reads them.
 
     `matrix` has one row a document and one column a feature, `fields` what else the ranker needs of
-    documents. `absent` are the documents, by position, that the index does not have: their rows are
-    empty. `warnings` are what whoever asked should know.
+    documents. `absent` are documents, by position in the request, that have no row: the index does
+    not have them, or nothing was sent. `warnings` are what whoever asked should know.
     """
 
     matrix: Matrix
     fields: dict[str, list[Any]]
     absent: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> list[int]:
+        """The position in the request of each row."""
+        absent = set(self.absent)
+        every = range(len(self.matrix) + len(absent))
+        return [place for place in every if place not in absent]
 
 
 @dataclass(frozen=True)
@@ -104,17 +111,14 @@ def of_values(served: ServedRanker, given: Sequence[Mapping[str, Any] | None]) -
     """
     names = served.feature_names
     empty = tuple(place for place, document in enumerate(given) if document is None)
-    documents: list[Mapping[str, Any]] = [document or {} for document in given]
+    documents = [document for document in given if document is not None]
     try:
         flat = list(chain.from_iterable(map(_row(names), documents)))
     except KeyError:
         flat = [document.get(name) for document in documents for name in names]
     if not _NUMBERS.issuperset(map(type, flat)):
         flat = [_number(value, *divmod(i, len(names)), names) for i, value in enumerate(flat)]
-    try:
-        exact = np.array(flat, dtype=np.float64).reshape(len(documents), len(names))
-    except OverflowError as error:  # an integer without end
-        raise BadRequest("documents: a number is too large for a feature") from error
+    exact = np.array(flat, dtype=np.float64).reshape(len(documents), len(names))
     with np.errstate(over="ignore"):
         matrix = exact.astype(np.float32)
     if np.isinf(matrix).any():
@@ -153,44 +157,36 @@ def of_ids(
 ) -> Candidates:
     """The features of documents by their ids, by one search; external features are looked up.
 
-    `params` and `query_id` are what features may need to know of the query; the engine has so many
-    seconds to answer. Raises BadRequest where the index has none of the documents.
+    The ranker is a located one (see `Rankers.located`). `params` and `query_id` are what features
+    may need to know of the query; the engine has so many seconds to answer. Raises BadRequest where
+    the index has none of the documents.
     """
     engine, store, featureset = served.engine, served.store, served.featureset
-    index = served.index
-    if engine is None or store is None or featureset is None or index is None:
-        raise BadRequest(
-            f"documents: the features of ids cannot be asked for '{served.model}': give feature "
-            "values"
-        )
+    assert engine and store and featureset and served.index  # noqa: PT018, S101 - for mypy
     check_featureset(served.ranker, featureset, served.joined)
     if seconds <= 0:
         raise TooLate("the deadline passed before the engine was asked")
     distinct = list(dict.fromkeys(ids))
-    if len(distinct) > LARGEST_WINDOW:
-        raise BadRequest(
-            f"documents are {len(distinct)} ids, and one search has at most {LARGEST_WINDOW}"
-        )
     values = None if served.joined is None else served.joined.of_query(query_id, params)
     search = store.log_search(featureset, params, distinct)
     needed = [name for name in served.ranker.field_names if name != IDS]
     body = {**search.body, "_source": needed or False}
-    answer = whole_answer(engine, index, Search(body, search.params), seconds)
+    answer = whole_answer(engine, served.index, Search(body, search.params), seconds)
     hits = {hit["_id"]: hit for hit in answer["hits"]["hits"]}
     absent = tuple(place for place, own in enumerate(ids) if own not in hits)
-    if len(absent) == len(ids):
+    present = [own for own in ids if own in hits]
+    if not present:
         raise BadRequest(
-            f"documents: '{index}' has none of these {len(ids)} ids; a document is an id, an "
-            "object of feature values, or the LTR plugin's log"
+            f"documents: '{served.index}' has none of these {len(ids)} ids; a document is an id, "
+            "an object of feature values, or the LTR plugin's log"
         )
-    empty = [float("nan")] * len(featureset.features)
     rows = {own: store.features_of(featureset, hit) for own, hit in hits.items()}
     with np.errstate(over="ignore"):
-        matrix: Matrix = np.array([rows.get(own, empty) for own in ids], dtype=np.float32)
+        matrix: Matrix = np.array([rows[own] for own in present], dtype=np.float32)
     if values is not None:
-        matrix = np.hstack([matrix, values(list(ids))])
-    sources = [(hits.get(own) or {}).get("_source") or {} for own in ids]
-    fields = fields_of_hits(served.ranker, list(ids), sources)
+        matrix = np.hstack([matrix, values(present)])
+    sources = [hits[own].get("_source") or {} for own in present]
+    fields = fields_of_hits(served.ranker, present, sources)
     warnings = (f"{len(absent)} of {len(ids)} documents are not in the index",) if absent else ()
     return Candidates(matrix, fields, absent, warnings)
 

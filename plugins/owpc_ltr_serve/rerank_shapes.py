@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.files.strict_json import json_text, kind_of
 from owpc_ltr_serve.app import (
     MODEL_HEADER,
@@ -38,7 +39,7 @@ from owpc_ltr_serve.features import (
 )
 from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
-MOST_DOCUMENTS = 10_000
+MOST_DOCUMENTS = LARGEST_WINDOW
 """Documents of one request."""
 _AT_ONCE_BYTES, _AT_ONCE_DOCUMENTS = 250_000, 250
 """The largest request that is answered in the thread that received it: another one costs as much
@@ -66,7 +67,7 @@ class Ranking:
     """Documents by position, best first, their scores as they are written, and warnings."""
 
     order: list[int]
-    scores: list[orjson.Fragment]
+    scores: dict[int, orjson.Fragment]
     warnings: tuple[str, ...] = ()
 
 
@@ -153,14 +154,17 @@ class _Shape:
 def ranked(scores: Vector, found: Candidates) -> Ranking:
     """The documents best first, equal scores in the order of the request.
 
-    Documents that have no features come last, one below the lowest score.
+    `scores` are those of the rows of `found`. Documents without a row come last, one below the
+    lowest score.
     """
-    if found.absent:
-        absent = list(found.absent)
-        scores[absent] = np.inf
-        scores[absent] = (scores.min() if len(absent) < len(scores) else 0.0) - 1.0
-    order = np.argsort(-scores, kind="stable").tolist()
-    return Ranking(order, [_written(score) for score in scores.tolist()], found.warnings)
+    places, best_first = found.places, np.argsort(-scores, kind="stable").tolist()
+    last = float(scores.min()) - 1.0 if len(scores) else 0.0
+    written = dict.fromkeys(found.absent, _written(last))
+    written |= {
+        place: _written(score) for place, score in zip(places, scores.tolist(), strict=True)
+    }
+    order = [*(places[row] for row in best_first), *found.absent]
+    return Ranking(order, written, found.warnings)
 
 
 def _written(score: float) -> orjson.Fragment:

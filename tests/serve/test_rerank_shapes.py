@@ -386,6 +386,25 @@ def test_a_reranker_of_whole_lists_sees_the_list(
     assert np.abs(scores - MODEL.score(np.array(rows, np.float32))).max() > 1e-3
 
 
+def test_documents_that_are_not_there_change_no_score(service: Service, tmp_path: Path) -> None:
+    """A reranker of whole lists sees those that are."""
+    shape = ReorderingShape("cosine,rbf")
+    reordering = ExchangeableReordering(NAMES, shape, np.array([[2.0, -3.0]]), np.ones(1))
+    save_model(
+        ReorderingModel(MODEL, Exchangeable.name, reordering, MODEL.record), tmp_path / "lists.json"
+    )
+    rankers = Rankers(service.rankers.cluster, [tmp_path / "lists.json"], "movies")
+    lists = Service(rankers, service.engine)
+    for kind, nothing in (("id", "x1"), ("log", "")):
+        whole = [KINDS[kind](number) for number in NUMBERS]
+        found = lists.ask("/v2/rerank", {"query": "title", "documents": whole})["results"]
+        gaps = [nothing, *whole[:3], nothing, *whole[3:]]
+        places = [1, 2, 3, 5, 6, 7, 8]
+        again = lists.ask("/v2/rerank", {"query": "title", "documents": gaps})["results"]
+        assert again[:-2] == [{**one, "index": places[one["index"]]} for one in found]
+        assert [one["index"] for one in again[-2:]] == [0, 4]
+
+
 def test_ids_are_told_where_nothing_can_be_asked(service: Service, tmp_path: Path) -> None:
     other = LinearModel(("colour",), np.array([1.0]))
     save_model(other, tmp_path / "other.json")
