@@ -40,6 +40,8 @@ class SearchedEngine:
 
     documents: int = 250
     distribution: str = "opensearch"
+    plugin: bool = False
+    """Whether it runs the LTR plugin, whose store then has the feature set."""
     asked: list[Asked] = field(default_factory=list)
 
     def scripts(self, fake: FakeEngine) -> None:
@@ -59,7 +61,13 @@ class SearchedEngine:
         stored = {"name": FEATURESET.name, "type": "featureset", **FEATURESET.to_body()}
         known: dict[str, Any] = {
             "/": {"version": about, "cluster_name": "c", "cluster_uuid": "u"},
-            "/_cat/plugins": [],
+            "/_cat/plugins": [{"component": "opensearch-ltr"}] if self.plugin else [],
+            "/_ltr/_featureset": {
+                "timed_out": False,
+                "_shards": SHARDS,
+                "hits": {"total": {"value": 1}, "hits": [{"_source": {"name": FEATURESET.name}}]},
+            },
+            f"/_ltr/_featureset/{FEATURESET.name}": {"_source": stored},
             f"/{STORE}/_search": {"timed_out": False, "_shards": SHARDS, "hits": {"hits": listed}},
             f"/{STORE}/_doc/featureset-{FEATURESET.name}": {"_source": stored},
         }
@@ -73,7 +81,8 @@ class SearchedEngine:
     def search(self, body: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, Any]:
         """The answer to a search."""
         ids = find(body.get("query"), "ids")
-        scored = params.get("include_named_queries_score") == "true"
+        logs = "ltr_log" in body.get("ext", {})
+        scored = logs or params.get("include_named_queries_score") == "true"
         if ids is not None:
             found = [int(one[1:]) for one in ids["values"]]
         else:
@@ -105,10 +114,19 @@ class SearchedEngine:
         if body.get("_source") is not False:
             hit["_source"] = {"title": f"title {number}"}
         names = [*find_names(body.get("query"))] if "rescore" not in body else []
-        if scored:
-            hit["matched_queries"] = features_of(number)
+        values = features_of(number)
+        if scored and self.plugin:
+            entries = [
+                {"name": name, **({"value": values[name]} if name in values else {})}
+                for name in NAMES
+            ]
+            hit["fields"] = {"_ltrlog": [{"main": entries}]}
+        elif scored:
+            hit["matched_queries"] = values
         elif names:
             hit["matched_queries"] = names
+        if "fields" in body:
+            hit.setdefault("fields", {})["year"] = [1900 + number]
         if "highlight" in body:
             hit["highlight"] = {"title": [f"<em>title</em> {number}"]}
         return hit

@@ -82,12 +82,12 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
     save_model(MODEL, tmp_path / "model.json")
     with FakeEngine() as fake:
-        engine = SearchedEngine()
+        engine = SearchedEngine(plugin=getattr(request, "param", None) == "ltr-plugin")
         engine.scripts(fake)
-        cluster = connect(fake.url, store_kind="plugin-free")
+        cluster = connect(fake.url)
         rankers = Rankers(cluster, [tmp_path / "model.json"])
         yield Served(engine, fake, rankers, Noted())
         rankers.stop()
@@ -100,12 +100,17 @@ def expected(window: int = 100) -> tuple[list[str], list[float]]:
     return [f"d{n}" for n in order], scores[order].tolist()
 
 
-def test_the_page_has_the_models_order_and_all_else_is_the_engines(served: Served) -> None:
-    body = {
+@pytest.mark.parametrize("served", ["plugin-free", "ltr-plugin"], indirect=True)
+@pytest.mark.parametrize("more", [{}, {"fields": ["year"]}, {"ext": {"other": {}}}])
+def test_the_page_has_the_models_order_and_all_else_is_the_engines(
+    served: Served, more: dict[str, Any]
+) -> None:
+    body: dict[str, Any] = {
         "query": QUERY, "size": 7, "from": 3, "aggs": {"sizes": {}}, "highlight": {"fields": {}},
-        "track_total_hits": 50,
+        "track_total_hits": 50, **more,
     }  # fmt: skip
-    status, headers, answer = served.search({**body, **asking()})
+    sent = {**body, "ext": {**more.get("ext", {}), **asking()["ext"]}}
+    status, headers, answer = served.search(sent)
     assert status == 200
     assert headers[STATUS_HEADER] == "ranked"
     assert headers[MODEL_HEADER].startswith("model@")
@@ -117,6 +122,7 @@ def test_the_page_has_the_models_order_and_all_else_is_the_engines(served: Serve
     own = served.plain({**body, "from": 0, "size": 250})
     by_id = {hit["_id"]: hit for hit in own["hits"].pop("hits")}
     own["hits"].pop("max_score")
+    assert answer.pop("took") % own.pop("took") == 0
     assert answer == own
     for hit in hits:
         assert {**hit, "_score": by_id[hit["_id"]]["_score"]} == by_id[hit["_id"]]
