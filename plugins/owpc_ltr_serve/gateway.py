@@ -28,7 +28,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.queries import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.client_rerank import (
     HitWindow,
     document_fields,

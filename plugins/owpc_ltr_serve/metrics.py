@@ -26,7 +26,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.engine.deployment.parity import drift_scale
+from owpc_ltr.engine.deployment.proof import drift_scale
 from owpc_ltr.models.model_file import unpacked
 from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply
 

@@ -22,9 +22,9 @@ import numpy as np
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.engine.cluster import the_index
 from owpc_ltr.engine.deployment.alias import Aliases, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.options import the_index
 from owpc_ltr.engine.search.client_rerank import find_featureset, prepare
 from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import uvicorn
 
+from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.settings import Secret
-from owpc_ltr.engine.options import ExtraFeatures, SearchIndex, tables_of
+from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import Help, Plugins, Reads, job, spelled

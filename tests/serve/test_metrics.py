@@ -11,7 +11,7 @@ from owpc_ltr_serve.metrics import HORIZON, Metrics, TrainedFeatures
 from owpc_ltr_serve.rankers import ServedRanker
 from prometheus_client.parser import text_string_to_metric_families
 
-from owpc_ltr.engine.deployment.parity import Answered, feature_drifts
+from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import packed
 from owpc_ltr.models.reordering import ReorderingModel
