@@ -20,6 +20,8 @@ from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr import connect
+from owpc_ltr.data.external_features.table import read_external_features
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
@@ -426,6 +428,30 @@ def test_an_engine_that_is_down_is_503_in_time_and_keeps_its_address(served: Ser
     assert time.monotonic() - started < 1.05
     assert (status, headers["Retry-After"]) == (503, "1")
     assert served.fake.url not in json.dumps(answer)
+
+
+def test_external_features_are_looked_up_for_the_window(served: Served, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = {"query_id": ["q1", "q1"], "document_id": ["d4", "d99"], "ctr": [40.0, 50.0]}
+    pq.write_table(pa.table(rows), tmp_path / "ctr.parquet")
+    tables = read_external_features([tmp_path / "ctr.parquet"])
+    record = {**MODEL.record, "joined_tables": [tables[0].source.as_dict()]}
+    weights = np.array([*MODEL.weights, 1.0])
+    save_model(LinearModel((*NAMES, "ctr"), weights, record=record), tmp_path / "joined.json")
+    served.rankers = Rankers(served.rankers.cluster, [tmp_path / "joined.json"], tables=tables)
+    body = {"query": QUERY, **asking(model="joined", query_id="q1")}
+    status, headers, answer = served.search(body)
+    assert (status, headers[STATUS_HEADER]) == (200, "ranked")
+    scores = np.array(model_scores(list(range(100))))
+    scores[[4, 99]] += [40, 50]
+    order = np.argsort(-scores, kind="stable")[:10]
+    assert [hit["_id"] for hit in answer["hits"]["hits"]] == [f"d{n}" for n in order]
+    assert served.noted.rows[0].shape == (100, len(NAMES) + 1)
+    headers = served.search({"query": QUERY, **asking(model="joined")})[1]
+    assert headers[STATUS_HEADER].startswith("degraded; features: ")
+    assert "query_id" in headers[STATUS_HEADER]
 
 
 def test_what_was_shown_is_logged_under_the_id_that_clicks_name(
