@@ -36,7 +36,6 @@ from owpc_ltr.formats.model_conversion import (
     joined_in,
     joined_sources,
 )
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import HIGHEST
 from owpc_ltr.names import check_name
@@ -65,8 +64,7 @@ class ServedRanker:
 
     `model` is NAME-HASH, or NAME@DIGEST of a file. `engine`, `store` and `featureset` are what the
     features of documents are asked with, and `index` where the documents are; see
-    `Rankers.located`. `stored` is the model as the store has it, None for a file;
-    `samples` are judged documents with the features of training.
+    `Rankers.located`. `samples` are judged documents with the features of training.
     """
 
     model: str
@@ -76,7 +74,6 @@ class ServedRanker:
     store: Store | None = None
     featureset: FeatureSet | None = None
     index: str | None = None
-    stored: StoredModel | None = None
     samples: tuple[dict[str, Any], ...] = ()
     is_fast: bool = False
     """Whether it scores a hundred documents within some milliseconds."""
@@ -248,20 +245,20 @@ class Rankers:
         return ranker
 
     def _load_uploaded(self, store: Store, model: str) -> ServedRanker:
-        stored = store.get_model(model)
         record = DeploymentRecords(self.cluster.engine, store).find(model)
         if record is not None and record.content:
-            local, sources, index = record.ranker(), None, record.index
-            samples = record.samples
+            local, featureset, sources = record.ranker(), record.featureset, None
+            index, samples = record.index, record.samples
         else:
+            stored = store.get_model(model)
             local = client_model(stored) if is_client_scored(stored) else import_linear(stored)
-            sources, index, samples = joined_in(stored), None, ()
+            featureset, sources, index, samples = stored.featureset, joined_in(stored), None, ()
         sources = joined_sources(local) if sources is None else sources
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None)
         return ServedRanker(
-            model, ranker, joined, self.engine, store, stored.featureset, self.index or index,
-            stored, samples, _is_fast(ranker),
+            model, ranker, joined, self.engine, store, featureset, self.index or index, samples,
+            _is_fast(ranker),
         )  # fmt: skip
 
     def located(self, served: ServedRanker) -> ServedRanker:

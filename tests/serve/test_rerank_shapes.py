@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
@@ -257,6 +257,40 @@ def test_what_is_wrong_is_refused_by_name(service: Service, case: str) -> None:
     body, message = WRONG[case]
     with pytest.raises(BadRequest, match=message):
         service.ask("/v2/rerank", body)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False)
+    | st.sampled_from(["", "d1", "d4", "{", "{}", "[{", '{"size": 1}', "{main=[]}", as_log(4)])
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from([*NAMES, "text", "_id", "a.b"]) | st.text(max_size=3), inner, max_size=4
+    ),
+    max_leaves=12,
+)  # fmt: skip
+KEYS = ["model", "query", "documents", "texts", "top_n", "return_documents", "params", "query_id"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES), st.lists(VALUES, max_size=4), st.booleans())
+def test_anything_is_ranked_or_refused(
+    service: Service, body: dict[str, Any], documents: list[Any], valid: bool
+) -> None:
+    if valid:
+        body = {**body, "query": "q", "model": None, "documents": documents, "texts": documents}
+    content = json.dumps(body).encode()
+    for path in PATHS:
+        try:
+            answer = service.ask(path, content)
+        except OwpcLtrError:
+            continue
+        results = answer if path == "/rerank" else answer["results"]
+        places = [one["index"] for one in results]
+        assert len(set(places)) == len(places)
+        sent = body["texts" if path == "/rerank" else "documents"]
+        assert set(places) <= set(range(len(sent)))
+        assert len(places) == len(sent) or body.get("top_n")
 
 
 def test_there_may_be_so_many_documents(service: Service) -> None:
