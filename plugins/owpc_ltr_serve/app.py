@@ -141,7 +141,7 @@ def create_app(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         rankers.start()
         yield
-        service.stop()
+        rankers.stop()
 
     routes = [Route("/health", service.health, methods=["GET"])]
     routes += [
@@ -168,20 +168,12 @@ class _Service:
         self._rankers, self._settings, self._observer = rankers, settings, observer
         self._threads = RequestThreads(settings.concurrency)
         self._receiving = self._answering = 0
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Begin nothing any more."""
-        self._stopping = True
-        self._rankers.stop()
 
     async def health(self, _: Request) -> Response:
         """Whether it answers requests, and the model behind each name."""
         states = self._rankers.states()
         well = not any("fault" in one for one in states.values())
-        status = "stopping" if self._stopping else "ok" if well else "degraded"
-        content = {"status": status, "models": states}
-        return _response(json_reply(content, 503 if self._stopping else 200))
+        return _response(json_reply({"status": "ok" if well else "degraded", "models": states}))
 
     def answering(self, endpoint: Endpoint) -> Callable[[Request], Any]:
         """The endpoint as starlette has it."""
@@ -207,7 +199,7 @@ class _Service:
         if not _allowed(request, settings.token):
             challenge = {"WWW-Authenticate": "Bearer"}
             return _fault(401, "send the token as Authorization: Bearer TOKEN", challenge)
-        if self._stopping or self._receiving >= _RECEIVED * settings.concurrency:
+        if self._receiving >= _RECEIVED * settings.concurrency:
             return _busy()
         self._receiving += 1
         try:
@@ -224,7 +216,7 @@ class _Service:
             reply = endpoint.at_once(call)
             if reply is not None:
                 return reply
-        if self._stopping or self._answering >= settings.concurrency:
+        if self._answering >= settings.concurrency:
             return _busy()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()

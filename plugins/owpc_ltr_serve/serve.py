@@ -7,9 +7,11 @@ import gc
 import ipaddress
 import os
 import signal
+import socket
 import ssl
 import stat
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8900
 TOKEN = "OWPC_LTR_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _SHORTEST_TOKEN = 16
+_BACKLOG = 2048
+"""Connections that wait to be accepted."""
+_WAIT_SHARE = 0.5
+"""The share of a search's time that it waits for others to end; the engine has the rest."""
 _GRACE = 5.0
 """Seconds beyond the deadline in which requests may end when the service stops."""
 _PANEL = "Security"
@@ -144,7 +150,7 @@ def serve(
     token = find_token(token_file)
     tls = _tls(certificate, key, client_ca)
     check_binding(host, token=token is not None, tls=tls)
-    searches = ConcurrencyLimiter(concurrency, patience=deadline)
+    searches = ConcurrencyLimiter(concurrency, patience=_WAIT_SHARE)
     rankers = Rankers(cluster, models, index, tables_of(extra_features), plugins, searches)
     settings = ServeSettings(concurrency, deadline, largest_body, token=token)
     metrics = Metrics(rankers.states)
@@ -157,8 +163,6 @@ def serve(
     app = create_app(rankers, settings, endpoints=endpoints, observer=metrics)
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=TimedHttp,
         log_config=None,
         access_log=False,
@@ -167,11 +171,21 @@ def serve(
         timeout_graceful_shutdown=int(deadline + _GRACE),
         **tls,
     )
-    rankers.start()
-    # What lives as long as the service is not looked through again and again by the collector.
-    gc.collect()
-    gc.freeze()
-    _Server(config, rankers).run()
+    try:
+        config.load()
+    except OSError as error:  # what OpenSSL says is one too
+        raise BadInput(
+            f"cannot speak https with {certificate} and {key}: {type(error).__name__}: are they a "
+            "certificate and its key, in PEM?"
+        ) from error
+    with _listening(host, port) as listener:
+        rankers.start()
+        names = ", ".join(rankers.names) or "no model yet"
+        print(f"serving {names} at {_address(listener, tls)}", file=sys.stderr, flush=True)
+        # What lives as long as the service is not looked through again and again by the collector.
+        gc.collect()
+        gc.freeze()
+        _Server(config).run([listener])
 
 
 def find_token(file: Path | str | None) -> Secret | None:
@@ -246,23 +260,33 @@ def _tls(
     return {**files, "ssl_ca_certs": str(client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
 
 
+def _listening(host: str, port: int) -> socket.socket:
+    """The socket, which is bound before models are loaded. Raises UsageError where it cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on port {port} of {host}: {error.strerror or error}: choose another "
+            f"{spelled('port')}, or another {spelled('host')}"
+        ) from error
+
+
+def _address(listener: socket.socket, tls: dict[str, Any]) -> str:
+    host, port = listener.getsockname()[:2]
+    where = f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{where}:{port}"
+
+
 class _Server(uvicorn.Server):
-    """A server that says where it listens, and that a signal ends without an error."""
-
-    def __init__(self, config: uvicorn.Config, rankers: Rankers) -> None:
-        super().__init__(config)
-        self._rankers = rankers
-
-    def _log_started_message(self, listeners: Any) -> None:
-        scheme = "https" if self.config.is_ssl else "http"
-        host, port = listeners[0].getsockname()[:2]
-        where = f"[{host}]" if ":" in host else host
-        names = ", ".join(self._rankers.names) or "no model yet"
-        print(f"serving {names} at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
+    """A server that a signal ends without an error."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM stop the service."""
+        """Let Ctrl-C and SIGTERM stop the service, where it runs in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         known = {
             number: signal.signal(number, self.handle_exit)
             for number in (signal.SIGINT, signal.SIGTERM)

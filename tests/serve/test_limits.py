@@ -311,7 +311,25 @@ def test_the_command_ends_with_a_signal_and_without_an_error(tmp_path: Path) -> 
         (("--host", "192.0.2.1", "model.json"), 2, "--host 192.0.2.1 can be reached from other"),
         (("none.json",), 3, "cannot read the model none.json"),
         (("--certificate", "model.json", "model.json"), 2, "https needs both --certificate and"),
-        (("nobody",), 4, "connection refused"),
+        (
+            ("--certificate", "model.json", "--key", "model.json", "model.json"),
+            3,
+            "cannot speak https with model.json and model.json",
+        ),
+        (
+            (
+                "model.json",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                "1",
+                "--extra-features",
+                "none.parquet",
+            ),
+            3,
+            "none.parquet",
+        ),
+        (("nobody", "--port", "0"), 4, "connection refused"),
     ],
 )
 def test_a_start_that_fails_is_one_line(
@@ -328,6 +346,19 @@ def test_a_start_that_fails_is_one_line(
     assert ended == code
     (line,) = told.splitlines()
     assert message in line
+
+
+def test_a_port_that_is_taken_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_model(MODEL, tmp_path / "model.json")
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended, _, told = run("serve", "model.json", "--port", str(port))
+    assert ended == 2
+    assert told.startswith(f"owpc-ltr: cannot listen on port {port} of 127.0.0.1: Address already")
+    assert len(told.splitlines()) == 1
 
 
 def test_a_package_that_lacks_is_named_with_its_extra(
