@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ class ConcurrencyLimiter:
     most: int
     limit: int = FIRST_LIMIT
     patience: float | None = None
-    """Seconds that a request waits for a slot; None: until there is one."""
+    """The share of its deadline that a request waits for a slot; the engine has the rest. None: it
+    waits until there is a slot, with which its deadline begins."""
     in_flight: int = field(default=0, init=False)
     cuts: int = field(default=0, init=False)
     """Rejections that have lowered the limit."""
@@ -57,21 +59,27 @@ class ConcurrencyLimiter:
         self._ceiling = self.most
 
     @contextmanager
-    def slot(self) -> Iterator[Slot]:
-        """Wait until one more request may be under way. EngineUnavailable where none will be."""
+    def slot(self, seconds: float = math.inf) -> Iterator[Slot]:
+        """Wait until one more request may be under way, whose deadline is in so many seconds.
+
+        Raises EngineUnavailable where none will be.
+        """
+        begun = time.monotonic()
+        longest = None if self.patience is None else self.patience * seconds
         with self._changed:
             found = self._changed.wait_for(
-                lambda: self._ended or self.in_flight < self.limit, self.patience
+                lambda: self._ended or self.in_flight < self.limit, longest
             )
             if self._ended:
                 raise EngineUnavailable("the work that this request was part of has ended")
             if not found:
                 raise EngineUnavailable(
                     f"{self.in_flight} requests are under way, as many as the engine takes, and "
-                    f"none ended within {self.patience:g} s: try again later"
+                    f"none ended within {longest:g} s: try again later"
                 )
             self.in_flight += 1
-            slot = Slot(self, self.cuts)
+            waited = 0.0 if longest is None else time.monotonic() - begun
+            slot = Slot(self, self.cuts, waited)
         try:
             yield slot
         finally:
@@ -139,6 +147,8 @@ class Slot:
 
     limiter: ConcurrencyLimiter
     cuts: int
+    waited: float = 0.0
+    """Seconds of the request's deadline that passed before it had the slot."""
 
     def ended(self, status: int, seconds: float) -> None:
         """Take in an attempt that took so long; its `status` is 0 where no answer came."""

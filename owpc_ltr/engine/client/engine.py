@@ -175,12 +175,12 @@ class Engine:
             )
 
         seconds = min(deadline or self.settings.deadline, self.settings.longest)
-        # The deadline is the engine's: it begins with the slot.
-        with self._slot(path) as slot:
+        with self._slot(path, seconds) as slot:
             started = time.monotonic()
+            waited = 0.0 if slot is None else slot.waited
             try:
                 return self._retrying.run(
-                    lambda left: attempt(left, slot), seconds, idempotent=idempotent
+                    lambda left: attempt(left, slot), seconds - waited, idempotent=idempotent
                 )
             except TransientError as fault:
                 raise given_up(fault) from fault
@@ -209,11 +209,11 @@ class Engine:
                     shared.transport = transport_of(open_client(self.settings))
         return shared.transport
 
-    def _slot(self, path: str) -> AbstractContextManager[Slot | None]:
+    def _slot(self, path: str, seconds: float) -> AbstractContextManager[Slot | None]:
         # What is held in the engine is given back without a slot.
         if self._limiter is None or not path.endswith("/_search"):
             return nullcontext()
-        return self._limiter.slot()
+        return self._limiter.slot(seconds)
 
     def _check_protocol(self, fault: TransientError) -> None:
         """Tell an address of the wrong scheme at once, where the first connection breaks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable
+from tests.engine.fake_engine import FakeEngine, Reply
 
 
 class Controller(Protocol):
@@ -243,3 +247,44 @@ def test_who_waits_for_a_slot_that_never_comes_is_told_at_the_end() -> None:
         limiter.__exit__(None, None, None)
         thread.join(10)
     assert told == ["the work that this request was part of has ended"]
+
+
+def test_who_has_a_share_to_wait_is_told_when_it_is_over_and_what_it_waited() -> None:
+    limiter = ConcurrencyLimiter(1, limit=1, patience=0.5)
+    begun = time.monotonic()
+    with (
+        limiter.slot(60.0) as first,
+        pytest.raises(EngineUnavailable, match=r"none ended within 0\.1 s"),
+        limiter.slot(0.2),
+    ):
+        pass
+    assert 0.1 <= time.monotonic() - begun < 5
+    assert first.waited < 0.1
+    held, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with limiter.slot(60.0):
+            held.set()
+            free.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    threading.Timer(0.2, free.set).start()
+    with limiter.slot(60.0) as second:
+        assert second.waited >= 0.15
+    thread.join()
+
+
+def test_what_a_search_waits_for_others_is_part_of_its_deadline() -> None:
+    with FakeEngine() as fake:
+        fake.on("POST", "/movies/_search", Reply({"took": 1}, drip=0.3))
+        limiter = ConcurrencyLimiter(1, limit=1, patience=0.5)
+        engine = Engine(ConnectionSettings(fake.url)).limited(limiter)
+        held = limiter.slot(60.0)
+        held.__enter__()
+        threading.Timer(0.4, held.__exit__, (None, None, None)).start()
+        begun = time.monotonic()
+        with pytest.raises(EngineUnavailable):
+            engine.request("POST", "/movies/_search", body={}, deadline=1.0)
+        assert 0.9 < time.monotonic() - begun < 1.35
