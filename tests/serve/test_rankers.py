@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr.models.model_file import save_model
 from tests.engine.deployed import put
-from tests.engine.fake_engine import FakeEngine
+from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 from tests.models import trees
 from tests.serve.searched_engine import MODEL, SearchedEngine
@@ -244,6 +244,17 @@ def test_a_name_stays_what_it_was_while_the_engine_is_gone(
         wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] <= 0.1)
     finally:
         rankers.stop()
+
+
+def test_a_cluster_within_some_seconds_waits_no_longer() -> None:
+    with FakeEngine() as fake:
+        fake.on("GET", "*", Reply({"cluster_name": "slow"}, drip=0.5))
+        bounded = connect(fake.url).within(0.3)
+        began = time.monotonic()
+        with pytest.raises(EngineUnavailable):
+            bounded.engine.request("GET", "/", deadline=60.0)
+        assert time.monotonic() - began < 5
+        assert connect(fake.url).engine.settings.deadline > bounded.engine.settings.deadline
 
 
 def test_a_new_name_is_loaded_once_however_many_ask(
