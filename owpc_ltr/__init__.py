@@ -17,6 +17,7 @@
 Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgments, inspect
 Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
+Cluster      connect, Cluster; its models and featuresets; fuse
 Cluster      connect, Cluster; its models and featuresets; lint
 Other tools  import_model, export_model, from_sklearn, upgrade_check
 Plugins      plugins, hookimpl
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.export_model import export_model as export_model
     from owpc_ltr.formats.import_model import import_model as import_model
     from owpc_ltr.formats.sklearn_trees import from_sklearn as from_sklearn
+    from owpc_ltr.fusion.fuse import fuse as fuse
     from owpc_ltr.fusion.lint import lint as lint
     from owpc_ltr.host.hookspecs import hookimpl as hookimpl
     from owpc_ltr.host.judgment_lists import read_judgments as read_judgments

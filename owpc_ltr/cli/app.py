@@ -74,6 +74,11 @@ COMMANDS = (
         "Compare losses, optimizers and settings over folds.",
     ),
     Command(
+        "fuse",
+        "owpc_ltr.fusion.fuse:fuse",
+        "Learn one weight for each leg of a hybrid search, or say why not to fuse.",
+    ),
+    Command(
         "explain",
         "owpc_ltr.explanations.explain:explain",
         "Explain how a ranker orders a query's documents in a dataset.",
@@ -346,6 +351,7 @@ _PANELS = {
             "train",
             "train-reranker",
             "select",
+            "fuse",
             "evaluate",
             "compare",
             "evaluate-live",

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     Keywords,
     Params,
@@ -41,7 +40,7 @@ def explain_search(
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     title_field: TitleField = None,
     extra_features: ExtraFeatures = (),
     query_id: Annotated[

@@ -92,7 +92,13 @@ Params = Annotated[
     ),
 ]
 Window = Annotated[
-    int, Help("How many of the query's best documents to rescore.", min=1, panel=PANEL)
+    int | None,
+    Help(
+        "How many of the query's best documents to rescore; default: the template's "
+        "rescore.window_size, else 100.",
+        min=1,
+        panel=PANEL,
+    ),
 ]
 Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
 TitleField = Annotated[str | None, Help("The field of a document to show.", metavar="FIELD")]

@@ -14,7 +14,6 @@ from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     MaxDrift,
     MinProofCoverage,
@@ -157,7 +156,7 @@ def upload(
     ] = None,
     query_template: QueryTemplate = None,
     params: Params = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     in_flight: InFlight = IN_FLIGHT,
     tolerance: Tolerance = PARITY_TOLERANCE,
     max_drift: MaxDrift = MAX_DRIFT,
@@ -245,9 +244,12 @@ def upload(
     judgments, proxy_labels, human_labels = read_lists(
         columns, judgments, proxy_labels, human_labels, topics=topics, asked=judgments is not None
     )
-    live = None
-    if judgments is not None:
-        live = LiveQueries(judgments, query_template, window, split, topics, params, in_flight)
+    window = cluster.window(query_template, window)
+    live = (
+        None
+        if judgments is None
+        else LiveQueries(judgments, query_template, window, split, topics, params, in_flight)
+    )
     needs_data = data is None and proxy_labels is None and human_labels is None and live is None
     if require_gain is not None and needs_data:
         raise _no_judged_queries()

@@ -15,7 +15,6 @@ from owpc_ltr.engine.live_queries import (
     ModelFeatureSet,
 )
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     Params,
     QueryTemplate,
@@ -67,7 +66,7 @@ def compare_live(
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     columns: Columns = None,
     topics: Topics = None,
     featureset: ModelFeatureSet = None,
@@ -119,7 +118,16 @@ def compare_live(
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
-    live = LiveQueries(judged, query_template, window, split, topics, params, in_flight, unweighted)
+    live = LiveQueries(
+        judged,
+        query_template,
+        cluster.window(query_template, window),
+        split,
+        topics,
+        params,
+        in_flight,
+        unweighted,
+    )
     found = compare_rankers(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )

@@ -14,7 +14,6 @@ from owpc_ltr.engine.live_queries import (
     ModelFeatureSet,
 )
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     Params,
     QueryTemplate,
@@ -56,7 +55,7 @@ def evaluate_live(
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     columns: Columns = None,
     topics: Topics = None,
     featureset: ModelFeatureSet = None,
@@ -89,7 +88,16 @@ def evaluate_live(
     from owpc_ltr.metrics import parse_metrics
 
     (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
-    live = LiveQueries(judged, query_template, window, split, topics, params, in_flight, unweighted)
+    live = LiveQueries(
+        judged,
+        query_template,
+        cluster.window(query_template, window),
+        split,
+        topics,
+        params,
+        in_flight,
+        unweighted,
+    )
     registry = load([Path(plugin) for plugin in plugins])
     parsed = parse_metrics(metrics, registry)
     with serving_model(

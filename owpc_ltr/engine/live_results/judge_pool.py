@@ -142,7 +142,7 @@ def judge_pool(
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     featureset: ModelFeatureSet = None,
     extra_features: ExtraFeatures = (),
     in_flight: InFlight = IN_FLIGHT,
@@ -181,6 +181,7 @@ def judge_pool(
     done = {one.query_id: frozenset(one.doc_ids) for one in known}
     where = cluster.the_index(index)
     template = cluster.template(where, query_template)[0]
+    window = cluster.window(query_template, window)
     with ExitStack() as kept:
         serving = LiveRankers(
             cluster=cluster,

@@ -34,7 +34,7 @@ from owpc_ltr.engine.options import (
     UploadedModel,
     Window,
 )
-from owpc_ltr.engine.stores import Store, check_collapse
+from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
 from owpc_ltr.features.parameters import plain_params
@@ -160,7 +160,7 @@ def request(
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
 ) -> RequestBody:
     """Print the search request that an application sends.
 
@@ -203,14 +203,15 @@ def search_request(
     query_template: Mapping[str, Any] | Path | str | None = None,
     params: Mapping[str, Any] | None = None,
     size: int | None = None,
-    window: int = DEFAULT_WINDOW,
+    window: int | None = None,
     query_id: str | None = None,
 ) -> SearchRequest:
     """The request for these keywords, in `query_template`, else in all text fields.
 
     `query_template` has `{{keywords}}` where the user's words go. It may be a file, and the whole
-    body of a search; its `size` holds unless given. `params` are further parameters of the query
-    and of features: texts, numbers, lists (a query's vector, which may be an array) …
+    body of a search; its `size` holds unless given, and so does the `window_size` of a `rescore`
+    that has no more than that. `params` are further parameters of the query and of features: texts,
+    numbers, lists (a query's vector, which may be an array) …
     """
     template, rest = cluster.template(index, query_template)
     if COLLAPSE in rest:
@@ -218,7 +219,8 @@ def search_request(
     own = rest.pop("size", 10)
     shown = own if size is None else size
     filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
-    return SearchRequest(index, template, filled, shown, window, rest, query_id)
+    rescored = cluster.window(query_template, window)
+    return SearchRequest(index, template, filled, shown, rescored, rest, query_id)
 
 
 def default_query(engine: Engine, index: str) -> dict[str, Any]:
@@ -262,9 +264,10 @@ def _refuse_keys(part: Mapping[str, Any]) -> None:
         )
 
 
-def read_search(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The query of a file (JSON), and what else stands beside it where it is a whole body."""
-    return split_body(read_json_object(path))
+def read_search(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A query, or that of a file, and what else stands beside it where it is a whole body."""
+    is_file = isinstance(source, Path | str)
+    return split_body(read_json_object(Path(source)) if is_file else source)  # type: ignore[arg-type]
 
 
 def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -273,6 +276,23 @@ def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     if not isinstance(query, dict):
         return dict(content), {}
     return query, {key: part for key, part in content.items() if key != "query"}
+
+
+def template_window(rest: Mapping[str, Any]) -> int | None:
+    """How many documents a template has rescored: `{"rescore": {"window_size": 200}}`, or None."""
+    rescore = rest.get("rescore")
+    if not isinstance(rescore, dict) or rescore.keys() != {"window_size"}:
+        return None
+    window = rescore["window_size"]
+    if type(window) is not int:
+        raise UsageError(f"the template's rescore.window_size is {window!r}: give a whole number")
+    return check_window(window)
+
+
+def without_window(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of a body without what only says how many documents are rescored."""
+    said = template_window(rest) is not None
+    return {key: part for key, part in rest.items() if not (said and key == "rescore")}
 
 
 def request_body(

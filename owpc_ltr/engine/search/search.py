@@ -11,7 +11,6 @@ from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     Keywords,
     Params,
@@ -145,7 +144,7 @@ def search(
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
-    window: Window = DEFAULT_WINDOW,
+    window: Window = None,
     title_field: TitleField = None,
     extra_features: ExtraFeatures = (),
     query_id: Annotated[

@@ -166,6 +166,17 @@ def field_types(engine: Engine, index: str) -> dict[str, str]:
     return types
 
 
+def field_mapping(engine: Engine, index: str, field: str) -> dict[str, Any]:
+    """What the mapping of an index says of a field; nothing where it has none of this name."""
+    for mapping in _mappings(engine, index):
+        found: dict[str, Any] = mapping
+        for part in field.split("."):
+            found = dict(_objects(found.get("properties"))).get(part, {})
+        if found:
+            return found
+    return {}
+
+
 def _mappings(engine: Engine, index: str) -> list[dict[str, Any]]:
     answer = engine.request("GET", f"/{quote(index, safe='')}/_mapping")
     if not isinstance(answer, dict):

@@ -1,0 +1,382 @@
+"""Legs: the searches of a hybrid search, how each finds documents and how it scores them exactly.
+
+A legs file is a feature set of two to five queries. A `knn` or `neural` query finds the k nearest
+of each shard, and has no score for any other document. So a leg has two forms: as it searches, and
+as a feature that scores every document, which for `knn` is a script over the same vectors.
+
+The candidates of a learned fusion come from one query: `bool.should` of all legs, where the nearest
+documents lead. The best `window` for each leg of every shard are rescored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.responses import EngineRefusal, search_hits
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.feature_set_trial import field_mapping
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import MUSTACHE, Feature, FeatureSet, load_featureset
+from owpc_ltr.features.mustache import TO_JSON
+from owpc_ltr.signatures import Progress
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.engine.client.engine import Engine
+
+FEWEST_LEGS, MOST_LEGS = 2, 5
+LEAD = 1e6
+"""What puts the nearest documents before all others; far above any text score."""
+MOST_NEAREST = 10_000
+"""The largest k that OpenSearch takes."""
+_NEAREST = frozenset(("knn", "neural"))
+_RADIAL = ("max_distance", "min_score", "similarity")
+"""Keys of a knn query that limits the distance in place of the count."""
+
+# A constant source is compiled once. The formulas are those of the engines' own scores.
+_OPENSEARCH = {
+    "cosinesimil": "(1 + cosineSimilarity(params.q, doc[params.field])) / 2",
+    "l2": "1 / (1 + l2Squared(params.q, doc[params.field]))",
+    "innerproduct": "float s = innerProduct(params.q, doc[params.field]); "
+    "return s < 0 ? 1 / (1 - s) : 1 + s",
+}
+_ELASTICSEARCH = {
+    "cosine": "(1 + cosineSimilarity(params.q, params.field)) / 2",
+    "dot_product": "(1 + dotProduct(params.q, params.field)) / 2",
+    "l2_norm": "double d = l2norm(params.q, params.field); return 1 / (1 + d * d)",
+    "max_inner_product": "double s = dotProduct(params.q, params.field); "
+    "return s < 0 ? 1 / (1 - s) : 1 + s",
+}
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One search: the query by which it finds documents, and the feature that scores any.
+
+    `vector` is the parameter with the query's vector and the length that its field has, if known.
+    """
+
+    name: str
+    search: dict[str, Any]
+    feature: Feature
+    is_nearest: bool = False
+    vector: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Legs:
+    """The legs of a hybrid search, and how many documents each brings."""
+
+    name: str
+    legs: tuple[Leg, ...]
+    window: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The legs' names, which are those of the features."""
+        return tuple(leg.name for leg in self.legs)
+
+    @property
+    def featureset(self) -> FeatureSet:
+        """The legs as features, each with a score for every document."""
+        return FeatureSet(self.name, tuple(leg.feature for leg in self.legs))
+
+    @property
+    def request_window(self) -> int:
+        """How many documents of each shard the one request rescores."""
+        return self.window * len(self.legs)
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The query whose best documents of each shard are the candidates."""
+        clauses = [leg.search for leg in self.legs if not leg.is_nearest]
+        clauses += [
+            {"constant_score": {"filter": leg.search, "boost": LEAD}}
+            for leg in self.legs
+            if leg.is_nearest
+        ]
+        return {"bool": {"should": clauses}}
+
+    @property
+    def query_template(self) -> dict[str, Any]:
+        """The search that a model rescores: its query, and how many documents it rescores."""
+        return {"query": self.query, "rescore": {"window_size": self.request_window}}
+
+    def check_vectors(self, queries: Sequence[JudgedQuery]) -> None:
+        """Raise BadInput for a query whose vector is not as long as the field's."""
+        for leg in self.legs:
+            if leg.vector is None:
+                continue
+            name, length = leg.vector
+            for query in queries:
+                given = query.params.get(name, ())
+                if len(given) != length:
+                    raise BadInput(
+                        f"leg '{leg.name}': its field has vectors of {length} numbers, and query "
+                        f"'{query.query_id}' gives {len(given) or 'none'} as '{name}': make both "
+                        "with one model"
+                    )
+
+
+def read_legs(
+    source: FeatureSet | Mapping[str, Any] | Path | str,
+    engine: Engine,
+    index: str,
+    window: int,
+    name: str | None = None,
+) -> Legs:
+    """The legs of a file, or of a feature set, for an index that has their fields.
+
+    Raises BadInput for a leg that cannot score every document, naming it and what would do.
+    """
+    if isinstance(source, Mapping):
+        source = json.dumps(source)
+    given = source if isinstance(source, FeatureSet) else load_featureset(source, name)
+    if not FEWEST_LEGS <= len(given.features) <= MOST_LEGS:
+        raise BadInput(
+            f"'{given.name}' has {len(given.features)} legs: give {FEWEST_LEGS} to {MOST_LEGS} "
+            "queries, one a feature"
+        )
+    elastic = engine.about().distribution == "elasticsearch"
+    legs = tuple(_leg(part, engine, index, window, elastic=elastic) for part in given.features)
+    return Legs(name or given.name, legs, window)
+
+
+def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: bool) -> Leg:
+    where = f"leg '{feature.name}'"
+    if feature.template_language != MUSTACHE:
+        raise BadInput(f"{where} is a {feature.template_language}: a leg is a query")
+    query = _as_object(feature.template, where)
+    kind = next(iter(query), "")
+    if kind not in _NEAREST:
+        if any(key in _NEAREST for key in _keys(query)):
+            raise BadInput(
+                f"{where} has a nearest-neighbour query inside another one, which scores only the "
+                'documents that it finds: make it a leg of its own, as {"knn": {…}}'
+            )
+        return Leg(feature.name, query, feature)
+    if kind == "neural":
+        return _neural(feature, query, window, where)
+    return _knn(feature, query, engine, index, window, elastic=elastic)
+
+
+def _neural(feature: Feature, query: dict[str, Any], window: int, where: str) -> Leg:
+    """The engine makes the vector: no script knows it, so that the largest k has to do."""
+    field, clause = _only(query["neural"], where)
+    search, scored = ({"neural": {field: {**clause, "k": k}}} for k in (window, MOST_NEAREST))
+    return Leg(feature.name, search, _with_template(feature, scored), is_nearest=True)
+
+
+def _knn(
+    feature: Feature,
+    query: dict[str, Any],
+    engine: Engine,
+    index: str,
+    window: int,
+    *,
+    elastic: bool,
+) -> Leg:
+    where = f"leg '{feature.name}'"
+    inner = query["knn"]
+    field, clause = (inner.get("field"), inner) if elastic else _only(inner, where)
+    vector = clause.get("query_vector" if elastic else "vector")
+    tag = TO_JSON.fullmatch(vector.strip()) if isinstance(vector, str) else None
+    limit = next((key for key in _RADIAL if key in clause), None)
+    if tag is None or limit is not None or not isinstance(field, str):
+        fault = f"it has '{limit}'" if limit else "its vector is no parameter"
+        raise BadInput(
+            f"{where}: {fault}; write knn with a field, k and the query's vector as "
+            "{{#toJson}}vector{{/toJson}}"
+        )
+    if elastic:
+        search = {**clause, "num_candidates": max(window, int(clause.get("num_candidates", 0)))}
+        search |= {"k": window} if "k" in clause else {}
+    else:
+        search = {field: {**clause, "k": window}}
+    script, length = _script(engine, index, field, where, elastic=elastic)
+    filters = [{"exists": {"field": field}}, *([clause["filter"]] if "filter" in clause else [])]
+    scored: dict[str, Any] = {
+        "query": {"bool": {"filter": filters}},
+        "script": {"source": script, "params": {"q": vector, "field": field}},
+        **({"boost": clause["boost"]} if "boost" in clause else {}),
+    }
+    return Leg(
+        feature.name,
+        {"knn": search},
+        _with_template(feature, {"script_score": scored}),
+        is_nearest=True,
+        vector=None if length is None else (tag[1], length),
+    )
+
+
+def _script(
+    engine: Engine, index: str, field: str, where: str, *, elastic: bool
+) -> tuple[str, int | None]:
+    """The script that scores as the engine's own search of a field, and its vectors' length."""
+    kind = "dense_vector" if elastic else "knn_vector"
+    mapping = field_mapping(engine, index, field)
+    if mapping.get("type") != kind:
+        is_there = f"is a {mapping['type']}" if "type" in mapping else "is not there"
+        plugin = "" if elastic else " (which needs the k-NN plugin)"
+        raise BadInput(
+            f"{where}: the field '{field}' of '{index}' {is_there}: name a {kind} field{plugin}"
+        )
+    if elastic:
+        space, length = mapping.get("similarity", "cosine"), mapping.get("dims")
+    else:
+        method = mapping.get("method", {})
+        space = mapping.get("space_type") or method.get("space_type", "l2")
+        length = mapping.get("dimension")
+    scripts = _ELASTICSEARCH if elastic else _OPENSEARCH
+    if space not in scripts:
+        raise BadInput(
+            f"{where}: no script scores '{field}' as its space '{space}' does: use one of "
+            f"{', '.join(scripts)}"
+        )
+    return scripts[space], length if isinstance(length, int) else None
+
+
+def _only(content: Any, where: str) -> tuple[str, dict[str, Any]]:
+    """The one field that a query names, and what it asks of it."""
+    if isinstance(content, dict) and len(content) == 1:
+        (field, clause), *_ = content.items()
+        if isinstance(clause, dict):
+            return str(field), clause
+    raise BadInput(f'{where} names no one field: write {{"knn": {{"FIELD": {{…}}}}}}')
+
+
+def _as_object(template: Any, where: str) -> dict[str, Any]:
+    """The query with its tags in strings, as an application's query has them."""
+    try:
+        text = template if isinstance(template, str) else json.dumps(template)
+        content = json.loads(TO_JSON.sub(lambda tag: json.dumps(tag[0]), text))
+    except ValueError as error:
+        raise BadInput(
+            f"{where} is no JSON before its parameters are known: only "
+            "{{#toJson}}name{{/toJson}} may stand outside of a string"
+        ) from error
+    if not isinstance(content, dict) or len(content) != 1:
+        raise BadInput(f'{where} is no one query: write it as {{"match": {{…}}}}')
+    return content
+
+
+def _with_template(feature: Feature, query: dict[str, Any]) -> Feature:
+    """The feature with another query, as the text in which lists can be inserted."""
+    text = json.dumps(query, ensure_ascii=False)
+    tags = {json.dumps(tag[0]): tag[0] for tag in TO_JSON.finditer(text)}
+    for quoted, tag in tags.items():
+        text = text.replace(quoted, tag)
+    return Feature(feature.name, feature.params, text)
+
+
+def _keys(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from _keys(value)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _keys(part)
+
+
+def shards_of(engine: Engine, index: str) -> int:
+    """How many shards an index has; of those behind an alias, the most that one has."""
+    answer = engine.request(
+        "GET", f"/{quote(index, safe='')}/_settings", params={"flat_settings": "true"}
+    )
+    counts = [one["settings"]["index.number_of_shards"] for one in answer.values()]
+    return max(map(int, counts), default=1)
+
+
+@dataclass(frozen=True)
+class FoundDocuments:
+    """What the searches of a query bring: by leg, and by the one request, best first in a shard.
+
+    `shards` has the shard of each document.
+    """
+
+    by_leg: tuple[tuple[str, ...], ...]
+    by_request: tuple[str, ...]
+    shards: Mapping[str, int]
+
+    @property
+    def documents(self) -> list[str]:
+        """All of them: those of the request first."""
+        return list(dict.fromkeys([*self.by_request, *(id_ for leg in self.by_leg for id_ in leg)]))
+
+
+def find_candidates(
+    engine: Engine,
+    index: str,
+    legs: Legs,
+    queries: Sequence[JudgedQuery],
+    shards: int,
+    in_flight: int,
+    progress: Progress,
+) -> list[FoundDocuments]:
+    """The documents of every query, searched in each shard by itself.
+
+    An engine takes the window, and k, of each shard. Raises Refused, naming the leg and the query.
+    """
+    searches = [(f"leg '{leg.name}'", leg.search, legs.window) for leg in legs.legs]
+    searches.append(("the query of all legs", legs.query, legs.request_window))
+
+    def find(query: JudgedQuery) -> FoundDocuments:
+        found = [
+            [_hits(engine, index, *search, query, shard, shards) for shard in range(shards)]
+            for search in searches
+        ]
+        at = {
+            name: shard
+            for of_shards in found
+            for shard, hits in enumerate(of_shards)
+            for name in hits
+        }
+        ids = [tuple(name for hits in of_shards for name in hits) for of_shards in found]
+        return FoundDocuments(tuple(ids[:-1]), ids[-1], at)
+
+    def show(count: int) -> None:
+        progress(f"candidates of {count} of {len(queries)} queries", count / len(queries))
+
+    with RequestThreads(min(in_flight, max(1, len(queries)))) as threads:
+        return threads.map(find, queries, show)
+
+
+def _hits(
+    engine: Engine,
+    index: str,
+    what: str,
+    template: dict[str, Any],
+    size: int,
+    query: JudgedQuery,
+    shard: int,
+    shards: int,
+) -> list[str]:
+    params = {"allow_partial_search_results": "false"}
+    if shards > 1:
+        params["preference"] = f"_shards:{shard}"
+    try:
+        body = {"query": render(template, query.params), "size": size, "_source": False}
+        answer = engine.request(
+            "POST", f"/{quote(index, safe='')}/_search", params=params, body=body
+        )
+    except (EngineRefusal, BadInput) as refusal:
+        kind = BadInput if isinstance(refusal, BadInput) else Refused
+        raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
+    return [str(hit["_id"]) for hit in search_hits(answer, what, body)]
+
+
+def refuse_silent(legs: Legs, found: Sequence[FoundDocuments]) -> None:
+    """Raise BadInput for a leg that finds nothing for any query."""
+    for number, name in enumerate(legs.names):
+        if not any(one.by_leg[number] for one in found):
+            raise BadInput(
+                f"leg '{name}' returns nothing for any of the {len(found)} queries: check its "
+                "fields and parameters"
+            )

@@ -1,0 +1,319 @@
+"""`fuse`: one learned weight for each leg of a hybrid search, or the reason not to fuse."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import Columns, Topics
+from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight
+from owpc_ltr.engine.options import DEFAULT_WINDOW, SearchIndex
+from owpc_ltr.errors import BadInput, Refused, give_warnings
+from owpc_ltr.evaluation.options import METRIC, Resamples
+from owpc_ltr.evaluation.resampling import RESAMPLES
+from owpc_ltr.signatures import (
+    NO_FEATURE_SET,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+    spelled,
+)
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.legs import FoundDocuments, Legs
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.fusion.evaluation import LoggedLegs
+    from owpc_ltr.fusion.result import Fusion
+
+
+@job(changes_cluster=True)
+def fuse(
+    cluster: Cluster,
+    legs: Annotated[
+        FeatureSet | Mapping[str, Any] | Path | str,
+        Reads(
+            "The legs: a feature set of two to five queries (JSON).",
+            cli=Path,
+            metavar="LEGS.json",
+            absent=NO_FEATURE_SET,
+        ),
+    ],
+    *,
+    judgments: Annotated[
+        Judgments | Path | str,
+        Reads("Judged queries: JSON lines, TSV, CSV, qrels …; also .gz or .xz."),
+    ],
+    index: SearchIndex = None,
+    window: Annotated[int, Help("How many documents each leg brings.", min=1)] = DEFAULT_WINDOW,
+    metric: Annotated[
+        Any, Help("What is measured, and chooses on validation queries.", cli=str)
+    ] = METRIC,
+    out: Annotated[
+        Path | str | None, Writes("The file of the model, written only if it is better.")
+    ] = None,
+    query_template_out: Annotated[
+        Path | str | None,
+        Writes("The file of the query that brings the candidates, for --query-template."),
+    ] = None,
+    data_out: Annotated[
+        Path | str | None,
+        Writes(
+            "The dataset of all legs' scores (Parquet); an interrupted log is resumed.",
+            standard_output="unfinished work is stored beside --data-out: name a file, not -",
+        ),
+    ] = None,
+    force: Annotated[bool, Help("Write the model even if it is not better.")] = False,
+    complete: Annotated[
+        bool, Help("The judgments are complete: documents without one are irrelevant.")
+    ] = False,
+    featureset: Annotated[
+        str | None,
+        Help("The feature set's name in the cluster; default: the file's.", metavar="NAME"),
+    ] = None,
+    topics: Topics = None,
+    columns: Columns = None,
+    in_flight: InFlight = IN_FLIGHT,
+    resamples: Resamples = RESAMPLES,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> Fusion:
+    """Learn one weight for each leg of a hybrid search, or say why not to fuse.
+
+    Each leg's best documents are candidates, and every leg scores all of them. The weights are a
+    linear model of the legs' scores: upload, search, evaluate-live and models rollback treat it as
+    any other. It is compared, on queries that it was not learned from, with the best leg alone; the
+    table also has reciprocal rank fusion and the engines' other ways. Candidates without a judgment
+    count as irrelevant.
+
+    A `knn` leg searches by the graph and is scored by a script over the same vectors, which needs
+    the engine's scripts. With --out the model is written if it is better, else exit code 5.
+
+    Python: `legs` may be a feature set or an object, `judgments` what was read before. Raises
+    BadInput for a leg that finds nothing or cannot score every document, and for vectors of another
+    length than the field's; Refused, with the `result`, where `out` is given and fusion is not
+    better.
+    """
+    from owpc_ltr.engine.legs import find_candidates, read_legs, refuse_silent, shards_of
+    from owpc_ltr.files.output import write_output
+    from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
+    from owpc_ltr.host.judgment_lists import read_judgments
+    from owpc_ltr.models.model_file import save_model
+
+    judged = judgments
+    if isinstance(judged, Path | str):
+        judged = read_judgments(judged, topics=topics, columns=columns)
+        give_warnings(judged.notes)
+    if len(judged.queries) < FEWEST_QUERIES:
+        raise BadInput(
+            f"{len(judged.queries)} judged queries are too few to learn from some and measure on "
+            f"others: give {FEWEST_QUERIES} or more"
+        )
+    where = cluster.the_index(index)
+    read = read_legs(legs, cluster.engine, where, window, featureset)
+    read.check_vectors(judged.queries)
+    shards = shards_of(cluster.engine, where)
+    found = find_candidates(
+        cluster.engine, where, read, judged.queries, shards, in_flight, progress
+    )
+    refuse_silent(read, found)
+    store_legs(cluster, read, where, judged.queries[0].params)
+    logged = _logged(cluster, read, judged, found, where, data_out, progress)
+    result = _measured(read, logged, judged, metric, seed=seed, resamples=resamples,
+                       complete=complete, plugins=plugins, progress=progress)  # fmt: skip
+    result = replace(result, notes=(*result.notes, *_notes(read, logged, shards, complete)))
+    if query_template_out is not None:
+        text = json.dumps(read.query_template, indent=1, ensure_ascii=False) + "\n"
+        write_output(query_template_out, text.encode())
+    if out is not None:
+        if not (result.is_better or force):
+            raise Refused(
+                f"{out} is not written: fusion is not shown to be better than '{result.best_leg}' "
+                f"alone; judge more queries, or write it all the same with {spelled('force')}"
+            ).with_result(result)
+        save_model(result.model, out)
+    return result
+
+
+def store_legs(cluster: Cluster, legs: Legs, index: str, params: Mapping[str, Any]) -> None:
+    """Store the legs as a feature set, each tried with these parameters; as it is if it is there.
+
+    Raises Refused where another set has the name.
+    """
+    from owpc_ltr.engine.feature_sets import push
+
+    if legs.name in cluster.store.list_featuresets():
+        if cluster.store.get_featureset(legs.name).hash == legs.featureset.hash:
+            return
+        raise Refused(
+            f"there is another feature set '{legs.name}' already: delete it (owpc-ltr featureset "
+            f"delete), or take another name with {spelled('featureset')}"
+        )
+    needed = {name: params[name] for name in legs.featureset.params if name in params}
+    push(cluster, legs.featureset, index=index, params=needed)
+
+
+def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
+    """The candidates of each query, those without a judgment having the grade 0.
+
+    Queries without a candidate are left out.
+    """
+    import numpy as np
+
+    from owpc_ltr.data.judgments.queries import Judgments
+
+    def as_judged(query: JudgedQuery, documents: list[str]) -> JudgedQuery:
+        known = dict(zip(query.doc_ids, query.grades, strict=True))
+        sure = None
+        if query.weights is not None:
+            weights = dict(zip(query.doc_ids, query.weights, strict=True))
+            sure = np.array([weights.get(name, 1.0) for name in documents], np.float32)
+        grades = np.array([known.get(name, 0.0) for name in documents], np.float32)
+        return replace(query, doc_ids=documents, grades=grades, weights=sure, judged_by=None)
+
+    return Judgments([
+        as_judged(query, one.documents)
+        for query, one in zip(judged.queries, found, strict=True)
+        if one.documents
+    ])  # fmt: skip
+
+
+def _logged(
+    cluster: Cluster,
+    legs: Legs,
+    judged: Judgments,
+    found: Sequence[FoundDocuments],
+    index: str,
+    data_out: Path | str | None,
+    progress: Progress,
+) -> LoggedLegs:
+    """Every leg's score of every candidate, from one snapshot of the index."""
+    import numpy as np
+
+    from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.engine.feature_log.log_features import log_features
+    from owpc_ltr.fusion.evaluation import LoggedLegs
+
+    with ExitStack() as kept:
+        if data_out is None:
+            folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="owpc-ltr-fuse-"))
+            path = Path(folder) / "legs.parquet"
+        else:
+            path = Path(data_out)
+        log_features(
+            cluster, judgments=candidates_as_judgments(judged, found), out=path, index=index,
+            featureset=legs.name, progress=progress,
+        )  # fmt: skip
+        data = read_dataset(path)
+    of_query = {q.query_id: (q, one) for q, one in zip(judged.queries, found, strict=True)}
+    rows, served, at, grades = [], [], [], []
+    names = data.doc_ids.to_pylist() if data.doc_ids is not None else []
+    starts = data.offsets.tolist()
+    for number, query_id in enumerate(data.query_ids.to_pylist()):
+        query, one = of_query[query_id]
+        own = names[starts[number] : starts[number + 1]]
+        by_leg = [frozenset(leg) for leg in one.by_leg]
+        request = frozenset(one.by_request)
+        rows += [[name in leg for leg in by_leg] for name in own]
+        served += [name in request for name in own]
+        at += [one.shards[name] for name in own]
+        grades.append(dict(zip(query.doc_ids, map(float, query.grades), strict=True)))
+    return LoggedLegs(
+        data, np.array(rows, np.bool_), np.array(served, np.bool_), np.array(at, np.int64), grades
+    )
+
+
+def _measured(
+    legs: Legs,
+    logged: LoggedLegs,
+    judged: Judgments,
+    metric: Any,
+    *,
+    seed: int,
+    resamples: int,
+    complete: bool,
+    plugins: Sequence[Path | str],
+    progress: Progress,
+) -> Fusion:
+    from owpc_ltr.data.click_counts import share_by_clicks
+    from owpc_ltr.evaluation.comparison import Drawing
+    from owpc_ltr.evaluation.live_lists import list_doubts, within_window
+    from owpc_ltr.evaluation.significance import compare_paired
+    from owpc_ltr.fusion.evaluation import LEARNED, learn, measure_fusion
+    from owpc_ltr.fusion.result import CandidateRecall, Fusion
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics, uneven
+    from owpc_ltr.training.plan import model_plan
+
+    registry = load(map(Path, plugins))
+    (parsed,) = parse_metrics([metric], registry)
+    parsed = within_window(parsed, legs.request_window)
+    learned = learn(logged, model_plan(registry, select=parsed), seed=seed, progress=progress)
+    figures = measure_fusion(
+        logged, learned.scores, parsed, complete=complete,
+        drawing=Drawing(seed, resamples, progress),
+    )  # fmt: skip
+    one, other = figures.values[LEARNED], figures.values[figures.best_leg]
+    decision = compare_paired(
+        one, other, seed=seed, resamples=resamples, weights=uneven(logged.data.query_weights),
+        span=parsed.span,
+    )  # fmt: skip
+    doubts = list_doubts(figures.lists, by_clicks=share_by_clicks(judged.queries))
+    found = logged.found
+    return Fusion(
+        model=learned.model,  # type: ignore[arg-type]
+        legs=legs,
+        logged=logged,
+        comparison=figures.comparison,
+        decision=decision,
+        verdict=decision.verdict(doubts=doubts),
+        best_leg=figures.best_leg,
+        best_engine=figures.best_engine,
+        engine_setting=figures.chosen,
+        recall=CandidateRecall(
+            {name: logged.recall(found[:, leg]) for leg, name in enumerate(legs.names)},
+            logged.recall(logged.found_by_any),
+            logged.recall(logged.served),
+            logged.n_relevant,
+            logged.n_unreachable,
+        ),
+        optimism=figures.optimism,
+    )
+
+
+def _notes(legs: Legs, logged: LoggedLegs, shards: int, complete: bool) -> list[str]:
+    """What a reader of the figures has to know of the candidates."""
+    import numpy as np
+
+    notes = []
+    data = logged.data
+    for leg, one in enumerate(legs.legs):
+        lacking = int(np.isnan(data.features[:, leg]).sum())
+        if one.is_nearest and lacking:
+            notes.append(
+                f"leg '{one.name}' has no score for {lacking:,} of {data.n_documents:,} "
+                "candidates, which count 0 there: they have no vector, or are beyond its k"
+            )
+    if shards > 1:
+        notes.append(
+            f"{shards} shards: windows and k are of each shard, here as in a search, so that a "
+            f"query has up to {shards * legs.request_window:,} candidates"
+        )
+    if not complete:
+        notes.append(
+            f"{1 - logged.judged_share:.0%} of the candidates have no judgment and count as "
+            "irrelevant, in learning and in figures"
+        )
+    return notes

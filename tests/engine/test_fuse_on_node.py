@@ -1,0 +1,199 @@
+"""Hybrid search on real nodes: candidates, scores of every leg, and the model live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr import BadInput, Cluster, OwpcLtrError, Refused, connect, fuse, read_judgments
+from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
+from owpc_ltr.fusion.result import Fusion
+
+pytestmark = pytest.mark.node
+TOPICS = ("red", "green", "blue", "grey", "gold")
+OTHERS = ("old", "new", "big", "small", "round", "flat", "thin", "wide")
+TITLE = {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}
+BODY = {"name": "body", "params": ["keywords"], "template": {"match": {"body": "{{keywords}}"}}}
+DENSE = {
+    "name": "dense",
+    "params": ["vector"],
+    "template": '{"knn": {"v": {"vector": {{#toJson}}vector{{/toJson}}, "k": 5}}}',
+}
+WORDS = {"type": "text"}
+TIES = 0.05
+"""What two documents of one score can change of a query."""
+VECTOR = {
+    "type": "knn_vector",
+    "dimension": len(TOPICS),
+    "method": {"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil"},
+}
+
+
+def documents(n: int = 240) -> list[dict[str, Any]]:
+    """A topic each, of which title and body have some words, and a noisy vector; 5 have none."""
+    rng = np.random.default_rng(3)
+    made = []
+    for number in range(n):
+        topic = number % len(TOPICS)
+        words = rng.choice(OTHERS, 4).tolist()
+        vector = rng.normal(0, 0.6, len(TOPICS)) + np.eye(len(TOPICS))[topic]
+        one: dict[str, Any] = {
+            "title": " ".join([*([TOPICS[topic]] if rng.random() < 0.5 else []), words[0]]),
+            "body": " ".join([*([TOPICS[topic]] * int(rng.integers(0, 3))), *words]),
+            "v": vector.round(4).tolist(),
+            "topic": topic,
+        }
+        if number < 5:
+            del one["v"]
+        made.append(one)
+    return made
+
+
+def written_judgments(path: Path, made: list[dict[str, Any]]) -> Path:
+    """Queries of a topic and another word: a document of the topic is relevant, in a half."""
+    rng = np.random.default_rng(4)
+    lines = []
+    for number in range(40):
+        topic = number % len(TOPICS)
+        words = f"{TOPICS[topic]} {OTHERS[number % len(OTHERS)]}"
+        vector = (np.eye(len(TOPICS))[topic] + rng.normal(0, 0.2, len(TOPICS))).round(4).tolist()
+        for place, one in enumerate(made):
+            line = {"query_id": f"q{number}", "query": words, "doc_id": str(place)}
+            line |= {"vector": vector} if place == 0 else {}
+            lines.append({**line, "grade": int(one["topic"] == topic and one["title"][0] in "rgb")})
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+@contextmanager
+def indexed(url: str, name: str, shards: int, *, vectors: bool) -> Iterator[Cluster]:
+    cluster = connect(url, store=name)
+    properties = {"title": WORDS, "body": WORDS, **({"v": VECTOR} if vectors else {})}
+    settings = {
+        "number_of_shards": shards,
+        "number_of_replicas": 0,
+        **({"knn": True} if vectors else {}),
+    }
+    body = {
+        "settings": {"index": settings},
+        "mappings": {"dynamic": False, "properties": properties},
+    }
+    cluster.engine.request("DELETE", f"/{name}", params={"ignore_unavailable": "true"})
+    cluster.engine.request("PUT", f"/{name}", body=body)
+    rows = [(str(number), one) for number, one in enumerate(documents())]
+    index_documents(cluster.engine, name, rows, lambda *_: None)
+    try:
+        yield cluster
+    finally:
+        with suppress(OwpcLtrError):
+            cluster.models.delete(f"{name}-model")
+        for featureset in cluster.store.list_featuresets():
+            cluster.store.delete_featureset(featureset)
+        cluster.engine.request("DELETE", f"/{name}")
+
+
+def legs_file(path: Path, *features: dict[str, Any]) -> Path:
+    path.write_text(json.dumps({"featureset": {"name": path.stem, "features": list(features)}}))
+    return path
+
+
+def live_equals_local(cluster: Cluster, index: str, found: Fusion, judged: Path, at: Path) -> None:
+    """The uploaded model, searched with the template, has the figure of the logged scores."""
+    cluster.upload(found.model, index=index, name=f"{index}-model", featureset=found.legs.name)
+    live = cluster.evaluate_live(
+        f"{index}-model", index=index, judgments=judged, query_template=at, metrics="ndcg@10",
+        split="all",
+    )  # fmt: skip
+    assert live.question.window == found.legs.request_window
+    # Equal scores stand in the engine's order there, and count their expected value here.
+    assert live.measured[0].after == pytest.approx(found.on_all_queries, abs=TIES)
+    assert live.measured[0].after.mean() == pytest.approx(found.on_all_queries.mean(), abs=1e-3)
+
+
+def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> None:
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    legs = legs_file(tmp_path / "fuse-words.json", TITLE, BODY)
+    template, model = tmp_path / "query.json", tmp_path / "model.json"
+    with indexed(node_url, "fuse-words", 1, vectors=False) as cluster:
+        asked: dict[str, Any] = {"judgments": judged, "index": "fuse-words", "resamples": 500}
+        found = fuse(cluster, legs, window=30, query_template_out=template, **asked)
+        names = [one.name for one in found.comparison.rankers]
+        assert names[:2] == ["title", "body"]
+        assert len(names) == 6
+        assert 0 < found.recall.legs["title"] <= found.recall.union <= found.recall.request <= 1
+        assert str(found).startswith(found.headline[:30])
+        assert json.loads(json.dumps(found.as_dict()))["baseline"] == found.best_leg
+        live_equals_local(cluster, "fuse-words", found, judged, template)
+        body = cluster.request("red old", model="fuse-words-model", query_template=template)
+        assert {step["window_size"] for step in body["rescore"]} == {60}
+        if not found.is_better:
+            with pytest.raises(Refused, match=r"model.json is not written: .*force=") as caught:
+                fuse(cluster, legs, window=30, out=model, **asked)
+            assert isinstance(caught.value.result, Fusion)
+            assert not model.exists()
+        fuse(cluster, legs, window=30, out=model, force=True, **asked)
+        assert model.exists()
+
+
+def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -> None:
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    silent = {**BODY, "name": "silent", "template": {"match": {"body": "x{{keywords}}x"}}}
+    with indexed(node_url, "fuse-faults", 1, vectors=False) as cluster:
+        for features, told in (
+            ((TITLE, silent), "leg 'silent' returns nothing for any of the 40 queries"),
+            ((TITLE, DENSE), "leg 'dense': the field 'v' of 'fuse-faults' is not there: .* k-NN"),
+        ):
+            legs = legs_file(tmp_path / "fuse-faults.json", *features)
+            with pytest.raises(BadInput, match=told):
+                fuse(cluster, legs, judgments=judged, index="fuse-faults")
+        # Nothing is left behind that would be in the way of a legs file put right.
+        assert cluster.store.list_featuresets() == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shards", [1, 3])
+def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> None:
+    """Every candidate has the score that the engine's own search gives it, in every shard."""
+    name = f"fuse-vectors{shards}"
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
+    template = tmp_path / "query.json"
+    with indexed(vectors_url, name, shards, vectors=True) as cluster:
+        found = fuse(
+            cluster, legs, judgments=judged, index=name, window=20, resamples=500,
+            query_template_out=template, data_out=tmp_path / "logged.parquet",
+        )  # fmt: skip
+        told = " ".join(found.notes)
+        assert ("3 shards: windows and k are of each shard" in told) == (shards == 3)
+        read = read_legs(legs, cluster.engine, name, 20)
+        assert shards_of(cluster.engine, name) == shards
+        queries = read_judgments(judged).queries
+        brought = find_candidates(cluster.engine, name, read, queries, shards, 2, lambda *_: None)
+        at = found.data.offsets.tolist()
+        ids = found.data.doc_ids
+        assert ids is not None
+        for number, query in enumerate(queries[:10]):
+            # What the request rescores has all that the legs bring.
+            one = brought[number]
+            assert {id_ for leg in one.by_leg for id_ in leg} <= set(one.by_request)
+            rows = slice(at[number], at[number + 1])
+            logged = dict(zip(ids.to_pylist()[rows], found.data.features[rows, 1], strict=True))
+            assert set(logged) == set(one.documents)
+            body = {"query": {"knn": {"v": {"vector": query.params["vector"], "k": 240}}}}
+            answer = cluster.engine.request("POST", f"/{name}/_search", body={**body, "size": 240})
+            own = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
+            assert len(own) == 235
+            for document, score in logged.items():
+                expected = own.get(document, np.nan)
+                assert score == pytest.approx(expected, abs=1e-6, nan_ok=True)
+        without = int(np.isnan(found.data.features[:, 1]).sum())
+        assert without > 0
+        assert f"leg 'dense' has no score for {without:,} of" in told
+        live_equals_local(cluster, name, found, judged, template)
