@@ -17,8 +17,7 @@
 Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgments, inspect
 Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
 Evaluation   evaluate, compare, explain, explain_metric, read_run
-Cluster      connect, Cluster; its models and featuresets; fuse
-Cluster      connect, Cluster; its models and featuresets; lint
+Cluster      connect, Cluster; its models and featuresets; fuse, lint
 Other tools  import_model, export_model, from_sklearn, upgrade_check
 Plugins      plugins, hookimpl
 Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.index import IndexReport as IndexReport
+    from owpc_ltr.engine.legs import Leg as Leg
+    from owpc_ltr.engine.legs import Legs as Legs
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.search.capacity import Capacity as Capacity
@@ -111,8 +113,13 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.stored_model import StoredModel as StoredModel
     from owpc_ltr.formats.upgrade_report import UpgradeEffect as UpgradeEffect
     from owpc_ltr.formats.upgrade_report import UpgradeReport as UpgradeReport
+    from owpc_ltr.fusion.engine_fusions import EngineFusion as EngineFusion
+    from owpc_ltr.fusion.evaluation import LoggedLegs as LoggedLegs
+    from owpc_ltr.fusion.evaluation import Optimism as Optimism
     from owpc_ltr.fusion.lint_result import RequestLint as RequestLint
     from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
+    from owpc_ltr.fusion.result import CandidateRecall as CandidateRecall
+    from owpc_ltr.fusion.result import Fusion as Fusion
     from owpc_ltr.host.plugin_list import InstalledPlugins as InstalledPlugins
     from owpc_ltr.host.plugin_list import PluginDescription as PluginDescription
     from owpc_ltr.host.registry import Failure as Failure

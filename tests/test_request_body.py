@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import json
 
-from owpc_ltr.engine.search.request import RequestBody
+import pytest
+
+from owpc_ltr import UsageError, connect
+from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.search.request import (
+    RequestBody,
+    check_body,
+    split_body,
+    template_window,
+    without_window,
+)
 
 BODY = RequestBody({"query": {"match": {"title": "<b>café</b> & {{keywords}}"}}})
 
@@ -17,3 +27,27 @@ def test_a_notebook_shows_the_json_without_its_markup() -> None:
     page = BODY._repr_html_()
     assert "<b>café" not in page
     assert "&lt;b&gt;café&lt;/b&gt; &amp; {{keywords}}" in page
+
+
+def test_a_template_says_how_many_documents_are_rescored() -> None:
+    query = {"match": {"title": "{{keywords}}"}}
+    whole = {"query": query, "size": 5, "rescore": {"window_size": 240}}
+    assert template_window(split_body(whole)[1]) == 240
+    assert without_window(split_body(whole)[1]) == {"size": 5}
+    # A rescorer of the application's own is refused still, and no window is made of it.
+    other = {"query": query, "rescore": {"window_size": 240, "query": {}}}
+    assert template_window(split_body(other)[1]) is None
+    with pytest.raises(UsageError, match="has a 'rescore'"):
+        check_body(without_window(split_body(other)[1]))
+    for wrong, told in (("240", "give a whole number"), (0, "a window is 1 to 10000")):
+        with pytest.raises(UsageError, match=told):
+            template_window({"rescore": {"window_size": wrong}})
+
+
+def test_a_window_that_is_given_wins_over_the_templates() -> None:
+    cluster = connect("http://127.0.0.1:1")
+    template = {"query": {"match_all": {}}, "rescore": {"window_size": 240}}
+    assert cluster.window(template, None) == 240
+    assert cluster.window(template, 30) == 30
+    assert cluster.window({"match_all": {}}, None) == cluster.window(None, None) == DEFAULT_WINDOW
+    assert cluster.template("any", template) == ({"match_all": {}}, {})

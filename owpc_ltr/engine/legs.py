@@ -12,22 +12,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import numpy as np
+
+from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import EngineRefusal, search_hits
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.feature_set_trial import field_mapping
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, Feature, FeatureSet, load_featureset
 from owpc_ltr.features.mustache import TO_JSON
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Progress
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.queries import JudgedQuery
     from owpc_ltr.engine.client.engine import Engine
 
 FEWEST_LEGS, MOST_LEGS = 2, 5
@@ -55,8 +59,8 @@ _ELASTICSEARCH = {
 }
 
 
-@dataclass(frozen=True)
-class Leg:
+@dataclass(frozen=True, repr=False)
+class Leg(ShortRepr):
     """One search: the query by which it finds documents, and the feature that scores any.
 
     `vector` is the parameter with the query's vector and the length that its field has, if known.
@@ -69,8 +73,8 @@ class Leg:
     vector: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True)
-class Legs:
+@dataclass(frozen=True, repr=False)
+class Legs(ShortRepr):
     """The legs of a hybrid search, and how many documents each brings."""
 
     name: str
@@ -370,6 +374,45 @@ def _hits(
         kind = BadInput if isinstance(refusal, BadInput) else Refused
         raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
     return [str(hit["_id"]) for hit in search_hits(answer, what, body)]
+
+
+def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
+    """The candidates of each query, those without a judgment having the grade 0.
+
+    Queries without a candidate are left out.
+    """
+
+    def as_judged(query: JudgedQuery, documents: list[str]) -> JudgedQuery:
+        known = dict(zip(query.doc_ids, query.grades, strict=True))
+        sure = None
+        if query.weights is not None:
+            weights = dict(zip(query.doc_ids, query.weights, strict=True))
+            sure = np.array([weights.get(name, 1.0) for name in documents], np.float32)
+        grades = np.array([known.get(name, 0.0) for name in documents], np.float32)
+        return replace(query, doc_ids=documents, grades=grades, weights=sure, judged_by=None)
+
+    return Judgments([
+        as_judged(query, one.documents)
+        for query, one in zip(judged.queries, found, strict=True)
+        if one.documents
+    ])  # fmt: skip
+
+
+def brought_by_legs(
+    engine: Engine,
+    source: FeatureSet | Mapping[str, Any] | Path | str,
+    judged: Judgments,
+    index: str,
+    window: int | None,
+    progress: Progress,
+) -> Judgments:
+    """The candidates of each judged query, those without a judgment having the grade 0."""
+    legs = read_legs(source, engine, index, DEFAULT_WINDOW if window is None else window)
+    legs.check_vectors(judged.queries)
+    shards = shards_of(engine, index)
+    found = find_candidates(engine, index, legs, judged.queries, shards, IN_FLIGHT, progress)
+    refuse_silent(legs, found)
+    return candidates_as_judgments(judged, found)
 
 
 def refuse_silent(legs: Legs, found: Sequence[FoundDocuments]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help, Reads, public
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Judged = Judgments | RankingDataset | PartitionedDataset | Path | str
 
 Progress = Callable[[str, float | None], None]
-IN_FLIGHT = 4
-"""How many searches are under way at the same time."""
 _SAMPLED = 50
 """Queries of a check of judgments."""
 

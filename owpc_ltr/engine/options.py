@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PANEL = "Engine"
 DEFAULT_WINDOW = 100
 """How many of the query's best documents to rescore."""
+IN_FLIGHT = 4
+"""How many searches are under way at the same time."""
 
 Url = Annotated[
     "str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None",

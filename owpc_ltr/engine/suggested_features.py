@@ -12,10 +12,11 @@ from urllib.parse import quote
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import NO_STORE, Help, Writes, job
+from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.features.feature_set import FeatureSet
 
 MOST_TEXT_FIELDS = 8
 """An engine takes 1,024 clauses in one search; a field has up to four features."""
@@ -50,7 +51,9 @@ class SuggestedFeature(ShortRepr):
 
     name: str
     description: str
-    template: dict[str, Any]
+    template: dict[str, Any] | str
+    params: tuple[str, ...] = ()
+    """Parameters beside `keywords`."""
 
     def to_body(self) -> dict[str, Any]:
         """The feature as `featureset push` reads it."""
@@ -58,7 +61,7 @@ class SuggestedFeature(ShortRepr):
         return {
             "name": self.name,
             "description": self.description,
-            "params": ["keywords"] if uses_text else [],
+            "params": [*(["keywords"] if uses_text else []), *self.params],
             "template": self.template,
         }
 
@@ -109,6 +112,16 @@ def suggest(
         Writes("The file of the feature set (JSON), for `featureset push`.", required=True),
     ] = None,
     name: Annotated[str | None, Help("The feature set's name; default: the index's.")] = None,
+    legs: Annotated[
+        FeatureSet | Mapping[str, Any] | Path | str | None,
+        Reads(
+            "Also the legs of a hybrid search (see fuse), each scoring every document.",
+            flag="--leg",
+            cli=Path,
+            metavar="LEGS.json",
+            absent=NO_FEATURE_SET,
+        ),
+    ] = None,
 ) -> SuggestedFeatureSet:
     """Write a first feature set for an index, from the types of its fields.
 
@@ -129,7 +142,12 @@ def suggest(
     unused: dict[str, str] = {}
     features: list[SuggestedFeature] = []
     texts = _text_fields(fields, statistics)
+    if legs is not None:
+        features += _of_legs(cluster.engine, legs, where)
+    known = {feature.name for feature in features}
     for feature in [*_of_texts(texts), *_of_values(fields, statistics, unused)]:
+        if feature.name in known:
+            continue
         refusal = _refusal(cluster.engine, where, feature)
         if refusal is None:
             features.append(feature)
@@ -149,6 +167,19 @@ def suggest(
         text = json.dumps(suggested.to_body(), indent=1, ensure_ascii=False) + "\n"
         write_output(out, text.encode())
     return suggested
+
+
+def _of_legs(
+    engine: Engine, source: FeatureSet | Mapping[str, Any] | Path | str, index: str
+) -> Iterator[SuggestedFeature]:
+    """The legs of a hybrid search as features; `push` tries them, with a vector."""
+    from owpc_ltr.engine.legs import read_legs
+    from owpc_ltr.engine.options import DEFAULT_WINDOW
+
+    for leg in read_legs(source, engine, index, DEFAULT_WINDOW).legs:
+        what = "similarity, of every document" if leg.is_nearest else "score"
+        others = tuple(name for name in leg.feature.params if name != "keywords")
+        yield SuggestedFeature(leg.name, f"the leg's {what}", leg.feature.template, params=others)
 
 
 def _is_hidden(field: str, types: Mapping[str, str]) -> bool:

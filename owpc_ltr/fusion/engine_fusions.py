@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.plain_text import ShortRepr
 
 RANK_CONSTANT = 60
 """The engines' default in reciprocal rank fusion."""
@@ -46,8 +47,8 @@ Bound = tuple[Literal["apply", "clip", "ignore"], float]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class EngineFusion:
+@dataclass(frozen=True, repr=False)
+class EngineFusion(ShortRepr):
     """One way of an engine to make one score of a document's scores by leg.
 
     - `normalization`: `min_max`, `l2`, `z_score` (OpenSearch 3.0 and later), `rrf` (by rank), or

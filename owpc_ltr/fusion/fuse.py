@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight
-from owpc_ltr.engine.options import DEFAULT_WINDOW, SearchIndex
+from owpc_ltr.engine.live_queries import InFlight
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, SearchIndex
 from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.evaluation.options import METRIC, Resamples
 from owpc_ltr.evaluation.resampling import RESAMPLES
@@ -30,7 +30,7 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
     from owpc_ltr.features.feature_set import FeatureSet
@@ -165,31 +165,6 @@ def store_legs(cluster: Cluster, legs: Legs, index: str, params: Mapping[str, An
     push(cluster, legs.featureset, index=index, params=needed)
 
 
-def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:
-    """The candidates of each query, those without a judgment having the grade 0.
-
-    Queries without a candidate are left out.
-    """
-    import numpy as np
-
-    from owpc_ltr.data.judgments.queries import Judgments
-
-    def as_judged(query: JudgedQuery, documents: list[str]) -> JudgedQuery:
-        known = dict(zip(query.doc_ids, query.grades, strict=True))
-        sure = None
-        if query.weights is not None:
-            weights = dict(zip(query.doc_ids, query.weights, strict=True))
-            sure = np.array([weights.get(name, 1.0) for name in documents], np.float32)
-        grades = np.array([known.get(name, 0.0) for name in documents], np.float32)
-        return replace(query, doc_ids=documents, grades=grades, weights=sure, judged_by=None)
-
-    return Judgments([
-        as_judged(query, one.documents)
-        for query, one in zip(judged.queries, found, strict=True)
-        if one.documents
-    ])  # fmt: skip
-
-
 def _logged(
     cluster: Cluster,
     legs: Legs,
@@ -204,6 +179,7 @@ def _logged(
 
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.engine.feature_log.log_features import log_features
+    from owpc_ltr.engine.legs import candidates_as_judgments
     from owpc_ltr.fusion.evaluation import LoggedLegs
 
     with ExitStack() as kept:

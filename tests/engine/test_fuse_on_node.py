@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr import BadInput, Cluster, OwpcLtrError, Refused, connect, fuse, read_judgments
+from owpc_ltr import (
+    BadInput,
+    Cluster,
+    OwpcLtrError,
+    Refused,
+    UsageError,
+    connect,
+    fuse,
+    read_dataset,
+    read_judgments,
+)
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
 from owpc_ltr.fusion.result import Fusion
@@ -197,3 +207,34 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
         assert without > 0
         assert f"leg 'dense' has no score for {without:,} of" in told
         live_equals_local(cluster, name, found, judged, template)
+
+
+def test_the_legs_are_features_of_a_ranker_of_their_candidates(
+    node_url: str, tmp_path: Path
+) -> None:
+    """After fusion: the legs beside other features, and all that the legs bring, judged or not."""
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    words = [
+        {**one, "template": {"match": {one["name"]: {"query": "{{keywords}}", "boost": 2}}}}
+        for one in (TITLE, BODY)
+    ]
+    legs = legs_file(tmp_path / "fuse-legs.json", *words)
+    suggested, logged = tmp_path / "set.json", tmp_path / "logged.parquet"
+    with indexed(node_url, "fuse-next", 1, vectors=False) as cluster:
+        made = cluster.featuresets.suggest(index="fuse-next", legs=legs, out=suggested)
+        names = [feature.name for feature in made.features]
+        assert names[:2] == ["title", "body"]
+        assert len(set(names)) == len(names) > 4
+        cluster.featuresets.push(suggested, index="fuse-next", name="next")
+        asked: dict[str, Any] = {"index": "fuse-next", "featureset": "next", "out": logged}
+        cluster.log_features(judgments=judged, candidates=legs, window=30, **asked)
+        data = read_dataset(logged)
+        read = read_legs(legs, cluster.engine, "fuse-next", 30)
+        queries = read_judgments(judged).queries
+        found = find_candidates(cluster.engine, "fuse-next", read, queries, 1, 2, lambda *_: None)
+        assert data.document_ids is not None
+        assert data.document_ids.to_pylist() == [name for one in found for name in one.documents]
+        assert 0 < data.labels.sum() < len(data.labels) < sum(len(q.document_ids) for q in queries)
+        assert data.feature_names[:2] == ("title", "body")
+        with pytest.raises(UsageError, match="window= is of legs: name these with candidates="):
+            cluster.log_features(judgments=judged, window=30, **asked)

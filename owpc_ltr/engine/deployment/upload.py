@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
+from owpc_ltr.engine.live_queries import InFlight, LiveQueries
 from owpc_ltr.engine.options import (
+    IN_FLIGHT,
     ExtraFeatures,
     MaxDrift,
     MinProofCoverage,

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, Columns, DuplicatePolicy, SkipUnjudged, Topics
 from owpc_ltr.engine.feature_log.request_options import MOST_DOCUMENTS, LogOptions
-from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
+from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent, spelled
+from owpc_ltr.signatures import (
+    NO_FEATURE_SET,
+    Help,
+    Progress,
+    Reads,
+    Writes,
+    job,
+    silent,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.queries import Judgments
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.log import LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers
     from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
+    from owpc_ltr.features.feature_set import FeatureSet
 
 
 @job
@@ -42,6 +52,23 @@ def log_features(
         str | None, Help("A feature set of the cluster; default: the only one.", metavar="NAME")
     ] = None,
     extra_features: ExtraFeatures = (),
+    candidates: Annotated[
+        FeatureSet | Mapping[str, Any] | Path | str | None,
+        Reads(
+            "Log the documents that these legs bring (see fuse), those without a judgment as "
+            "irrelevant, in place of the judged documents.",
+            cli=Path,
+            metavar="LEGS.json",
+            absent=NO_FEATURE_SET,
+            panel="Data",
+        ),
+    ] = None,
+    window: Annotated[
+        int | None,
+        Help(
+            f"How many documents each leg brings; default: {DEFAULT_WINDOW}.", min=1, panel="Data"
+        ),
+    ] = None,
     buckets: Annotated[
         int | None,
         Help("Write a folder of parts, for data larger than memory; see partition.", panel="Data"),
@@ -109,13 +136,16 @@ def log_features(
     """Log the engine's features of judged documents.
 
     Judged = logged + absent from the index + rejected. All values are from one snapshot of the
-    index. Unfinished work is kept in OUT.run: the same command resumes it, to the same bytes.
+    index. Unfinished work is kept in OUT.run: the same command resumes it, to the same bytes. With
+    --candidates a model learns to order what the legs of a hybrid search bring; then search with
+    the query template that fuse writes.
 
     Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
     (documents) are those of `LogOptions`.
     """
     from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
+    from owpc_ltr.engine.legs import brought_by_legs
     from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
@@ -132,6 +162,13 @@ def log_features(
     where, holding = cluster.the_index(index), cluster.holding_set(featureset)
     known = holding.the_featureset(featureset)
     joined = read_external_features(tables) if tables else ()
+    if candidates is not None:
+        judged = brought_by_legs(cluster.engine, candidates, judged, where, window, progress)
+    elif window is not None:
+        raise UsageError(
+            f"{spelled('window')} is of legs: name these with {spelled('candidates')}, or leave it "
+            "out"
+        )
     own = judged if parted is None else parted.own(judged)
     with _started(workers) as remote:
         report = run_log(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import (
-    IN_FLIGHT,
     InFlight,
     JudgedQueries,
     LiveQueries,
     ModelFeatureSet,
 )
 from owpc_ltr.engine.options import (
+    IN_FLIGHT,
     ExtraFeatures,
     Params,
     QueryTemplate,

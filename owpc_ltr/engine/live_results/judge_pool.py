@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns
 from owpc_ltr.engine.live_queries import (
-    IN_FLIGHT,
     InFlight,
     ModelFeatureSet,
     judged_queries,
@@ -21,6 +20,7 @@ from owpc_ltr.engine.live_queries import (
 )
 from owpc_ltr.engine.options import (
     DEFAULT_WINDOW,
+    IN_FLIGHT,
     ExtraFeatures,
     Params,
     QueryTemplate,
