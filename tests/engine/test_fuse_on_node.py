@@ -232,9 +232,9 @@ def test_the_legs_are_features_of_a_ranker_of_their_candidates(
         read = read_legs(legs, cluster.engine, "fuse-next", 30)
         queries = read_judgments(judged).queries
         found = find_candidates(cluster.engine, "fuse-next", read, queries, 1, 2, lambda *_: None)
-        assert data.document_ids is not None
-        assert data.document_ids.to_pylist() == [name for one in found for name in one.documents]
-        assert 0 < data.labels.sum() < len(data.labels) < sum(len(q.document_ids) for q in queries)
+        assert data.doc_ids is not None
+        assert data.doc_ids.to_pylist() == [name for one in found for name in one.documents]
+        assert 0 < data.labels.sum() < len(data.labels) < sum(len(q.doc_ids) for q in queries)
         assert data.feature_names[:2] == ("title", "body")
         with pytest.raises(UsageError, match="window= is of legs: name these with candidates="):
             cluster.log_features(judgments=judged, window=30, **asked)
