@@ -14,7 +14,7 @@ from pathlib import Path
 
 WRITES = os.environ.get("OWPC_LTR_OUTPUTS") == "write"
 _CHANGES = re.compile(r"[-+−]?[\d,]*\.?\d+(?:e[-+]?\d+)?%?")
-_TIMES = re.compile(r"[\d.,]+(?= (?:ms|s|seconds)\b)")
+_RUNS = re.compile(r"[\d.,]+(?= (?:ms|s|seconds|documents a second)\b)|(?<=://)[\w.]+:\d+")
 _HASHES = re.compile(r"\b[0-9a-f]{8}\b")
 _CUT = "…"
 
@@ -98,5 +98,5 @@ def write_numbers(page: Path, shown: Shown, found: Mapping[str, str | None]) -> 
 
 
 def _steady(line: str) -> str:
-    """A line without what differs from run to run: times and hashes."""
-    return _HASHES.sub("#", _TIMES.sub("#", line.strip()))
+    """A line without what differs from run to run: times, addresses and hashes."""
+    return _HASHES.sub("#", _RUNS.sub("#", line.strip()))

@@ -171,10 +171,15 @@ def test_an_output_that_a_command_does_not_print_is_noticed(tmp_path: Path, run:
 
 def test_numbers_of_an_output_are_written_anew_but_for_times_and_hashes(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    lines = ("stored m-87e1e989 in 2.5 ms", "gain +0.0201 [+0.0158, +0.0247]", "…", "a long li…")
+    lines = (
+        "http://a:92 has m-87e1e989 in 2.5 ms",
+        "gain +0.0201 [+0.0158, +0.0247]",
+        "…",
+        "a long li…",
+    )
     shown = Shown("owpc-ltr x", lines)
     page.write_text("\n".join(["$ owpc-ltr x", *lines, ""]))
-    out = "stored m-01234567 in 3.1 ms\ngain -0.1 [-0.2, 0.01]\nmore\na long line of 3\n"
+    out = "http://a:93 has m-01234567 in 3.1 ms\ngain -0.1 [-0.2, 0.01]\nmore\na long line of 3\n"
     found = printed_for(lines, out.splitlines())
     assert list(found.values()) == [line for line in out.splitlines() if line != "more"]
     write_numbers(page, shown, found)
