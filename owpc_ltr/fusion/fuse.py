@@ -133,7 +133,9 @@ def fuse(
     logged = _logged(cluster, read, judged, found, where, data_out, progress)
     result = _measured(read, logged, judged, metric, seed=seed, resamples=resamples,
                        complete=complete, plugins=plugins, progress=progress)  # fmt: skip
-    result = replace(result, notes=(*result.notes, *_notes(read, logged, shards, complete)))
+    result = replace(
+        result, notes=(*result.notes, *_notes(read, logged, len(judged.queries), shards, complete))
+    )
     if query_template_out is not None:
         text = json.dumps(read.query_template, indent=1, ensure_ascii=False) + "\n"
         write_output(query_template_out, text.encode())
@@ -269,12 +271,17 @@ def _measured(
     )
 
 
-def _notes(legs: Legs, logged: LoggedLegs, shards: int, complete: bool) -> list[str]:
+def _notes(legs: Legs, logged: LoggedLegs, asked: int, shards: int, complete: bool) -> list[str]:
     """What a reader of the figures has to know of the candidates."""
     import numpy as np
 
     notes = []
     data = logged.data
+    if asked > data.n_queries:
+        notes.append(
+            f"{asked - data.n_queries:,} of {asked:,} queries have no candidate and are left out: "
+            "no ranker gains on them"
+        )
     for leg, one in enumerate(legs.legs):
         lacking = int(np.isnan(data.features[:, leg]).sum())
         if one.is_nearest and lacking:
