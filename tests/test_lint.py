@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from owpc_ltr import connect, lint
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.fusion.request_checks import CHECKS
-from owpc_ltr.fusion.request_trials import LookedAt, index_findings
+from owpc_ltr.fusion.request_checks import CHECKS, request_findings
+from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
 from owpc_ltr.fusion.search_body import SearchBody
 from owpc_ltr.types import RequestFinding
 from tests.commands import Run, commands_in
@@ -159,6 +160,7 @@ def test_a_trap_is_found_where_it_stands(check: str) -> None:
     found = lint(changed(body, change)).findings
     assert [(each.check, each.place) for each in found] == [(check, place)]
     (finding,) = found
+    assert f"\n  at {place}\n" in str(lint(changed(body, change)))
     assert "\n" not in finding.line
     assert finding.source in finding.line
 
@@ -276,6 +278,33 @@ def test_an_index_tells_what_the_request_alone_does_not(
     looked: LookedAt, body: Body, expected: list[str]
 ) -> None:
     assert checks(index_findings(looked, SearchBody(body))) == expected
+
+
+class Silent:
+    """An engine that finds nothing, whatever is asked."""
+
+    def request(self, *_: Any, **__: Any) -> Any:
+        return {"hits": {"hits": []}}
+
+
+def test_examples_need_no_hits_and_no_known_form() -> None:
+    far = changed(RERANKED, lambda body: body["retriever"]["text_similarity_reranker"][
+        "retriever"]["knn"].update(k=99))  # fmt: skip
+    scripted = changed(HYBRID, lambda body: body.update(rescore={"script": {}}))
+    bodies = [far, scripted, *(changed(body, change) for body, change, _ in TRAPS.values())]
+    looked = replace(looked_at(), engine=Silent())  # type: ignore[arg-type]
+    for body in bodies:
+        search = SearchBody(body)
+        found = request_findings(search)
+        assert checks(with_examples(looked, search, found)) == checks(found) != []
+
+
+def test_a_request_with_places_to_fill_in_is_not_run() -> None:
+    body = changed(HYBRID, TRAPS["no-pagination-depth"][1])
+    body["query"]["hybrid"]["queries"][0] = {"match": {"title": "{{keywords}}"}}
+    search = SearchBody(body)
+    found = request_findings(search)
+    assert with_examples(looked_at(), search, found) == found
 
 
 @pytest.fixture

@@ -91,11 +91,9 @@ def _looked_up(cluster: Cluster, index: str, search: SearchBody) -> RequestLint:
         name = looked.default_pipeline
     stored = looked.stored_pipeline(name) if name and name != "_none" else None
     known = search if stored is None else SearchBody(search.body, stored)
-    # The index knows more of some: they are told once.
     told = [*index_findings(looked, known), *request_findings(known)]
-    surer = {"licence-refused": "licence", "missing-retriever": "licence"}
-    doubled = {surer[each.check] for each in told if each.check in surer}
-    found = [each for each in told if each.check not in doubled]
+    # Of the licence the cluster knows more than the request.
+    found = [each for each in told if each.check != "licence"]
     return RequestLint(tuple(with_examples(looked, known, found)), str(looked))
 
 

@@ -31,7 +31,10 @@ class RequestLint(ShortRepr):
     def __str__(self) -> str:
         lines = [f"index {self.index}"] if self.index else []
         for each in self.findings:
-            lines.append(wrapped_text(f"{each.severity}: {each.line}"))
+            lines.append(wrapped_text(f"{each.severity}: {each.message}"))
+            # A path is not broken: it is to be copied.
+            lines.append(f"  at {each.place}")
+            lines.append(wrapped_text(f"  {each.advice} [{each.source}]"))
             if each.example:
                 lines.append(wrapped_text(f"  here: {each.example}", others="    "))
         return printable_lines("\n".join(lines if self.findings else [*lines, "nothing was found"]))

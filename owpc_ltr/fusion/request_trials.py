@@ -203,8 +203,7 @@ def _by_version(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
     for processor in search.processors:
         for keys, since, what in _SINCE:
             part = processor.at(*keys)
-            value = keys[-1] == "technique" and part and part.value != "z_score"
-            if part and not value and looked.version < since and _applies(processor, keys):
+            if part and looked.version < since and _applies(processor, keys, part.value):
                 said = ".".join(map(str, since))
                 found.append(
                     RequestFinding(
@@ -223,11 +222,13 @@ _SINCE: tuple[tuple[tuple[str, ...], tuple[int, int], str], ...] = (
     (("combination", "parameters", "weights"), (3, 1), "refuses weights of RRF (400)"),
     (("normalization", "technique"), (3, 0), "has no z_score (400)"),
     (("normalization", "parameters", "lower_bounds"), (3, 0), "ignores lower bounds"),
-    (("normalization", "parameters", "upper_bounds"), (3, 2), "refuses upper bounds (400)"),
+    (("normalization", "parameters", "upper_bounds"), (3, 2), "does not take upper bounds"),
 )  # fmt: skip
 
 
-def _applies(processor: Located, keys: tuple[str, ...]) -> bool:
+def _applies(processor: Located, keys: tuple[str, ...], value: Any) -> bool:
+    if keys[-1] == "technique":
+        return bool(value == "z_score")
     return keys[0] == "normalization" or processor.place.endswith(_RANKER)
 
 
@@ -298,7 +299,9 @@ def _rescored_after(looked: LookedAt, search: SearchBody) -> str:
     plain = {key: value for key, value in _as_it_is(search).items() if key != "rescore"}
     fused = dict(looked.hits({**plain, "size": max(search.window, SHOWN)}))
     for rescorer in search.rescorers:
-        query = rescorer.value["query"]
+        query = rescorer.value.get("query", {})
+        if "rescore_query" not in query:
+            return ""
         first = sorted(fused, key=lambda each: -fused[each])
         window = first[: rescorer.value.get("window_size", SHOWN)]
         again = {"bool": {"filter": {"ids": {"values": window}}, "must": [query["rescore_query"]]}}
@@ -345,14 +348,12 @@ def _beyond_k(looked: LookedAt, search: SearchBody) -> str:
 
 
 def _more_neighbours(looked: LookedAt, search: SearchBody) -> str:
-    query = next(
-        each for each in search.vector_queries if (each.k or search.window) < search.window
-    )
-    leg = next((each for each in search.legs if query.place.startswith(f"{each.place}.")), None)
-    if leg is None:
-        return ""
-    found = len(looked.hits({"query": leg.value, "size": search.window}))
-    return f"it finds {found} documents"
+    for query in search.vector_queries:
+        leg = next((each for each in search.legs if query.place.startswith(f"{each.place}.")), None)
+        if leg is not None and query.k is not None and query.k < search.window:
+            found = len(looked.hits({"query": leg.value, "size": search.window}))
+            return f"it finds {found} documents"
+    return ""
 
 
 def _markers(looked: LookedAt, search: SearchBody) -> str:
