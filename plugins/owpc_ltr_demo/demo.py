@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +14,9 @@ from owpc_ltr_demo.session import (
     CLICKS_MODEL,
     CLICKS_STEPS,
     FOLDER,
+    HYBRID_PORT,
+    HYBRID_QUERIES,
+    HYBRID_STEPS,
     INDEX,
     MODEL,
     PORT,
@@ -24,6 +25,7 @@ from owpc_ltr_demo.session import (
     DemoOptions,
     DemoSession,
     LoggedFeatures,
+    program,
 )
 
 if TYPE_CHECKING:
@@ -48,14 +50,22 @@ class DemoResult:
 @job
 def demo(
     *,
-    port: Annotated[int, Help("The port of the demo's own node.")] = PORT,
+    port: Annotated[
+        int | None,
+        Help(f"The port of the demo's own node; default: {PORT}, with vectors {HYBRID_PORT}."),
+    ] = None,
     folder: Annotated[
         Path | str,
         Help("The folder for judgments, dataset, models and baseline.", metavar="FOLDER"),
     ] = FOLDER,
     queries: Annotated[
-        int, Help("The number of queries; a fifth of them is held out.", min=200)
-    ] = QUERIES,
+        int | None,
+        Help(
+            f"The number of queries; default: {QUERIES:,}, of which a fifth is held out, with "
+            f"--hybrid {HYBRID_QUERIES}.",
+            min=200,
+        ),
+    ] = None,
     files: Annotated[
         Path | str | None,
         Help(
@@ -64,6 +74,9 @@ def demo(
         ),
     ] = None,
     clicks: Annotated[bool, Help("Learn from clicks of simulated users on live results.")] = False,
+    hybrid: Annotated[
+        bool, Help("Learn to fuse words and vectors, which are made of the documentation's words.")
+    ] = False,
     threads: Annotated[
         int,
         Help(
@@ -83,18 +96,41 @@ def demo(
     With --clicks the judgments come from simulated users, who click on live results; a ranker is
     trained on judgments from their clicks, and compared with others by the true grades.
 
+    With --hybrid the node has OpenSearch's k-NN and neural search (2.19.1). Vectors are made by
+    latent semantic analysis, a usual hybrid request is checked for traps, and one weight for words
+    and one for vectors is learned, uploaded and measured live, or it says why not to fuse.
+
     With --files no step is run: the files for running the workflow command by command are written.
     """
-    if files is not None and clicks:
-        raise UsageError(
-            f"{spelled('files')} only writes files: leave it out, or leave out {spelled('clicks')}"
-        )
-    options = DemoOptions(port, Path(folder if files is None else files), queries, threads, seed)
-    session = DemoSession(options, steps=CLICKS_STEPS if clicks else STEPS)
+    given = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
+    if sum(given.values()) > 1:
+        one, other = (spelled(name) for name, is_given in given.items() if is_given)
+        raise UsageError(f"{one} and {other} are two demos: leave out {other}, or {one}")
+    options = DemoOptions(
+        port or (HYBRID_PORT if hybrid else PORT),
+        Path(folder if files is None else files),
+        queries or (HYBRID_QUERIES if hybrid else QUERIES),
+        threads,
+        seed,
+    )
+    session = DemoSession(options, steps=_steps(clicks=clicks, hybrid=hybrid))
     _prepare_folder(options.folder)
     if files is not None:
         return _write_files(session)
+    if hybrid:
+        from owpc_ltr_demo.hybrid import learn_to_fuse
+        from owpc_ltr_demo.preparation import running_node
+
+        with session.step("node", "start a local OpenSearch node with k-NN and neural search"):
+            engine = running_node(session, with_vectors=True)
+        return _result(session, learn_to_fuse(session, engine.settings.url))
     return _run(session, learn_from_clicks if clicks else learn_from_judgments)
+
+
+def _steps(*, clicks: bool, hybrid: bool) -> int:
+    if hybrid:
+        return HYBRID_STEPS
+    return CLICKS_STEPS if clicks else STEPS
 
 
 def _write_files(session: DemoSession) -> DemoResult:
@@ -120,7 +156,11 @@ def _run(
     """
     from owpc_ltr_demo.preparation import start_node
 
-    commands = learn(session, log_corpus(session, start_node(session)))
+    return _result(session, learn(session, log_corpus(session, start_node(session))))
+
+
+def _result(session: DemoSession, commands: list[str]) -> DemoResult:
+    """The figures, and how to go on."""
     seconds = session.figures["seconds"]
     seconds["all"] = sum(seconds.values())
     session.figures["next"] = commands
@@ -199,7 +239,7 @@ def next_commands(options: DemoOptions, url: str) -> list[str]:
     fewer = options.file("-owpc-fewer.json")
     query = f"--query-template {options.file('-bm25.json')}"
     target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
-    command = _command()
+    command = program()
     upload = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
     return [
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
@@ -213,7 +253,7 @@ def next_commands(options: DemoOptions, url: str) -> list[str]:
 
 def next_commands_after_clicks(options: DemoOptions, url: str) -> list[str]:
     """Commands that continue after the demo from clicks."""
-    command, events = _command(), options.file("-events.parquet")
+    command, events = program(), options.file("-events.parquet")
     model, judged = options.file("-clicks.json"), options.file("-clicks.parquet")
     query = options.file("-query.json")
     target = f"--index {INDEX} --model {CLICKS_MODEL} --query-template {query} --url {url}"
@@ -224,13 +264,6 @@ def next_commands_after_clicks(options: DemoOptions, url: str) -> list[str]:
         f"{command} evaluate {model} --data {options.file('.parquet')} --metric ndcg@10",
         f"{command} engine stop --port {options.port}",
     ]
-
-
-def _command() -> str:
-    """The program as it is called here: its name, or its path where that is not on PATH."""
-    if shutil.which("owpc-ltr"):
-        return "owpc-ltr"
-    return os.path.relpath(Path(sys.executable).parent / "owpc-ltr")
 
 
 def _prepare_folder(folder: Path) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import owpc_ltr
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import Progress
+from owpc_ltr.signatures import Progress, spelled
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
 from owpc_ltr_demo.queries import (
     MODULE,
@@ -40,7 +41,7 @@ def start_node(session: DemoSession) -> Engine:
         return running_node(session)
 
 
-def running_node(session: DemoSession) -> Engine:
+def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node.local_node import start
     from owpc_ltr_node.settings import LocalNode
@@ -49,9 +50,14 @@ def running_node(session: DemoSession) -> Engine:
 
     with session.narrator.working() as show:
         report = _NodeMessages(show)
-        status = start(LocalNode(port=session.options.port), report)
+        status = start(LocalNode(port=session.options.port, with_vectors=with_vectors), report)
     for line in report.lines:
         session.narrator.line(line)
+    if with_vectors and not status.vectors:
+        raise UsageError(
+            f"the node on port {status.port} runs without k-NN and neural search: stop it, or name "
+            f"another {spelled('port')}"
+        )
     session.narrator.line(f"opensearch {status.version} answers at {status.url}")
     session.figures["node"] = {
         "url": status.url,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
 
 PORT = 9270
 """The port of the demo's own node."""
+HYBRID_PORT = 9271
+"""The port of the node with vectors."""
 FOLDER = Path("owpc-ltr-demo")
-QUERIES = 2500
+QUERIES, HYBRID_QUERIES = 2500, 400
 INDEX = "python-docs"
 """The name of the index and of the feature set."""
 MODEL = "python-docs-owpc"
@@ -33,8 +38,10 @@ WINDOW = 100
 SELECT = "ndcg@10"
 """The metric that selects loss weights, C, trees and boosts."""
 CLICKS_MODEL = "python-docs-clicks"
-STEPS, CLICKS_STEPS = 12, 11
-"""The number of steps with judgments, and with clicks."""
+HYBRID_INDEX = "python-docs-vectors"
+HYBRID_MODEL = "python-docs-fused"
+STEPS, CLICKS_STEPS, HYBRID_STEPS = 12, 11, 7
+"""The number of steps with judgments, with clicks, and with vectors."""
 
 
 class Narrator:
@@ -90,6 +97,13 @@ class DemoSession:
         started = time.monotonic()
         yield
         self.figures["seconds"][key] = time.monotonic() - started
+
+
+def program() -> str:
+    """The program as it is called here: its name, or its path where that is not on PATH."""
+    if shutil.which("owpc-ltr"):
+        return "owpc-ltr"
+    return os.path.relpath(Path(sys.executable).parent / "owpc-ltr")
 
 
 @dataclass(frozen=True)
