@@ -1,10 +1,14 @@
 """Runs the notebooks and writes their pages: code, and beneath it what it printed.
 
-LETOR_FOLDS=FOLDER python docs/notebooks/run.py
+LETOR_FOLDS=FOLDER MSRD_MOVIES=FOLDER python docs/notebooks/run.py [NAME …]
+
+The notebook on movies also needs a node with vectors (OWPC_LTR_URL, or the local one); where no
+folder of movies is named its page stays as it is.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +18,8 @@ from nbconvert import MarkdownExporter
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor, ExecutePreprocessor
 
 FOLDER = Path(__file__).parent
+NEEDS = {"movies-hybrid": "MSRD_MOVIES"}
+"""What a notebook cannot do without."""
 NOTE = "<!-- Made by docs/notebooks/run.py from {name}; do not edit. -->\n\n"
 
 
@@ -46,9 +52,15 @@ def _dedented(lines: str) -> str:
 
 
 def main() -> int:
-    """Write the page of each notebook."""
+    """Write the page of each notebook, or of those that are named."""
+    named = sys.argv[1:]
     for notebook in sorted(FOLDER.glob("*.py")):
-        if notebook != Path(__file__):
+        if named and notebook.stem not in named:
+            continue
+        needed = NEEDS.get(notebook.stem)
+        if needed is not None and not os.environ.get(needed):
+            print(f"{notebook.name} is left out: set {needed} to run it", file=sys.stderr)
+        elif notebook != Path(__file__):
             notebook.with_suffix(".md").write_text(page_of(notebook))
     return 0
 
