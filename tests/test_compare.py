@@ -20,8 +20,8 @@ from owpc_ltr import save_model
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
-from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
+from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run

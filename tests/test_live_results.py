@@ -21,8 +21,8 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion,
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.metrics import parse_metric
 
 BOUNDED = ("precision@3", "mrr@3", "winner-takes-all", "err@3", "ndcg@3", "ndcg@3,gain=linear")

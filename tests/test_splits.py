@@ -34,7 +34,7 @@ from owpc_ltr.data.splits import (
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.held_out import EvaluationQueries, choose_queries, model_data
+from owpc_ltr.evaluation.query_choice import EvaluationQueries, choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run

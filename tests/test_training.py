@@ -25,8 +25,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.columns import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.held_out import model_data
 from owpc_ltr.evaluation.measurement import Measured, compare, list_warnings, lists_of, measure
+from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -26,7 +26,6 @@ from owpc_ltr.data.splits import known_sides
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
-from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries, model_data, seen_doubts
 from owpc_ltr.evaluation.judged_data import (
     Data,
     judgment_doubts,
@@ -42,6 +41,7 @@ from owpc_ltr.evaluation.measurement import (
     measure_on_data,
     ranker_of,
 )
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, model_data, seen_doubts
 from owpc_ltr.evaluation.resampling import (
     LEVEL,
     RESAMPLES,

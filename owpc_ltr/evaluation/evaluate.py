@@ -223,8 +223,8 @@ def evaluate(
     `open_dataset` are gone through part by part. `seed` is the permutation test's.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
-    from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.measurement import ranker_of
+    from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -326,9 +326,9 @@ def _measured(
     weighted: bool,
 ) -> _Found:
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.judged_data import judgment_findings, unused_weights
     from owpc_ltr.evaluation.measurement import measure_on_data, measured_means
+    from owpc_ltr.evaluation.query_choice import model_data
 
     rankers = {"ranker": ranker}
     if other is not None:
@@ -377,9 +377,9 @@ def _pairs(
 
     from owpc_ltr.data.splits import known_sides
     from owpc_ltr.evaluation.compared_pair import ComparedPair
-    from owpc_ltr.evaluation.held_out import seen_doubts
     from owpc_ltr.evaluation.judged_data import judgment_doubts
     from owpc_ltr.evaluation.measurement import compare
+    from owpc_ltr.evaluation.query_choice import seen_doubts
     from owpc_ltr.evaluation.significance import holm
 
     doubts = [

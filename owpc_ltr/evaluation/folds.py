@@ -21,13 +21,13 @@ from owpc_ltr.evaluation.comparison import (
     side_by_side,
 )
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.held_out import ChosenQueries, NothingHeldOut
 from owpc_ltr.evaluation.judged_data import Data, judgment_doubts, texts_of, unused_weights
 from owpc_ltr.evaluation.measurement import (
     OnData,
     RankerValues,
     measure_on_data,
 )
+from owpc_ltr.evaluation.query_choice import ChosenQueries, NothingHeldOut
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import uneven
 

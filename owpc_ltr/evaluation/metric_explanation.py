@@ -184,9 +184,9 @@ def explain_metric(
     alone: the others take a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.held_out import model_data
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.evaluation.other_libraries import reconcile
+    from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import first_metric
     from owpc_ltr.models.reordering import dataset_scores

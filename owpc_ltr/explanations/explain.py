@@ -68,7 +68,7 @@ def explain(
 
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.documents import fields_of, with_document_fields
-    from owpc_ltr.evaluation.held_out import model_data
+    from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.explanations.ranked_list import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 

@@ -10,7 +10,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.held_out import model_data
+from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven

@@ -17,8 +17,8 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.evaluate import evaluate
-from owpc_ltr.evaluation.held_out import model_data
 from owpc_ltr.evaluation.measurement import ranker_of
+from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of

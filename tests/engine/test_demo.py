@@ -29,8 +29,8 @@ from owpc_ltr import read_dataset, read_judgments
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.evaluation.held_out import model_data
 from owpc_ltr.evaluation.measurement import measure
+from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -26,7 +26,6 @@ from owpc_ltr.engine.deployment.live_gate import (
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judged_data import judgment_doubts, unused_weights
 from owpc_ltr.evaluation.measurement import Measured, compare, importance_of, measure
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
@@ -38,6 +37,7 @@ from owpc_ltr.evaluation.proxy_labels import (
     sample_weights,
     strata_of,
 )
+from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.features.feature_set import FeatureSet

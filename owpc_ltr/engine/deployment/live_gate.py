@@ -30,10 +30,10 @@ from owpc_ltr.engine.search.live_evaluation import (
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.live_lists import TOP
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict, decide
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores

@@ -23,7 +23,6 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.evaluation.comparison import ComparedQueries, ComparisonRequest, Drawing, side_by_side
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judged_data import UNUSED
 from owpc_ltr.evaluation.live_lists import (
     LiveLists,
@@ -34,6 +33,7 @@ from owpc_ltr.evaluation.live_lists import (
     recall_doubts,
     within_window,
 )
+from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.metrics import uneven
 
 if TYPE_CHECKING:

@@ -82,8 +82,8 @@ def evaluate_live(
     from owpc_ltr.engine.live_results.rankers import serving_model
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.held_out import choose_queries
     from owpc_ltr.evaluation.judged_data import UNUSED, read_lists
+    from owpc_ltr.evaluation.query_choice import choose_queries
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 

@@ -339,7 +339,7 @@ def _sampled(
     """So many queries in their order, drawn from those that no model was trained with."""
     import numpy as np
 
-    from owpc_ltr.evaluation.held_out import choose_queries
+    from owpc_ltr.evaluation.query_choice import choose_queries
 
     left = choose_queries(records, queries).queries
     chosen = np.random.default_rng(seed).permutation(left)[:number]

@@ -1,4 +1,4 @@
-"""Held-out queries: those that no ranker learned from or was chosen on, by the rankers' records."""
+"""Which queries are measured: those that no ranker learned from or was chosen on, by its record."""
 
 from __future__ import annotations
 
