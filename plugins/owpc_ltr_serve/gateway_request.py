@@ -1,0 +1,206 @@
+"""Searches that name a model: what of a request is the engine's, and what the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.search.request import check_body
+from owpc_ltr.engine.stores import LARGEST_WINDOW
+from owpc_ltr.errors import UsageError
+from owpc_ltr.files.strict_json import kind_of, read_json_value, shown
+from owpc_ltr.names import check_index
+from owpc_ltr_serve.app import Call
+
+PARAMETERS = frozenset(
+    {
+        *("routing", "preference", "search_type", "typed_keys", "request_cache", "pretty"),
+        *("ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled"),
+        *("allow_partial_search_results", "rest_total_hits_as_int", "batched_reduce_size"),
+        *("max_concurrent_shard_requests", "pre_filter_shard_size", "ccs_minimize_roundtrips"),
+        *("cancel_after_time_interval", "timeout", "_source", "_source_includes"),
+        "_source_excludes",
+    }
+)
+"""Parameters of a search's URL that go to the engine as they are."""
+_IN_BODY = ("from", "size", "track_total_hits")
+"""Parameters of a URL that stand for keys of the body."""
+_COMBINED: Mapping[str, Callable[[Vector, Vector], Vector]] = {
+    "total": np.add,
+    "multiply": np.multiply,
+    "avg": lambda one, other: (one + other) / 2,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+"""How a rescorer joins the two scores of a document, by `score_mode`."""
+
+
+@dataclass(frozen=True)
+class Rescoring:
+    """What a rescorer makes of the engine's score and the model's; by default the model's."""
+
+    query_weight: float = 0.0
+    model_weight: float = 1.0
+    mode: str = "total"
+
+    def combined(self, engine: Vector, model: Vector) -> Vector:
+        """The scores by which documents are ordered."""
+        if self == Rescoring():
+            return model
+        return _COMBINED[self.mode](self.query_weight * engine, self.model_weight * model)
+
+
+@dataclass(frozen=True)
+class GatewaySearch:
+    """A search that names a model: `body` and `url_params` are the engine's, without the model.
+
+    `params` are those of the feature set, `query_id` is what external features know the query by;
+    `user` is UBI's part of the request.
+    """
+
+    index: str
+    body: dict[str, Any]
+    url_params: dict[str, str]
+    model: str | None
+    params: dict[str, Any]
+    window: int = DEFAULT_WINDOW
+    rescoring: Rescoring = Rescoring()
+    query_id: str | None = None
+    user: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> int:
+        """How many documents stand above the page."""
+        return int(self.body.get("from", 0))
+
+    @property
+    def size(self) -> int:
+        """How many documents a page has."""
+        return int(self.body.get("size", 10))
+
+
+def read_search(call: Call) -> GatewaySearch:
+    """The search of a request. Raises UsageError, naming the key, for one that cannot be ranked."""
+    index = check_index(call.path_params["index"])
+    if index.startswith("."):
+        raise UsageError(f"'{index}' is a system index, which is not searched here")
+    try:
+        body = read_json_value(call.body.decode()) if call.body.strip() else {}
+    except ValueError as error:
+        raise UsageError(f"the body is not JSON: {error}") from error
+    body = dict(_object(body, "the body"))
+    params = dict(call.query_params)
+    for name in _IN_BODY:
+        if name in params:
+            body[name] = _json_of(params.pop(name), name)
+    unknown = sorted(params.keys() - PARAMETERS)
+    if unknown:
+        raise UsageError(f"the URL has '{shown(unknown[0])}', which does not go with a model")
+    for name, least in (("from", 0), ("size", 0)):
+        if name in body:
+            _count(body[name], f"'{name}'", least, LARGEST_WINDOW)
+    ext = dict(_object(body.pop("ext", {}), "'ext'"))
+    own, user = ext.pop("owpc_ltr", None), ext.pop("ubi", {})
+    if ext:
+        body["ext"] = ext
+    rescore = body.pop("rescore", None)
+    if (own is None) == (rescore is None):
+        raise UsageError(
+            'name the model, by "ext": {"owpc_ltr": {"model": NAME, "params": {…}}} or by an sltr '
+            "in 'rescore': one of them; searches without a model go to the engine itself"
+        )
+    read = _of_ext(own) if rescore is None else _of_rescore(rescore)
+    check_body({key: part for key, part in body.items() if key != "query"})
+    search = GatewaySearch(
+        index, body, params, read["model"], read["params"], user=_object(user, "'ext.ubi'")
+    )
+    given = {key: read[key] for key in ("window", "rescoring", "query_id") if key in read}
+    return replace(search, **given)
+
+
+def _of_ext(own: Any) -> dict[str, Any]:
+    place = "'ext.owpc_ltr'"
+    own = _object(own, place)
+    read = _model_and_params(own, place, {"window", "query_id"})
+    if "window" in own:
+        read["window"] = _count(own["window"], f"the window of {place}", 1, LARGEST_WINDOW)
+    if "query_id" in own:
+        read["query_id"] = _text(own["query_id"], f"the query_id of {place}")
+    return read
+
+
+def _of_rescore(rescore: Any) -> dict[str, Any]:
+    clauses = rescore if isinstance(rescore, list) else [rescore]
+    if len(clauses) != 1:
+        raise UsageError(f"'rescore' has {len(clauses)} clauses: give the one with the sltr")
+    clause = _object(clauses[0], "'rescore'")
+    query = _object(clause.get("query"), "'rescore.query'")
+    part = _object(query.get("rescore_query"), "'rescore.query.rescore_query'")
+    if set(part) != {"sltr"}:
+        raise UsageError("'rescore' has no sltr that names a model: send it to the engine itself")
+    _refuse_others(clause, {"window_size", "query"}, "'rescore'")
+    weights = {"query_weight", "rescore_query_weight"}
+    _refuse_others(query, {"rescore_query", "score_mode", *weights}, "'rescore.query'")
+    sltr = _object(part["sltr"], "'sltr'")
+    read = _model_and_params(sltr, "'sltr'", {"cache"})
+    # The engine's own defaults.
+    read["window"] = _count(
+        clause.get("window_size", 10), "the window_size of 'rescore'", 1, LARGEST_WINDOW
+    )
+    mode = query.get("score_mode", "total")
+    if not isinstance(mode, str) or mode not in _COMBINED:
+        raise UsageError(f"the score_mode of 'rescore' is one of {', '.join(_COMBINED)}")
+    numbers = [_number(query.get(name, 1), f"the {name} of 'rescore'") for name in sorted(weights)]
+    read["rescoring"] = Rescoring(numbers[0], numbers[1], mode)
+    return read
+
+
+def _model_and_params(own: Mapping[str, Any], place: str, others: set[str]) -> dict[str, Any]:
+    _refuse_others(own, {"model", "params", *others}, place)
+    model = None if own.get("model") is None else _text(own["model"], f"the model of {place}")
+    return {"model": model, "params": _object(own.get("params", {}), f"the params of {place}")}
+
+
+def _refuse_others(content: Mapping[str, Any], known: set[str], place: str) -> None:
+    unknown = sorted(content.keys() - known)
+    if unknown:
+        raise UsageError(
+            f"{place} has '{shown(unknown[0])}', which is not known here: it takes "
+            f"{', '.join(sorted(known))}"
+        )
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} is {kind_of(value)}, not an object")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{what} is {kind_of(value)}, not the text of a name")
+    return value
+
+
+def _number(value: Any, what: str) -> float:
+    if type(value) not in (int, float) or abs(value) > 1e30:
+        raise UsageError(f"{what} is not a number of use")
+    return float(value)
+
+
+def _count(value: Any, what: str, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise UsageError(f"{what} is a whole number from {least} to {most}")
+    return value
+
+
+def _json_of(text: str, name: str) -> Any:
+    try:
+        return read_json_value(text)
+    except ValueError as error:
+        raise UsageError(f"the URL's '{name}' is not a number: {error}") from error
