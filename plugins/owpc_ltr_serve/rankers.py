@@ -23,7 +23,7 @@ from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.cluster import the_index
-from owpc_ltr.engine.deployment.alias import Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.search.client_rerank import find_featureset, prepare
 from owpc_ltr.engine.stores import Absent
@@ -136,6 +136,7 @@ class Rankers:
     _allowed: dict[str, Path | None] = field(default_factory=dict, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _unconfirmed: set[str] = field(default_factory=set, init=False)
     _started: bool = field(default=False, init=False)
     _listed: tuple[str, ...] = field(default=(), init=False)
 
@@ -156,14 +157,21 @@ class Rankers:
     def start(self) -> None:
         """Load what is served, and follow it from now on. Raises what a model cannot be loaded for.
 
-        Where every model of the cluster is served, its aliases are loaded. Nothing happens where it
-        was started before.
+        Where every model of the cluster is served, its aliases are loaded, and a warning says which
+        cannot be. Nothing happens where it was started before.
         """
         if self._started:
             return
         self._started = True
-        for name in self._allowed or [alias.name for alias in all_aliases(self.cluster.engine)]:
+        for name in self._allowed:
             self.get(name)
+        for name in () if self._allowed else self._aliases():
+            try:
+                self.get(name)
+            except EngineUnavailable:
+                raise
+            except OwpcLtrError as error:
+                _log.warning("'%s' is not served: %s", name, error)
         self._listed = tuple(self._names)
         threading.Thread(target=self._follow, daemon=True, name="owpc-ltr-follow").start()
 
@@ -206,6 +214,10 @@ class Rankers:
             }
             for name, known in list(self._names.items())
         }
+
+    def _aliases(self) -> list[str]:
+        engine, stores = self.cluster.engine, self.cluster.stores
+        return [alias.name for store in stores for alias in Aliases(engine, store).all()]
 
     def _default(self) -> str:
         names = self.names
@@ -316,12 +328,17 @@ class Rankers:
         try:
             fresh = self._fresh(name, known)
         except EngineUnavailable as error:
-            _log.warning("the model of '%s' is not confirmed: %s", name, error)
+            if name not in self._unconfirmed:
+                _log.warning("the model of '%s' is not confirmed any more: %s", name, error)
+            self._unconfirmed.add(name)
             return
         except OwpcLtrError as error:
             if str(known.fault) != str(error):
                 _log.error("'%s' is not served any more: %s", name, error)
             fresh = replace(known, fault=error)
+        if name in self._unconfirmed:
+            _log.warning("the model of '%s' is confirmed again", name)
+            self._unconfirmed.discard(name)
         if fresh.fault is None and fresh.ranker.model != known.ranker.model:
             _log.warning("'%s' is %s now, it was %s", name, fresh.ranker.model, known.ranker.model)
         with self._lock:

@@ -116,6 +116,28 @@ def test_models_are_called_by_name_and_hash_too(small: Small) -> None:
 
 
 @pytest.mark.node
+def test_every_alias_of_the_store_is_served_but_those_that_cannot_be(
+    small: Small, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, broken = (replace(small, name=f"{small.name}-{what}") for what in ("well", "broken"))
+    put(own, linear((1.0, 2.0, 4.0)))
+    model = put(broken, linear((4.0, 2.0, 1.0))).alias.current
+    DeploymentRecords(small.engine, small.store).delete(model)
+    small.store.delete_model(model)
+    rankers = Rankers(cluster_of(small))
+    rankers.start()
+    try:
+        assert own.name in rankers.names
+        assert broken.name not in rankers.names
+        # What others have in other stores of the cluster is not theirs to serve.
+        assert all(name.startswith(small.name) for name in rankers.names)
+        assert f"'{broken.name}' is not served: there is no model '{model}'" in caplog.text
+    finally:
+        rankers.stop()
+        Aliases(small.engine, small.store).delete(broken.name)
+
+
+@pytest.mark.node
 def test_a_model_without_a_record_is_loaded_from_the_store(small: Small) -> None:
     own = replace(small, name=f"{small.name}-bare")
     model = put(own, linear()).alias.current
@@ -239,8 +261,10 @@ def test_a_name_stays_what_it_was_while_the_engine_is_gone(
         monkeypatch.setattr(Aliases, "resolve", gone)
         wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] > 0.3)
         assert rankers.get(own.name) is served
-        assert f"the model of '{own.name}' is not confirmed: the engine is gone" in caplog.text
+        told = f"the model of '{own.name}' is not confirmed any more: the engine is gone"
+        assert caplog.text.count(told) == 1
         monkeypatch.undo()
+        wait_for(lambda: f"the model of '{own.name}' is confirmed again" in caplog.text)
         wait_for(lambda: rankers.states()[own.name]["confirmed_seconds_ago"] <= 0.1)
     finally:
         rankers.stop()
