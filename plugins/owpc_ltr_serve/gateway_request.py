@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.errors import UsageError
