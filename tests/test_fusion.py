@@ -165,3 +165,31 @@ def test_what_a_selection_adds_is_what_is_lost_on_others(
     added = np.mean(true) - np.mean(estimated)
     # The bootstrap is known to leave some of the optimism: no more than a third of it here.
     assert abs(added) < 0.35 * np.mean(shown)
+
+
+@pytest.mark.thorough
+def test_hardly_any_of_200_draws_ships_what_is_worse() -> None:
+    """Of 50 of 300 queries, where a second leg adds close to nothing."""
+    legs = world(300, 0.15, window=10, documents=60)
+    plan = model_plan(load([]), select=NDCG)
+    first = legs.values(legs.alone(0), legs.found[:, 0], NDCG)
+    rng = np.random.default_rng(1)
+    starts = legs.data.offsets
+    worse = 0
+    for _ in range(200):
+        drawn = np.sort(rng.choice(legs.data.n_queries, 50, replace=False))
+        rows = np.concatenate([np.arange(starts[one], starts[one + 1]) for one in drawn])
+        part = LoggedLegs(
+            legs.data.select(drawn),
+            legs.found[rows],
+            legs.served[rows],
+            legs.shards[rows],
+            [legs.grades[one] for one in drawn],
+        )
+        learned = learn(part, plan)
+        alone = part.values(part.alone(0), part.found[:, 0], NDCG)
+        values = part.values(learned.scores, part.served, NDCG)
+        found = compare_paired(values, alone, seed=0, resamples=500).verdict()
+        gain = legs.values(learned.model.score(legs.data.features), legs.served, NDCG) - first
+        worse += found.outcome == Outcome.BETTER and bool(np.delete(gain, drawn).mean() < 0)
+    assert worse <= 5
