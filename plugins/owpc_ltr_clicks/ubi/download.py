@@ -58,7 +58,9 @@ def read_ubi(
         asked = {name: said for name, said in asdict(options).items() if name != "slices"}
         download = Download(folder, asked)
         if download.until is None:
-            download.decide(datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
+            download.decide(
+                datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            )
         window = ScanWindow(options.since, str(download.until))
         within = TimeFilter(options.since, options.until, str(download.until))
         reader = IndexReader(engine, download, window, within, slices=options.slices, show=show)
