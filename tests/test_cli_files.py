@@ -317,7 +317,7 @@ def test_an_output_that_is_no_input_is_written(tmp_path: Path) -> None:
 MISSING = "there-is-none"
 NOT_READ = {
     *("run", "files", "out", "per_query", "journal", "report", "latex", "folder", "home", "java"),
-    "ca",
+    *("ca", "data_out", "query_template_out"),
 }
 """Paths that are written, or that no command reads as its input."""
 
@@ -351,6 +351,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plugin": lambda path: registry.load([path]),
     "plugins": lambda path: registry.load([path]),
     "letor": find_collections,
+    "candidates": load_featureset,
+    "leg": load_featureset,
+    "legs": load_featureset,
+    "request": read_json_object,
+    "pipeline": read_json_object,
     "push file": load_featureset,
     "import path": lambda path: import_with(path, Columns()),
     "upgrade-check model": lambda path: read_deployed(

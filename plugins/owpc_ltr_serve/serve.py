@@ -51,7 +51,7 @@ _WAIT_SHARE = 0.5
 """The share of a search's time that it waits for others to end; the engine has the rest."""
 _GRACE = 5.0
 """Seconds beyond the deadline in which requests may end when the service stops."""
-_PANEL = "Security"
+_PANEL = "Advanced"
 
 
 @job

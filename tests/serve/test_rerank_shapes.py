@@ -384,7 +384,7 @@ def test_external_features_are_looked_up_for_ids(service: Service, tmp_path: Pat
     record = {**MODEL.record, "joined_tables": [tables[0].source.as_dict()]}
     model = LinearModel((*NAMES, "ctr"), np.array([1.0, -0.5, 2.0, 10.0]), record=record)
     save_model(model, tmp_path / "joined.json")
-    with pytest.raises(UsageError, match=r"'ctr' .joined from ctr\.parquet., which is not in the"):
+    with pytest.raises(UsageError, match=r"'ctr' .from ctr\.parquet., which is not in the"):
         Rankers(service.rankers.cluster, [tmp_path / "joined.json"]).get()
     rankers = Rankers(service.rankers.cluster, [tmp_path / "joined.json"], "movies", tables)
     documents = [f"d{number}" for number in NUMBERS]
