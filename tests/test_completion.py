@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr import make_dataset, save_dataset, save_model
+from owpc_ltr.cli import COMPLETION
 from owpc_ltr.cli.app import COMMANDS
-from owpc_ltr.cli.completion import VARIABLE
 from owpc_ltr.cli.generator import _options
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.models.linear import LinearModel
@@ -33,7 +33,7 @@ def complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """What bash is told for these words, the last of which is being typed."""
 
     def complete(*words: str) -> list[str]:
-        monkeypatch.setenv(VARIABLE, "complete_bash")
+        monkeypatch.setenv(COMPLETION, "complete_bash")
         monkeypatch.setenv("COMP_WORDS", "\n".join(["owpc-ltr", *words]))
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
         code, out, err = run()
@@ -99,7 +99,7 @@ def test_the_script_for_a_shell_is_printed_and_that_is_no_fault(
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
     code, out, err = run("--show-completion")
     assert (code, err) == (0, "")
-    assert VARIABLE in out
+    assert COMPLETION in out
 
 
 def test_every_option_that_names_an_index_or_feature_set_completes_it() -> None:

@@ -18,11 +18,10 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO
 
-from owpc_ltr.cli.completion import is_completion, quiet_completion
 from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Refused, Stopped
 from owpc_ltr.plain_text import message_line, printable, printable_lines
 
@@ -35,6 +34,8 @@ _CLOSED = getattr(signal, "SIGHUP", None)
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _CLOSED)))
 """Ctrl-C, `kill`, and a terminal that is closed."""
 
+COMPLETION = "_OWPC_LTR_COMPLETE"
+"""The variable in which the shell asks for the words that may follow."""
 
 Progress = Callable[[str, float | None], None]
 
@@ -62,7 +63,7 @@ def _with_streams(stops: Stops) -> int:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     alone = "--json" in sys.argv and "--help" not in sys.argv
-    with standard_streams(results_alone=alone) as out, quiet_completion():
+    with standard_streams(results_alone=alone) as out, _completing():
         code = _run(stops)
         out.flush()
         if out.fault is not None and code == 0:
@@ -74,6 +75,20 @@ def _with_streams(stops: Stops) -> int:
     return code
 
 
+def _completing() -> AbstractContextManager[None]:
+    if COMPLETION not in os.environ:
+        return nullcontext()
+    from owpc_ltr.cli.completion import quiet_completion
+
+    return quiet_completion()
+
+
+def _is_completion() -> bool:
+    """Whether this process completes a line, or installs what does, after which it ends."""
+    installs = sys.argv[1:2] and sys.argv[1].startswith(("--install-comp", "--show-comp"))
+    return COMPLETION in os.environ or bool(installs)
+
+
 def _run(stops: Stops) -> int:
     """The exit code of the command, whose faults have been told."""
     try:
@@ -82,7 +97,7 @@ def _run(stops: Stops) -> int:
         with _warnings_told(), _compiling_told():
             code: object = app(prog_name="owpc-ltr", standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that tells whatever is left
-        if isinstance(error, SystemExit) and is_completion():
+        if isinstance(error, SystemExit) and _is_completion():
             stops.done = True
             return int(error.code or 0)
         if isinstance(error, Stopped) or (stops.number and not isinstance(error, OwpcLtrError)):

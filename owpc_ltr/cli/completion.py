@@ -17,26 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "_OWPC_LTR_COMPLETE"
-"""What the shell sets to be told the words that may follow."""
 SECONDS = 1.0
 """After so long the cluster is not waited for."""
 _RANKER = "feature:"
 _SPLIT = re.compile(r"\n?([:=])\n?")
 
 
-def is_completion() -> bool:
-    """Whether this process completes a line, or installs what does, after which it ends."""
-    installs = sys.argv[1:2] and sys.argv[1].startswith(("--install-comp", "--show-comp"))
-    return VARIABLE in os.environ or bool(installs)
-
-
 @contextlib.contextmanager
 def quiet_completion() -> Iterator[None]:
     """Around a completion: errors are not printed, and bash gets the part of a word it asks for."""
-    if VARIABLE not in os.environ:
-        yield
-        return
     out, cut = sys.stdout, _join_words(os.environ)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # noqa: PTH123
         try:
@@ -61,16 +50,12 @@ def _join_words(environ: Any) -> str:
     return joined[-1][: joined[-1].index(":") + 1] if cut else ""
 
 
-def completer(kind: str) -> Callable[[Any], list[str]]:
-    """What offers names of a kind (see `Help.names`), of which typer keeps those that fit."""
-
-    def offer(ctx: Any) -> list[str]:
-        with contextlib.suppress(Exception):
-            # After an option that still lacks its value, arguments have not been assigned.
-            return _KINDS[kind]({**ctx.params, "arguments": ctx.args})
-        return []
-
-    return offer
+def names_for(kind: str, ctx: Any) -> list[str]:
+    """Names of a kind (see `Help.names`), of which typer keeps those that fit."""
+    with contextlib.suppress(Exception):
+        # After an option that still lacks its value, arguments have not been assigned.
+        return _KINDS[kind]({**ctx.params, "arguments": ctx.args})
+    return []
 
 
 def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any]], list[str]]:

@@ -23,7 +23,6 @@ import typer
 from typer.core import TyperCommand
 
 from owpc_ltr.cli import finishing, print_json, progress
-from owpc_ltr.cli.completion import completer
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.signatures import (
@@ -140,7 +139,7 @@ class Option:
         if self.kind is not bool:
             how["metavar"] = self.metavar
         if self.names:
-            how["autocompletion"] = completer(self.names)
+            how["autocompletion"] = _completer(self.names)
         if not self.argument:
             how["rich_help_panel"] = about.panel
         default = inspect.Parameter.empty if self.required else self._default()
@@ -171,6 +170,15 @@ class Option:
         if self.kind is bool and self.parameter.default is True:
             return not given
         return given if self.help.parse is None else self.help.parse(given)
+
+
+def _completer(kind: str) -> Callable[[Any], list[str]]:
+    def offer(ctx: Any) -> list[str]:
+        from owpc_ltr.cli.completion import names_for
+
+        return names_for(kind, ctx)
+
+    return offer
 
 
 def option_of(parameter: inspect.Parameter) -> Option | None:
