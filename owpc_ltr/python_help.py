@@ -57,10 +57,17 @@ def python_docstring(function: Callable[..., Any]) -> str:
     parts = [
         in_python(told, bare).replace("\nPython: ", "\n").strip(),
         "Parameters\n----------\n" + "\n".join(parameter_lines(bare)),
+        _returns(bare),
         in_python(raises, bare).strip(),
         examples.strip(),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _returns(function: Callable[..., Any]) -> str:
+    """The type of the result; empty where there is none, or it has no annotation."""
+    found = described(function).return_annotation
+    return "" if found in {None, NoneType, Any} else f"Returns\n-------\n{type_text(found)}"
 
 
 def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:

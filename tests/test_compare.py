@@ -25,6 +25,7 @@ from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
+from owpc_ltr.signatures import spelled_as
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.datasets import crowded, weights
 from tests.rankers import DOCUMENTS, QUERIES, judged, linear, write_run
@@ -77,8 +78,43 @@ def test_where_interval_and_corrected_test_disagree_it_is_said() -> None:
     assert disagreements(found.pairs) == []
     doubtful = replace(pair, p_holm=0.06)
     (told,) = disagreements((doubtful, found.pairs[1]))
-    assert told.startswith("interval and test disagree for a − b in ndcg@5: ")
+    assert told.startswith(
+        "interval and test disagree for a − b in ndcg@5, and a difference needs both: the interval "
+    )
     assert verdict_lines([doubtful]) == ["a against b: by ndcg@5 no significant difference"]
+
+
+def test_every_output_says_what_so_few_queries_cannot_show() -> None:
+    # Average precision is 1 by the first feature, and .81 by the second, in each of 14 queries.
+    order = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+    second = np.array([6.0, 4.0, 3.0, 2.0, 1.0, 5.0])
+    data = ltr.make_dataset(
+        np.tile(np.column_stack([order, second]), (14, 1)),
+        [1, 1, 1, 1, 1, 0] * 14,
+        [f"q{query}" for query in range(14) for _ in range(6)],
+    )
+    names = {"baseline": "feature:2", "metrics": "map"}
+    found = ltr.evaluate("feature:1", data, split="all", **names)
+    reason = (
+        "14 queries cannot show a difference below 0.2143 (3 / queries): at +0.1900 it takes 16 or "
+        "more: judge more queries"
+    )
+    (pair,) = found.pairs
+    assert pair.verdict.outcome == "no significant difference"
+    compared = ltr.compare(["feature:1", "feature:2"], data=data, metrics="map", split="all")
+    for one in (found, compared):
+        assert reason in " ".join(str(one).split())
+        assert reason in " ".join(repr(one).split())
+        assert reason in one._repr_html_()
+        assert "symmetric differences" not in str(one)
+    (told,) = disagreements([pair], "test")
+    assert told.endswith(
+        f"{reason}, hold out more (`train(…, test_share=0.4)`), or compare models of all folds "
+        "(`data=[…]`)"
+    )
+    with spelled_as({}):
+        (told,) = disagreements([pair], "test")
+    assert told.endswith(f"{reason}, or hold out more (train --test-share 0.4)")
 
 
 def test_the_verdict_is_one_in_every_output() -> None:

@@ -63,6 +63,16 @@ def test_an_option_becomes_its_parameter_but_not_inside_a_command() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [("evaluate", "Evaluation"), ("train", "Model"), ("compare", "RankerComparison")],
+)
+def test_help_says_what_is_returned(name: str, result: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(getattr(ltr, name)))
+    assert re.search(rf"^ *Returns\n *-------\n *{result}$", text, re.MULTILINE)
+    assert ('result["map"].interval' in text) == (name == "evaluate")
+
+
 def test_help_is_the_same_when_it_is_made_again() -> None:
     first = with_help(ltr.connect).__doc__
     assert with_help(ltr.connect).__doc__ == first

@@ -19,7 +19,7 @@ from scipy import stats
 
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation import resampling as module
-from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison import Drawing, Statistics, compare_all
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import bca_interval, sign_flips
@@ -311,8 +311,62 @@ def test_a_difference_needs_interval_and_corrected_test(
             assert pair.p_holm < 0.05
             assert apart
         assert pair.tests_disagree == ((pair.p_holm < 0.05) != apart)
+        assert bool(disagreement(one, pair.p_holm)) == pair.tests_disagree
         other = pair.reversed()
         assert (other.better, other.reversed()) == (pair.better, pair)
+
+
+def reason_of(differences: Array, p: float | None = None, weights: Array | None = None) -> str:
+    one = compare_paired(differences, np.zeros(len(differences)), seed=0, weights=weights)
+    other = one.reversed()
+    p = one.p_permutation if p is None else p
+    assert disagreement(one, p).replace("at +", "at -") == disagreement(other, p)
+    return disagreement(one, p)
+
+
+def near(mean: float, n: int) -> Array:
+    return mean + np.linspace(-0.02, 0.02, n)
+
+
+@pytest.mark.parametrize(("mean", "n", "enough"), [(0.1937, 14, 16), (0.0625, 30, 49)])
+def test_so_many_queries_as_the_reason_says_show_the_difference(
+    mean: float, n: int, enough: int
+) -> None:
+    told = f"{n} queries cannot show a difference below {3 / n:.4f} (3 / queries): at +{mean:.4f}"
+    assert reason_of(near(mean, n)) == f"{told} it takes {enough} or more: judge more queries"
+    assert f"it takes {enough} or more" in reason_of(near(mean, enough - 1))
+    assert reason_of(near(mean, enough)) == ""
+
+
+def test_weighted_queries_count_as_fewer_in_the_reason() -> None:
+    told = reason_of(np.full(20, 0.17), weights=np.repeat([1.0, 3.0], 10))
+    assert told.startswith(
+        "20 queries cannot show a difference below 0.1875 (3.75 / queries): at +0.1700 it takes 23 "
+    )
+    assert reason_of(np.full(24, 0.17), weights=np.repeat([1.0, 3.0], 12)) == ""
+
+
+def test_each_disagreement_has_the_one_reason_that_holds() -> None:
+    # Many small gains and a few large losses: a t-test rejects, too.
+    skewed = np.repeat([0.1, -0.5], [90, 10])
+    assert reason_of(skewed) == (
+        "the test assumes symmetric differences, the interval allows for skewed ones"
+    )
+    # Gains alone, of which one is nearly all of the sum: a t-test does not reject.
+    uneven = np.repeat([0.0, 0.001, 0.9], [49, 50, 1])
+    assert reason_of(uneven).startswith(
+        "the differences vary too much for the interval, as for a t-test (p = 0.2"
+    )
+    clear = near(0.1, 100)
+    assert reason_of(clear) == ""
+    assert reason_of(clear, p=0.06) == (
+        "the interval is of its pair alone, p = 0.0001 is 0.0600 when corrected for all "
+        "comparisons: compare fewer rankers or metrics"
+    )
+    one = compare_paired(clear, np.zeros(100), seed=0)
+    assert disagreement(replace(one, p_permutation=0.0512), 0.0512) == (
+        "p of the permutation test is 0.0512 even without correction"
+    )
 
 
 def test_a_query_that_one_ranker_lacks_counts_for_none(rng: np.random.Generator) -> None:

@@ -10,6 +10,7 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import in_python
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,8 +56,7 @@ class ComparedPair(ShortRepr):
     @property
     def tests_disagree(self) -> bool:
         """Whether interval and corrected test disagree: one of them alone shows a difference."""
-        one = self.comparison
-        return (self.p_holm < LEVEL) != (one.low > 0 or one.high < 0)
+        return (self.p_holm < LEVEL) == self.comparison.includes_zero
 
     @property
     def gained(self) -> int:
@@ -123,16 +123,59 @@ def outcomes_of(pairs: Sequence[ComparedPair]) -> list[str]:
     return [str(pair.verdict.outcome if shared else pair.verdict) for pair in pairs]
 
 
-def disagreements(pairs: Sequence[ComparedPair]) -> list[str]:
-    """A line on the pairs of whose difference interval and corrected test disagree."""
-    differ = [f"{pair.a} − {pair.b} in {pair.metric}" for pair in pairs if pair.tests_disagree]
-    if not differ:
-        return []
+def disagreements(pairs: Sequence[ComparedPair], split: str = "all") -> list[str]:
+    """A line for each pair of whose difference interval and corrected test disagree, with why.
+
+    `split` says which queries they are.
+    """
     return [
-        f"interval and test disagree for {'; '.join(differ)}: the interval is of its pair alone, "
-        "the test is corrected for all comparisons and assumes symmetric differences; a difference "
-        "is claimed only by both"
+        f"interval and test disagree for {pair.a} − {pair.b} in {pair.metric}, and a difference "
+        f"needs both: {disagreement(pair.comparison, pair.p_holm, split)}"
+        for pair in pairs
+        if pair.tests_disagree
     ]
+
+
+def disagreement(found: Comparison, p: float, split: str = "all") -> str:
+    """Why interval and test, whose p is corrected, disagree; empty where they agree."""
+    if (p < LEVEL) != found.includes_zero:
+        return ""
+    if found.only_floor:
+        return _floor_line(found, split)
+    if found.includes_zero and found.p_t < LEVEL:
+        return "the test assumes symmetric differences, the interval allows for skewed ones"
+    if found.includes_zero:
+        return (
+            f"the differences vary too much for the interval, as for a t-test (p = {found.p_t:.4f})"
+        )
+    if found.p_permutation < LEVEL:
+        return (
+            f"the interval is of its pair alone, p = {found.p_permutation:.4f} is {p:.4f} when "
+            "corrected for all comparisons: compare fewer rankers or metrics"
+        )
+    return f"p of the permutation test is {found.p_permutation:.4f} even without correction"
+
+
+def _floor_line(found: Comparison, split: str) -> str:
+    """What so few queries cannot show, and how many could."""
+    n, mean = found.n_queries, found.mean_difference
+    floor = mean - found.low if mean > 0 else found.high - mean
+    # Rounded: 15.999… queries are 16, which are still too few.
+    enough = int(round(n * floor / abs(mean), 9)) + 1
+    return (
+        f"{n:,} queries cannot show a difference below {floor:.4f} ({n * floor:.3g} / queries): at "
+        f"{mean:+.4f} it takes {enough:,} or more: {more_queries(held_out=split == 'test')}"
+    )
+
+
+def more_queries(*, held_out: bool) -> str:
+    """How to compare on more queries, in the words of the caller."""
+    if not held_out:
+        return "judge more queries"
+    if in_python():
+        folds = "compare models of all folds (`data=[…]`)"
+        return f"judge more queries, hold out more (`train(…, test_share=0.4)`), or {folds}"
+    return "judge more queries, or hold out more (train --test-share 0.4)"
 
 
 def corrected_over(count: int) -> str:

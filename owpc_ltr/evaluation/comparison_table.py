@@ -257,6 +257,7 @@ class RankerComparison:
             f"corrected: {pair.verdict.outcome}"
             for pair in self.pairs
         ]
+        lines += disagreements([one.by_human_labels for one in self.pairs], self.split)
         if len(lines) > _REPR_LINES:
             left = len(lines) - _REPR_LINES + 1
             lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the comparison"]
@@ -420,7 +421,7 @@ def _closing(found: RankerComparison) -> list[str]:
     pairs = [one.by_human_labels for one in found.pairs]
     by = "by human labels alone, " if found.prediction_powered else ""
     told = [f"{by}{corrected_over(len(pairs))}:", *verdict_lines(pairs)]
-    return [*_conventions(found), *told, *disagreements(pairs), detectable_line(pairs)]
+    return [*_conventions(found), *told, *disagreements(pairs, found.split), detectable_line(pairs)]
 
 
 def _labels_in_words(found: RankerComparison) -> list[str]:

@@ -144,6 +144,7 @@ class Evaluation:
             f"p = {pair.p_holm:.2g}: {pair.verdict.outcome}"
             for pair in self.pairs
         ]
+        lines += _disagreements(self)
         lines += [f"warning: {message}" for message in self.warnings]
         if len(lines) > _REPR_LINES:
             left = len(lines) - _REPR_LINES + 1
@@ -160,6 +161,7 @@ class Evaluation:
                 "metric", f"difference from {self.baseline}", "95 % interval", "p", "verdict"
             ]  # fmt: skip
             parts.append(table(headers, [_html_row(pair) for pair in self.pairs]))
+            parts += map(line, _disagreements(self))
         warnings = (line(f"warning: {message}") for message in self.warnings)
         return block(_title(self), *map(line, _verdict_lines(self)), *parts, *warnings)
 
@@ -220,7 +222,8 @@ def evaluate(
     queries that it lacks count 0, and its documents that are not judged are irrelevant.
 
     Python: `model` and `baseline` are also models and runs, `data` what was read before; data of
-    `open_dataset` are gone through part by part. `seed` is the permutation test's.
+    `open_dataset` are gone through part by part. `seed` is the permutation test's. Of the result,
+    `result["map"].mean` is a metric's mean, `result["map"].interval` its 95 % interval.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     from owpc_ltr.evaluation.measurement import ranker_of
@@ -441,7 +444,7 @@ def _name(given: Any) -> str:
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:
-    from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
+    from owpc_ltr.evaluation.compared_pair import verdict_lines
     from owpc_ltr.evaluation.comparison_table import pair_table, ranker_letters
     from owpc_ltr.plain_text import text_table, wrapped_text
 
@@ -465,7 +468,7 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
         yield ""
         yield wrapped_text(f"A {names[0]} against B {names[1]}, on the same {compared:,} queries:")
         yield pair_table(found.pairs, ranker_letters(names))
-        yield from map(wrapped_text, (*verdict_lines(found.pairs), *disagreements(found.pairs)))
+        yield from map(wrapped_text, (*verdict_lines(found.pairs), *_disagreements(found)))
     yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
 
 
@@ -476,6 +479,12 @@ def _verdict_lines(found: Evaluation) -> list[str]:
     if verdict is None:
         return []
     return [verdict_line(verdict, found.ranker, str(found.baseline), found.pairs[0].metric)]
+
+
+def _disagreements(found: Evaluation) -> list[str]:
+    from owpc_ltr.evaluation.compared_pair import disagreements
+
+    return disagreements(found.pairs, found.split)
 
 
 def _title(found: Evaluation) -> str:

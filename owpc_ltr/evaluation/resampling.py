@@ -236,11 +236,17 @@ def widened(
     low: float, high: float, differences: Vector, weights: Vector | None = None, span: float = 1.0
 ) -> tuple[float, float]:
     """A bootstrap interval of the mean difference, made as wide as the sample needs."""
+    low, high = skewed(low, high, differences, weights)
     mean, floor = mean_of(differences, weights), floor_of(differences, weights, span)
-    error = standard_error(differences, weights)
+    return min(low, mean - floor), max(high, mean + floor)
+
+
+def skewed(low: float, high: float, differences: Vector, weights: Vector | None = None) -> Interval:
+    """A bootstrap interval of the mean difference that also allows for skewness."""
+    mean, error = mean_of(differences, weights), standard_error(differences, weights)
     skewness = 6.0 * acceleration(differences, weights) if error else 0.0
     down, up = reaches(len(differences) - 1, skewness)
-    return min(low, mean - max(floor, down * error)), max(high, mean + max(floor, up * error))
+    return min(low, mean - down * error), max(high, mean + up * error)
 
 
 def floor_of(differences: Vector, weights: Vector | None = None, span: float = 1.0) -> float:

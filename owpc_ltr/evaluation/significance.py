@@ -13,7 +13,7 @@ which allows for skewness, excludes 0, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -33,6 +33,7 @@ from owpc_ltr.evaluation.resampling import (
     floor_of,
     mean_of,
     sign_flips,
+    skewed,
     standard_error,
     widened,
 )
@@ -145,7 +146,8 @@ class Comparison(ShortRepr):
     `high` bound the mean difference in a 95 % BCa bootstrap interval, which is `widened` where few
     queries differ, or a few decide. `detectable` is the smallest true mean difference, with the
     spread seen here, that would be found at 5 % in 80 % of such samples: a smaller one may be there
-    and go unseen. `doubts` are the sample's own.
+    and go unseen. `only_floor` says that the interval includes 0 only because of its
+    least half-width, `floor_of`. `doubts` are the sample's own.
     """
 
     n_queries: int
@@ -162,7 +164,13 @@ class Comparison(ShortRepr):
     detectable: float
     resamples: int
     seed: int
+    only_floor: bool = field(default=False, compare=False)
     doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def includes_zero(self) -> bool:
+        """Whether the interval of the mean difference includes 0."""
+        return self.low <= 0 <= self.high
 
     def verdict(
         self,
@@ -192,7 +200,7 @@ class Comparison(ShortRepr):
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON; doubts stand with the verdict."""
         figures = asdict(self)
-        del figures["doubts"]
+        del figures["doubts"], figures["only_floor"]
         return figures
 
 
@@ -278,6 +286,7 @@ def comparison_of(
     """The comparison, once signs were flipped and queries drawn."""
     differences, weights = sample.differences, sample.weights
     low, high = widened(*interval, differences, weights, sample.span)
+    without_floor = skewed(*interval, differences, weights)
     return Comparison(
         n_queries=len(differences),
         mean_a=mean_of(sample.a, weights),
@@ -295,6 +304,7 @@ def comparison_of(
         ),
         resamples=resamples,
         seed=seed,
+        only_floor=low <= 0 <= high and not without_floor[0] <= 0 <= without_floor[1],
         doubts=few_queries(len(differences)),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.legs import Legs
+from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.significance import Comparison, Outcome, Verdict
 from owpc_ltr.fusion.evaluation import LEARNED, LoggedLegs, Optimism
@@ -108,9 +109,11 @@ class Fusion(ShortRepr):
             return f"do not fuse: cannot tell whether it is better than {over}: " + "; ".join(
                 doubt.line for doubt in self.verdict.doubts
             )
+        why = disagreement(found, found.p_permutation)
         return (
             f"do not fuse: no significant gain over {over}, {figures}; {found.n_queries} queries "
             f"show a gain of {found.detectable:.4f} in 80 % of cases, and no smaller one"
+            f"{why and f'; interval and test disagree: {why}'}"
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -167,7 +167,10 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
             f"{signed(one.mean_difference)} (95 % interval {interval(one)}, "
             f"{p_words(first.p_holm)}, {one.n_queries:,} queries)"
         )
-        words |= {"selection": query_selection(found), "disagreements": disagreements(pairs)}
+        words |= {
+            "selection": query_selection(found),
+            "disagreements": disagreements(pairs, found.split),
+        }
     sentence = f"{first.a} ranks {outcome} than {first.b}: {numbers}."
     if outcome is Outcome.NO_DIFFERENCE:
         sentence = f"No significant difference between {first.a} and {first.b}: {numbers}."
@@ -214,7 +217,7 @@ def comparison_section(found: RankerComparison) -> Section:
             )
             for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
         ],
-        "told": [*disagreements(pairs), SYMMETRY] if pairs else [],
+        "told": [*disagreements(pairs, found.split), SYMMETRY] if pairs else [],
         "conventions": [
             (str(one), one.convention + ("" if one.higher_is_better else "; lower is better"))
             for one in found.metrics

@@ -30,6 +30,7 @@ from owpc_ltr.engine.search.live_evaluation import (
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.live_lists import TOP
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
@@ -104,10 +105,12 @@ class GateResult(ShortRepr):
         if self.of_live_lists and self.live is not None:
             condensed = self.live.measured[0].condensed.mean_difference
             left_out = f", {condensed:+.4f} with unjudged documents left out"
+        why = disagreement(found, found.p_permutation)
         return (
             f"{self._of}: {found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}] on "
             f"{found.n_queries} held-out queries{by}, p = {found.p_permutation:.3g}{left_out}; "
             f"minimum detectable gain (80 % power): {found.detectable:.4f}"
+            f"{why and f'; interval and test disagree: {why}'}"
         )
 
     @property

@@ -22,6 +22,7 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.compared_pair import disagreement
 from owpc_ltr.evaluation.live_lists import (
     TOP,
     LiveLists,
@@ -374,7 +375,12 @@ def _verdict_lines(found: LiveEvaluation) -> list[str]:
     """Whether users get better results: once where no metric can tell, else by each."""
     if found.doubts:
         return [str(found.verdict())]
-    return [f"{one.metric}: {found.verdict(number)}" for number, one in enumerate(found.measured)]
+    lines = []
+    for number, one in enumerate(found.measured):
+        why = disagreement(one.comparison, one.p, found.split)
+        told = f"; interval and test disagree: {why}" if why else ""
+        lines.append(f"{one.metric}: {found.verdict(number)}{told}")
+    return lines
 
 
 def _facts(found: LiveEvaluation) -> Iterator[str]:
