@@ -93,8 +93,7 @@ def test_every_output_says_what_so_few_queries_cannot_show() -> None:
         [1, 1, 1, 1, 1, 0] * 14,
         [f"q{query}" for query in range(14) for _ in range(6)],
     )
-    names = {"baseline": "feature:2", "metrics": "map"}
-    found = ltr.evaluate("feature:1", data, split="all", **names)
+    found = ltr.evaluate("feature:1", data, split="all", metrics="map", baseline="feature:2")
     reason = (
         "14 queries cannot show a difference below 0.2143 (3 / queries): at +0.1900 it takes 16 or "
         "more: judge more queries"
