@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from owpc_ltr.errors import UsageError
 
@@ -40,6 +40,25 @@ def _suggested(name: str) -> str:
     """The name with dashes for all that cannot stand in one, if that makes a name."""
     plain = re.sub(r"[^a-z0-9_@-]*\.[^a-z0-9_@-]*|[^a-z0-9_@-]+", "-", name.lower()).strip("-_@")
     return f": did you mean {plain}?" if _NAME.fullmatch(plain) else ""
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is most like a mistyped one, if any is.
+
+    >>> closest("shop-rankr", ["shop-ranker", "movies"]), closest("x", ["movies"])
+    ('shop-ranker', None)
+    """
+    from difflib import get_close_matches
+
+    known = sorted(set(names) - {name})
+    same = [one for one in known if one.lower() == name.lower()]
+    return next(iter(same or get_close_matches(name, known, 1)), None)
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The question that ends a message of a mistyped name, or else `otherwise`."""
+    close = closest(name, names)
+    return otherwise if close is None else f"did you mean '{close}'?"
 
 
 def check_alias(name: str) -> str:

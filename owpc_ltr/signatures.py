@@ -275,15 +275,14 @@ def public(function: Function) -> Function:
 
 def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for the first argument that is almost a parameter, and name that one."""
-    from difflib import get_close_matches
+    from owpc_ltr.names import did_you_mean
 
     known = list(inspect.signature(function).parameters)
     for name in named:
-        close = [] if name in known else get_close_matches(name, known, 1)
-        if close:
+        asked = "" if name in known else did_you_mean(name, known)
+        if asked:
             raise TypeError(
-                f"{function.__name__}() got an unexpected keyword argument '{name}': did you mean "
-                f"'{close[0]}'?"
+                f"{function.__name__}() got an unexpected keyword argument '{name}': {asked}"
             ) from None
 
 

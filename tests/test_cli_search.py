@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr import Cluster, read_run
+from owpc_ltr.engine.client import settings
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.options import params_from
@@ -47,6 +48,7 @@ AFTER = (
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     found = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", "http://127.0.0.1:1")
     Path("query.json").write_text('{"match": {"t": "{{keywords}}"}}')
     return found
 
@@ -102,6 +104,16 @@ def test_who_scored_and_what_went_wrong_is_said(run: Run, monkeypatch: pytest.Mo
     assert code == 0
     assert out.endswith("the client scored the window\n")
     assert err == "warning: this is the engine's own order: it took too long\n"
+
+
+def test_the_local_node_that_nobody_named_is_said_of_a_search_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, BeforeAndAfter((), (), 1, 1))
+    monkeypatch.delenv("OWPC_LTR_URL")
+    monkeypatch.setattr(settings, "_default_url", lambda: "http://127.0.0.1:2")
+    _, _, err = run(*SEARCH)
+    assert err == "cluster: http://127.0.0.1:2 (OWPC_LTR_URL is not set: the local node)\n"
 
 
 def test_a_search_without_results_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

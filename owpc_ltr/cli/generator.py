@@ -439,8 +439,11 @@ def _run(
         connect = _connect()
         check(connect, to_cluster)
         given["cluster"] = connect(**to_cluster)
-        if getattr(function, "changes_cluster", False):
-            print(f"cluster: {given['cluster'].engine.settings.url}", file=sys.stderr)
+        settings = given["cluster"].engine.settings
+        # A node that nobody named may be somebody else's.
+        why = "" if settings.given else " (OWPC_LTR_URL is not set: the local node)"
+        if why or getattr(function, "changes_cluster", False):
+            print(f"cluster: {settings.url}{why}", file=sys.stderr)
     try:
         if "progress" not in parameters:
             return bare(**given)

@@ -13,9 +13,10 @@ where only one can be meant; else UsageError names those that there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
@@ -28,11 +29,11 @@ from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.workbench import judgments
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.signatures import public
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.client.engine import Engine, EngineLike
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
     from owpc_ltr.engine.profile import profile
@@ -249,7 +250,10 @@ class Cluster:
         from owpc_ltr.names import check_name, only_one
 
         if given is not None:
-            return self.store.get_featureset(check_name("feature set", given))
+            from owpc_ltr.engine.stores import naming_close_sets
+
+            with naming_close_sets(self.store):
+                return self.store.get_featureset(check_name("feature set", given))
         names, kind = self.store.list_featuresets(), self.store.kind
         if wanted_hash is None:
             only = only_one(names, "feature set", "--featureset", f"the {kind} store")
@@ -269,7 +273,11 @@ class Cluster:
         if given is not None:
             return check_index(given)
         deployment = self.models.deployment(model)
-        return deployment.index if deployment is not None else self.the_index(None)
+        if deployment is not None:
+            return deployment.index
+        # What is no model at all is told before which index may be meant.
+        self.holding(model).store.get_model(model)
+        return self.the_index(None)
 
 
 def the_index(engine: Engine, given: str | None) -> str:
@@ -279,6 +287,15 @@ def the_index(engine: Engine, given: str | None) -> str:
     if given is not None:
         return check_index(given)
     return only_one(index_names(engine), "index", "--index", engine.settings.url)
+
+
+def close_index(engine: EngineLike, name: str, otherwise: str = "") -> str:
+    """The question whether the index of a name like this is meant, or else `otherwise`."""
+    from owpc_ltr.names import did_you_mean
+
+    with suppress(OwpcLtrError):  # the list may need a right that the work does not
+        return did_you_mean(name, index_names(cast("Engine", engine)), otherwise)
+    return otherwise
 
 
 def index_names(engine: Engine) -> list[str]:

@@ -81,6 +81,20 @@ class FeatureSetNames:
         return "\n".join(self.names)
 
 
+@dataclass(frozen=True)
+class DeletedFeatureSet:
+    """What the command line says of a feature set that was deleted."""
+
+    name: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The name as JSON."""
+        return {"deleted": self.name}
+
+    def __str__(self) -> str:
+        return f"deleted feature set '{self.name}'"
+
+
 @job(shows=PushedFeatureSet, changes_cluster=True)
 def push(
     cluster: Cluster | FeatureSets,
@@ -150,7 +164,11 @@ def get(cluster: Cluster | FeatureSets, name: Name) -> FeatureSet:
 
     Raises BadInput if there is no set of this name.
     """
-    return cluster.holding_set(name).store.get_featureset(name)
+    from owpc_ltr.engine.stores import naming_close_sets
+
+    store = cluster.holding_set(name).store
+    with naming_close_sets(store):
+        return store.get_featureset(name)
 
 
 @job(shows=FeatureSetNames)
@@ -159,13 +177,13 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
     return cluster.store.list_featuresets()
 
 
-@job(changes_cluster=True)
+@job(shows=DeletedFeatureSet, changes_cluster=True)
 def delete(
     cluster: Cluster | FeatureSets,
     name: Name,
     *,
     force: Annotated[bool, Help("Delete it even if uploaded models use it.")] = False,
-) -> None:
+) -> str:
     """Delete a feature set that no uploaded model uses.
 
     With --force also one that models use. They keep ranking with their own copy of it, but verify,
@@ -174,11 +192,14 @@ def delete(
     Raises Refused if uploaded models use it, unless `force`.
     """
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_in_use
+    from owpc_ltr.engine.stores import naming_close_sets
 
     store = cluster.holding_set(name).store
     if not force:
         refuse_in_use(cluster.engine, store, name, "delete")
-    store.delete_featureset(name)
+    with naming_close_sets(store):
+        store.delete_featureset(name)
+    return name
 
 
 class FeatureSets:

@@ -49,19 +49,22 @@ BUSY_SECONDS = 120.0
 """Seconds for which documents that the engine is too busy for are sent again."""
 _OWN = ("owpc-ltr-", ".ltrstore")
 _IDS = 500
+_SET_BY_ENGINE = {"uuid", "creation_date", "provided_name", "version", "history", "resize"}
 
 
 @dataclass(frozen=True)
 class IndexReport:
     """How many documents were sent, and how many the index holds afterwards.
 
-    `replaced` are those that took the place of one with the same id.
+    `replaced` are those that took the place of one with the same id. `ids_are_lines` says that no
+    field was named for the ids, which are then line numbers.
     """
 
     index: str
     sent: int
     documents: int
     replaced: int = 0
+    ids_are_lines: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -70,7 +73,11 @@ class IndexReport:
     def __str__(self) -> str:
         new = self.sent - self.replaced
         told = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
-        return f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
+        ids = f"; ids are line numbers ({spelled('id_field')} names a field for them)"
+        return (
+            f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
+            f"{ids if self.ids_are_lines else ''}"
+        )
 
 
 @job(changes_cluster=True)
@@ -85,7 +92,11 @@ def index(
     ] = None,
     settings: Annotated[
         Mapping[str, Any] | Path | str | None,
-        Reads("Settings and mappings of the index (JSON).", cli=Path),
+        Reads(
+            "Settings and mappings of the index, its mapping alone, or what the engine answers "
+            "to GET /INDEX (JSON).",
+            cli=Path,
+        ),
     ] = None,
     append: Annotated[bool, Help("Add to an existing index.")] = False,
     recreate: Annotated[
@@ -113,7 +124,7 @@ def index(
             f"{spelled('append')} keeps the index, and {spelled('recreate')} deletes it: choose one"
         )
     body = read_json_object(Path(settings)) if isinstance(settings, Path | str) else settings
-    return load_index(
+    report = load_index(
         cluster.engine,
         index,
         DocumentFile(Path(documents), id_field),
@@ -121,6 +132,7 @@ def index(
         existing="append" if append else "recreate" if recreate else "refuse",
         progress=progress,
     )
+    return replace(report, ids_are_lines=id_field is None)
 
 
 def load_index(
@@ -207,9 +219,31 @@ def index_documents(
 
 
 def _checked(settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    body = dict(settings or {})
+    body = _index_body(dict(settings or {}))
     if not isinstance(body.get("aliases", {}), dict):
         raise BadInput("the 'aliases' of the index's settings are no object: write them as {…}")
+    return body
+
+
+def _index_body(given: dict[str, Any]) -> dict[str, Any]:
+    """What creates an index, of a mapping alone, or of what the engine says of an index.
+
+    >>> _index_body({"properties": {}})
+    {'mappings': {'properties': {}}}
+    >>> _index_body({"movies": {"aliases": {"m": {}}, "mappings": {}, "settings": {}}})
+    {'mappings': {}, 'settings': {}}
+    """
+    if "properties" in given:
+        return {"mappings": given}
+    only = next(iter(given.values())) if len(given) == 1 else None
+    if not isinstance(only, dict) or "mappings" not in only or "mappings" in given:
+        return given
+    # Aliases are the other index's. The engine sets these of each index by itself.
+    body = {key: only[key] for key in ("mappings", "settings") if key in only}
+    own = body.get("settings", {}).get("index") if isinstance(body.get("settings"), dict) else None
+    if isinstance(own, dict):
+        kept = {key: value for key, value in own.items() if key not in _SET_BY_ENGINE}
+        body["settings"] = {**body["settings"], "index": kept}
     return body
 
 

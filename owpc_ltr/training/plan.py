@@ -6,7 +6,6 @@ All that can be refused is refused here, before any work, and what a plugin retu
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, RankedQueries, first_metric, parse_metric, uneven
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.protocols import (
     Certificate,
     Fit,
@@ -382,10 +382,8 @@ def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[
 
 def _suggestion(name: str, known: Mapping[str, Sequence[str]]) -> str:
     names = [one for names in known.values() for one in names]
-    same = [one for one in names if one.lower() == name.lower()]
-    close = same or difflib.get_close_matches(name, names, 1)
-    if close:
-        return f": did you mean '{close[0]}'?"
+    if asked := did_you_mean(name, names):
+        return f": {asked}"
     told = ", ".join(f"{kind}.{one}" for kind, names in known.items() for one in names)
     return f"; their settings: {told or 'none'}"
 

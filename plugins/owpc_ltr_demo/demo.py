@@ -69,7 +69,7 @@ def demo(
     files: Annotated[
         Path | str | None,
         Help(
-            "Only write corpus, settings, features and judgments, into this folder.",
+            "Start the node, and only write corpus, settings, features and judgments here.",
             metavar="FOLDER",
         ),
     ] = None,
@@ -100,7 +100,8 @@ def demo(
     latent semantic analysis, a usual hybrid request is checked for traps, and one weight for words
     and one for vectors is learned, uploaded and measured live, or it says why not to fuse.
 
-    With --files no step is run: the files for running the workflow command by command are written.
+    With --files the node is started, and only the files for running the workflow command by command
+    are written. The node is left running; with a cluster of your own you may stop it then.
     """
     given = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
     if sum(given.values()) > 1:

@@ -150,6 +150,19 @@ def test_recreating_gives_the_index_that_making_it_first_does(place: Place) -> N
     assert told[-1] == f"putting it in the place of '{place.name}'"
 
 
+def test_what_the_engine_says_of_an_index_creates_another(place: Place) -> None:
+    settings = {"settings": {"number_of_shards": 2}, "aliases": {f"{place.name}-old": {}}}
+    place.fill(place.file(*numbered(1)), settings={**WHOLE, **settings})
+    said = place.engine.request("GET", f"/{place.name}")
+    place.fill(place.file(*numbered(1)), settings=said, existing="recreate")
+    (found,) = place.engine.request("GET", f"/{place.name}").values()
+    assert found["mappings"]["properties"]["n"] == {"type": "integer"}
+    assert found["settings"]["index"]["number_of_shards"] == "2"
+    place.fill(place.file(*numbered(1)), settings=WHOLE["mappings"], existing="recreate")
+    (found,) = place.engine.request("GET", f"/{place.name}").values()
+    assert found["mappings"]["properties"]["n"] == {"type": "integer"}
+
+
 def test_an_index_can_be_made_anew_again_and_again_and_keeps_its_other_aliases(
     place: Place,
 ) -> None:

@@ -316,8 +316,16 @@ def test_each_command_that_writes_says_first_to_which_cluster(place: Place, run:
         code, out, err = run(*words)
         assert (code, err) == (0, f"cluster: {url}\n")
         assert isinstance(json.loads(out), dict)
-    code, _, err = run("featureset", "delete", "set", *stored[:2], *stored[3:])
-    assert (code, err) == (0, f"cluster: {url}\n")
+    _, out, _ = run("index", "docs.jsonl", "--index", place.index, "--recreate", "--url", url)
+    assert out == (
+        f"indexed 1 documents; '{place.index}' holds 1; "
+        "ids are line numbers (--id-field names a field for them)\n"
+    )
+    code, _, err = run("featureset", "delete", "sett", *stored[:2], *stored[3:])
+    assert code == 3
+    assert err.endswith(": did you mean 'set'?\n")
+    code, out, err = run("featureset", "delete", "set", *stored[:2], *stored[3:])
+    assert (code, out, err) == (0, "deleted feature set 'set'\n", f"cluster: {url}\n")
     # No engine is there: it was named before anything could be written.
     closed = "http://127.0.0.1:9"
     _, _, err = run("featureset", "delete", "set", "--url", closed, "--store-kind", "plugin-free")

@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from owpc_ltr.engine.feature_log import log as log_module
 from owpc_ltr.engine.feature_log import snapshot
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.wrong_ids import id_advice
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores.feature_queries import render
@@ -202,6 +203,37 @@ def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
         log(engine, tmp_path / "strict.parquet")
 
 
+def test_ids_of_another_kind_are_shown_with_the_field_that_holds_them(
+    engine: Engine, tmp_path: Path
+) -> None:
+    strangers = Judgments([
+        replace(query, doc_ids=[f"SKU-{doc_id}" for doc_id in query.doc_ids])
+        for query in judgments().queries
+    ])  # fmt: skip
+    with pytest.raises(Refused) as caught:
+        log(engine, tmp_path / "out.parquet", LogOptions(pause=0), judgments=strangers)
+    said = str(caught.value)
+    assert said.startswith(f"none of 72 judged documents is in '{INDEX}': judged 'SKU-0'; ids in")
+    assert said.endswith("'; is it the right index and id field?")
+    assert "--max-absent" not in said
+
+    index = f"{INDEX}-ids"
+    drop_index(engine, index)
+    documents = ((str(n), {"sku": f"SKU-{n}", "ean": 100 + n}) for n in range(3))
+    assert id_advice(engine, INDEX, ["x" * 99]).startswith(f"judged '{'x' * 39}…'; ids in the")
+    create_index(engine, index, {})
+    assert "is empty: is it the right index" in id_advice(engine, index, ["SKU-1"])
+    index_documents(engine, index, documents, lambda _message, _done: None)
+    try:
+        for judged, name in (["SKU-7", "SKU-1"], "sku"), (["102"], "ean"):
+            advice = id_advice(engine, index, judged)
+            assert advice.endswith(
+                f"; the field '{name}' holds the judged ids: index again with --id-field {name}"
+            )
+    finally:
+        drop_index(engine, index)
+
+
 def test_batches_and_searches_in_flight_change_nothing(engine: Engine, tmp_path: Path) -> None:
     outs = []
     for number, changes in enumerate([{}, {"batch": 1}, {"in_flight": 8}, {"chunk": 1}]):
@@ -222,6 +254,8 @@ def test_an_alias_stands_for_its_index(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_an_index_that_is_not_there_is_one_line(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"'feature-log-tost' .* did you mean 'feature-log-test'"):
+        log(engine, tmp_path / "features.parquet", index="feature-log-tost")
     with pytest.raises(BadInput, match="there is no index 'feature-log-nowhere'") as caught:
         log(engine, tmp_path / "out.parquet", index="feature-log-nowhere")
     assert "\n" not in str(caught.value)

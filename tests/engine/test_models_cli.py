@@ -60,6 +60,10 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"(plugin-free); alias '{small.name}' switched to it\n" in out
     assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
     assert "since training: not known, for the model remembers no features" in out
+    assert (
+        "not compared with the query alone or another model: measure live results by owpc-ltr"
+        in out
+    )
     _, out, err = run("upload", "two.json", *at, "--as", "challenger", "--json")
     assert json.loads(out)["challenger"] == json.loads(out)["model"]
     assert err.splitlines()[0] == f"cluster: {small.engine.settings.url}"
@@ -180,10 +184,16 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert code == 0, err
     assert "the client scores it: stored model vs. local scores: " in out
     assert "gain in ndcg@10 over" in out
+    assert "not compared" not in out
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5
     assert "nothing was uploaded" in err
     assert "LOSES MOST" in out
+    for index in ((), ("--index", small.index)):
+        code, _, err = run("search", "alpha beta", "--model", f"{small.name}x", *index)
+        assert code == 3
+        assert f"there is no model '{small.name}x' in the plugin-free store" in err
+        assert err.endswith(f": did you mean '{small.name}'?\n")
     code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
     assert code == 0, err
     assert "the client scored the window" in out

@@ -32,7 +32,7 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.names import check_name, immutable, only_one, split_immutable
+from owpc_ltr.names import check_name, did_you_mean, immutable, only_one, split_immutable
 from owpc_ltr.plain_text import ShortRepr
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -258,7 +258,11 @@ class Aliases:
     def _unknown(self, name: str) -> BadInput:
         own = f" '{self._store}'" if self._store else ""
         there = self._other_place(name)
-        instead = f"it is in another one: {there}" if there else "upload it first"
+        if there:
+            instead = f"it is in another one: {there}"
+        else:
+            here = (alias.name for alias in self.all())
+            instead = did_you_mean(name, here, "upload it first")
         return BadInput(
             f"there is no model '{name}' in the {self._kind} store{own} of "
             f"{self._engine.settings.url}: {instead}"

@@ -116,7 +116,20 @@ class Uploaded(ShortRepr):
             accepted = () if gate.accepted is None else (f"accepted unproven: {gate.accepted}",)
             lines += map(wrapped_text, (str(gate.verdict), *accepted, gate.gain))
             lines += filter(None, [gate.details])
+        else:
+            lines.append(self._not_measured())
         return "\n".join(lines)
+
+    def _not_measured(self) -> str:
+        """That nobody has measured whether it ranks better, and the command that does."""
+        alias = self.alias
+        role = alias.name if alias.current == self.model else f"{alias.name}:challenger"
+        store = f" --store {alias.store}" if alias.store else ""
+        return (
+            "not compared with the query alone or another model: measure live results by owpc-ltr "
+            f"evaluate-live {role}{store} --judgments FILE, or upload with "
+            f"{spelled('require_gain')}"
+        )
 
 
 def upload_model(

@@ -18,7 +18,9 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
+from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import OwpcLtrError, give_warnings
+from owpc_ltr.names import split_immutable
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, job
 
@@ -345,8 +347,17 @@ def prune(
 def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
     """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
     store = cluster.holding(name).store
-    model = Aliases(cluster.engine, store).resolve(name)
-    return DeploymentRecords(cluster.engine, store).model_called(model) if model == name else model
+    aliases = Aliases(cluster.engine, store)
+    model = aliases.resolve(name)
+    if model != name:
+        return model
+    if split_immutable(name) is None:
+        # A model that others have stored has any name.
+        try:
+            store.get_model(name)
+        except Absent as absent:
+            raise absent.among(alias.name for alias in aliases.all()) from absent
+    return DeploymentRecords(cluster.engine, store).model_called(model)
 
 
 class UploadedModels:

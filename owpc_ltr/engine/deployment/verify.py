@@ -212,6 +212,7 @@ def _changed_set(store: Store, known: FeatureSet) -> list[str]:
 
 def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
     from owpc_ltr.engine.client.responses import EngineRefusal
+    from owpc_ltr.engine.cluster import close_index
     from owpc_ltr.engine.feature_log.job import observe
 
     try:
@@ -219,7 +220,8 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Envi
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
-        raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
+        asked = close_index(engine, index, "check its name")
+        raise BadInput(f"there is no index '{index}' to verify on: {asked}") from refusal
 
 
 def _changed_environment(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:

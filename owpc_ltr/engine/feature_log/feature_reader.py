@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
@@ -268,14 +268,30 @@ class LogCounts(ShortRepr):
         }
 
 
+_NONE_OF = 100
+"""Absent documents that say that the ids are others; fewer may be a query's whose products went."""
+
+
 def check_shares(
-    counts: LogCounts, judged: int, index: str, max_absent: float, *, allow_rejected: bool
+    counts: LogCounts,
+    judged: int,
+    index: str,
+    max_absent: float,
+    *,
+    allow_rejected: bool,
+    about_ids: Callable[[], str],
 ) -> None:
     """Refuse counts, also running ones, where too many of `judged` documents are missing.
 
-    Running counts that are over the limit cannot come back under it.
+    Running counts that are over the limit cannot come back under it. Where none is there, it says
+    what the ids look like, and does not offer to go on.
     """
     if counts.absent > max_absent * judged:
+        if counts.absent == counts.judged >= min(_NONE_OF, judged):
+            first = "" if counts.judged == judged else f"the first {counts.judged} of "
+            raise Refused(
+                f"none of {first}{judged} judged documents is in '{index}': {about_ids()}"
+            )
         raise Refused(
             f"{counts.absent} of {judged} judged documents ({counts.absent / judged:.1%}) are "
             f"not in '{index}', and at most {max_absent:.1%} may be: is it the right index and id "

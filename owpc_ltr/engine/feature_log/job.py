@@ -108,12 +108,15 @@ def plan(
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
     joined = _joined(tables, judgments, featureset)
+    from owpc_ltr.engine.cluster import close_index
+
     try:
         environment = observe(engine, store, featureset.name, index)
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
-        raise BadInput(f"there is no index '{index}' to log from: check its name") from refusal
+        asked = close_index(engine, index, "check its name")
+        raise BadInput(f"there is no index '{index}' to log from: {asked}") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
     about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(judgments)}
     about |= judges_of(judgments.queries)

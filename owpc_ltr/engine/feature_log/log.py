@@ -40,6 +40,7 @@ from owpc_ltr.engine.feature_log.snapshot import (
     SnapshotLost,
     differing_copies,
 )
+from owpc_ltr.engine.feature_log.wrong_ids import id_advice
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
@@ -259,6 +260,9 @@ def _log(
                 job.index,
                 job.options.max_absent,
                 allow_rejected=job.options.allow_rejected,
+                about_ids=lambda: id_advice(
+                    job.engine, job.index, job.judgments.queries[0].doc_ids
+                ),
             )
             tell(counts.judged)
         return LoggedChunks(counts, snapshot.contents, resumed, snapshot.any_copy)

@@ -6,8 +6,8 @@ engine without the plugin must be able to do, and how many clauses it takes, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.formats.stored_model import StoredModel, same_model
-from owpc_ltr.names import check_name, check_store
+from owpc_ltr.names import check_name, check_store, did_you_mean
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -270,9 +270,23 @@ def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> 
 class Absent(BadInput):
     """Something is not in a store: `what` is `model` or `feature set`."""
 
-    def __init__(self, what: str, name: str, place: str) -> None:
-        self.what = what
-        super().__init__(f"there is no {what} '{name}' in {place}: check the name, or the --store")
+    def __init__(self, what: str, name: str, place: str, names: Iterable[str] = ()) -> None:
+        self.what, self.name, self._place = what, name, place
+        advice = did_you_mean(name, names, "check the name, or the --store")
+        super().__init__(f"there is no {what} '{name}' in {place}: {advice}")
+
+    def among(self, names: Iterable[str]) -> Absent:
+        """The same error, which asks whether one of these is meant."""
+        return Absent(self.what, self.name, self._place, names)
+
+
+@contextmanager
+def naming_close_sets(store: Store) -> Iterator[None]:
+    """In this block a feature set that is not there is told with the one whose name is close."""
+    try:
+        yield
+    except Absent as absent:
+        raise absent.among(store.list_featuresets()) from absent
 
 
 def _check_featureset(store: Store, model: StoredModel) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -157,7 +157,7 @@ def index_fields(engine: Engine, index: str) -> IndexFields:
     return flattened(_mappings(engine, index))
 
 
-def field_types(engine: Engine, index: str) -> dict[str, str]:
+def field_types(engine: EngineLike, index: str) -> dict[str, str]:
     """Each field and object that the mapping of an index has, with its type, parents first."""
     types: dict[str, str] = {}
     for mapping in _mappings(engine, index):
@@ -177,7 +177,7 @@ def field_mapping(engine: Engine, index: str, field: str) -> dict[str, Any]:
     return {}
 
 
-def _mappings(engine: Engine, index: str) -> list[dict[str, Any]]:
+def _mappings(engine: EngineLike, index: str) -> list[dict[str, Any]]:
     answer = engine.request("GET", f"/{quote(index, safe='')}/_mapping")
     if not isinstance(answer, dict):
         raise Refused(f"the mapping of '{index}' is not an object: is an engine at this address?")
