@@ -3,6 +3,7 @@
 Anything else that is raised is a bug of ours and keeps its traceback.
 """
 
+import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
@@ -76,5 +77,13 @@ class OwpcLtrWarning(UserWarning):
 
 def give_warnings(messages: Iterable[str]) -> None:
     """Warn a caller from Python, at the place of the call into this library."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
     for message in messages:
-        warnings.warn(message, OwpcLtrWarning, stacklevel=3)
+        warnings.warn(message, OwpcLtrWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    """Whether it is a module of this library, or of its plugins."""
+    return module.startswith(("owpc_ltr.", "owpc_ltr_"))

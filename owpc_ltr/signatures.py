@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
 from owpc_ltr.files.output import check_output, is_standard_output, same_file
+from owpc_ltr.plain_text import nearest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,6 +38,13 @@ NAMES = frozenset(
     ("featureset", "index", "id_field", "model", "name", "store", "store_kind", "url")
 )
 """Parameters that name something: an empty text is not a name, and not a default either."""
+
+_RANKERS = frozenset(("model", "rankers", "baseline", "base"))
+_DATA = frozenset(("data", "validation"))
+"""Parameters that are rankers or judged queries, in whatever function."""
+
+_OTHER_NAMES = {"eval_set": "validation"}
+"""What other libraries call a parameter."""
 
 _OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
 """The options of the running command by parameter; None where Python calls the function."""
@@ -247,43 +255,118 @@ def job(
 def _job(function: Function, marks: Mapping[str, Any]) -> Function:
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
-        try:
-            values = inspect.signature(function).bind(*args, **named).arguments
-        except TypeError:
-            _refuse_misspelled(function, named)
-            return function(*args, **named)  # which says, by its name, what does not fit
-        check(function, values)
-        return function(*args, **named)
+        given = _given(function, args, named)
+        check(function, given.arguments)
+        return function(*given.args, **given.kwargs)
 
     vars(run).update(marks)
     return run  # type: ignore[return-value]
 
 
 def public(function: Function) -> Function:
-    """A public function that is no job; of a misspelled argument it says which one is meant."""
+    """A public function that is no job; of an argument that does not fit it says what does."""
 
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
-        try:
-            return function(*args, **named)
-        except TypeError:
-            _refuse_misspelled(function, named)
-            raise
+        given = _given(function, args, named)
+        return function(*given.args, **given.kwargs)
 
     return run  # type: ignore[return-value]
 
 
-def _refuse_misspelled(function: Callable[..., Any], named: Mapping[str, Any]) -> None:
-    """Raise TypeError for the first argument that is almost a parameter, and name that one."""
-    from owpc_ltr.names import did_you_mean
+def _given(
+    function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by parameter: of an estimator its model, of one plugin file a list of it.
 
-    known = list(inspect.signature(function).parameters)
-    for name in named:
-        asked = "" if name in known else did_you_mean(name, known)
-        if asked:
-            raise TypeError(
-                f"{function.__name__}() got an unexpected keyword argument '{name}': {asked}"
-            ) from None
+    Raises TypeError for arguments that do not fit, UsageError for one of another kind, and says
+    what is meant.
+    """
+    try:
+        given = inspect.signature(function).bind(*args, **named)
+    except TypeError:
+        _refuse(function, args, named)
+        function(*args, **named)  # which says, by its name, what does not fit
+        raise
+    values = given.arguments
+    for name, value in values.items():
+        if name in _RANKERS:
+            values[name] = _ranker(function, name, value)
+        elif name in _DATA:
+            _check_data(function, name, value)
+        elif name == "plugins" and isinstance(value, Path | str) and value:
+            values[name] = (value,)
+    return given
+
+
+def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
+    """What ranks: of a fitted estimator its model. Raises UsageError for what does not."""
+    if isinstance(value, Mapping):
+        return {key: _ranker(function, name, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_ranker(function, name, one) for one in value]
+    if _is_dataset(value):
+        raise _swapped(function, name, "a dataset")
+    if hasattr(value, "get_params") and any(
+        one.__module__.startswith("owpc_ltr.") for one in type(value).__mro__
+    ):
+        if not hasattr(value, "model_"):
+            raise UsageError(f"{spelled(name)} is an estimator without a model: call its fit first")
+        return value.model_
+    return value
+
+
+def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
+    if hasattr(value, "score") and hasattr(value, "feature_names") and not _is_dataset(value):
+        raise _swapped(function, name, "a model")
+    if hasattr(value, "shape"):
+        frame = hasattr(value, "columns")
+        raise UsageError(
+            f"{spelled(name)} is {'a frame' if frame else 'an array'}, and a dataset is wanted: "
+            f"make it with owpc_ltr.{'from_frame(…)' if frame else 'make_dataset(X, y, qid)'}"
+        )
+
+
+def _is_dataset(value: Any) -> bool:
+    return hasattr(value, "n_queries") and hasattr(value, "n_documents")
+
+
+def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
+    known = inspect.signature(function).parameters
+    ranker = next((one for one in known if one in _RANKERS), None)
+    fix = "give judged queries" if name in _DATA else "give a model"
+    if ranker is not None and "data" in known:
+        fix = f"the model comes first, data second: {function.__name__}({ranker}, data=data)"
+    return UsageError(f"{function.__name__}() got {what} as {name}: {fix}")
+
+
+def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments that do not fit where it can be told what is meant."""
+    known = inspect.signature(function).parameters
+    for name in named.keys() - known.keys():
+        close = _OTHER_NAMES.get(name) or nearest(name, known)
+        if close in known:
+            hint = f"did you mean '{close}'?"
+        elif "settings" in known:
+            hint = f"a setting is given as settings={{'{name}': {named[name]!r}}}"
+        else:
+            continue
+        raise TypeError(
+            f"{function.__name__}() got an unexpected keyword argument '{name}': {hint}"
+        ) from None
+    places = [name for name, one in known.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(places):
+        by_name = [name for name, one in known.items() if one.kind is one.KEYWORD_ONLY]
+        if "data" in places and hasattr(args[places.index("data")], "shape"):
+            hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
+        elif by_name:
+            hint = f"write {by_name[0]}="
+        else:
+            return
+        raise TypeError(
+            f"{function.__name__}() takes {len(places)} positional "
+            f"argument{'s' * (len(places) != 1)} but {len(args)} were given: {hint}"
+        ) from None
 
 
 def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from owpc_ltr_metrics.ndcg import NDCG
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
@@ -28,6 +29,8 @@ from tests.datasets import arrays
 from tests.fresh_process import printed_by
 
 DATA = ltr.make_dataset(*arrays())
+ROOT = Path(__file__).parent.parent
+WORST_PAIRS = ROOT / "docs/examples/owpc-ltr-worst-pairs/worst_pairs.py"
 
 
 def test_the_workflow_of_a_notebook(tmp_path: Path) -> None:
@@ -313,6 +316,68 @@ def test_it_scores_as_the_model_that_train_makes() -> None:
         test_share=0,
     )
     np.testing.assert_array_equal(ranker.predict(X), model.score(X))
+
+
+MODEL = ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (
+            lambda: ltr.evaluate(DATA, MODEL),
+            r"model comes first, data second: evaluate\(model",
+        ),
+        (lambda: ltr.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
+        (lambda: ltr.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
+        (lambda: ltr.evaluate(ltr.OwpcRanker(), DATA), "an estimator without a model: call its fi"),
+        (lambda: ltr.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
+        (lambda: ltr.train(pd.DataFrame(X)), r"data= is a frame, .*owpc_ltr.from_frame"),
+        (lambda: ltr.train(DATA, metric=dict), "is no metric: give a name, as 'ndcg@10'"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why.replace("()", r"\(\)")) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: ltr.compare([MODEL], DATA), "2 were given: write data="),  # type: ignore[misc]
+        (lambda: ltr.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),  # type: ignore[misc]
+        (lambda: ltr.train(DATA, C=10), r"settings=\{'C': 10\}"),  # type: ignore[call-arg]
+        (lambda: ltr.OwpcRanker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
+    ],
+)
+def test_arguments_that_do_not_fit_say_what_does(call: Any, hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        call()
+
+
+def test_an_estimator_stands_for_its_model_and_a_class_for_a_metric() -> None:
+    ranker = ltr.OwpcRanker(C=1.0).fit(X, Y, qid=QID)
+    own, other = (
+        ltr.evaluate(one, DATA, metrics=[metric], split="all").table[0]["mean"]
+        for one, metric in ((ranker, NDCG), (ranker.model_, "ndcg"))
+    )
+    assert own == other
+    found = ltr.compare({"a": ranker, "b": "feature:1"}, data=DATA, split="all")
+    assert [one.name for one in found.rankers] == ["a", "b"]
+
+
+def test_one_plugin_file_may_stand_alone() -> None:
+    assert "worst-pairs" in repr(ltr.plugins(plugins=str(WORST_PAIRS)))
+
+
+def test_a_warning_points_at_the_line_of_the_call() -> None:
+    with pytest.warns(OwpcLtrWarning, match="brought together") as scattered:
+        ltr.make_dataset([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "b", "a"])
+    data = ltr.make_dataset(np.column_stack([X, np.ones(len(X))]), Y, QID)
+    with pytest.warns(OwpcLtrWarning) as told:
+        ltr.train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+    assert {one.filename for one in (*scattered, *told)} == {__file__}
 
 
 def test_a_clone_has_the_same_parameters_and_settings() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from owpc_ltr.data.conversion import (
     vector,
 )
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.signatures import public
 
@@ -110,7 +109,7 @@ def _grouped(
             f"the rows of {groups.scattered} of {len(groups.query_ids)} queries did not stand "
             "together, and were brought together"
         )
-        warnings.warn(note, OwpcLtrWarning, stacklevel=3)
+        give_warnings([note])
         parts["notes"] = (*parts.get("notes", ()), note)
         _check_rows("labels", len(labels), len(matrix))
         for name in ("doc_ids", "document_weights", "comments"):

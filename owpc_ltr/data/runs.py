@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import open_regular, read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
@@ -85,7 +84,7 @@ class TrecRun:
         ]
         if any(notes):
             told = "; ".join(filter(None, notes))
-            warnings.warn(f"{self.name}: {told}", OwpcLtrWarning, stacklevel=2)
+            give_warnings([f"{self.name}: {told}"])
         return found.scores
 
     def ranked(self, data: RankingDataset) -> RankedDocuments:
@@ -150,7 +149,7 @@ def write_scores(
     scores = _checked(scores, data, retrieved)
     if data.doc_ids is None:
         note = "the documents have no ids: each is named by its number in its query, from 0"
-        warnings.warn(note, OwpcLtrWarning, stacklevel=2)
+        give_warnings([note])
     queries, documents = _repeated(data), document_names(data)
     _check_ids(data.query_ids, "query id")
     _check_ids(documents, "document id")

@@ -226,8 +226,8 @@ class RankSum(ShortRepr):
         return cls(kind, worth, whole, np.divide(1.0, np.arange(1.0, longest + 1.0)), cutoff)
 
 
-def parse_metric(metric: str | Metric, registry: Registry | None = None) -> Metric:
-    """Read a metric from its name, cutoff and options; a `Metric` is what it is.
+def parse_metric(metric: str | Metric | type[Metric], registry: Registry | None = None) -> Metric:
+    """Read a metric from its name, cutoff and options; a `Metric` is what it is, or its class.
 
     Names are those of the registry's metrics, or without one of what is installed, and only the
     metric that is asked for is imported.
@@ -241,6 +241,10 @@ def parse_metric(metric: str | Metric, registry: Registry | None = None) -> Metr
     """
     if isinstance(metric, Metric):
         return metric
+    if isinstance(metric, type) and issubclass(metric, Metric):
+        return metric()
+    if not isinstance(metric, str):
+        raise UsageError(f"{metric!r} is no metric: give a name, as 'ndcg@10', or a Metric")
     head, *options = [part.strip() for part in metric.strip().lower().split(",")]
     name, at, cutoff = head.partition("@")
     if at and not (cutoff.isascii() and cutoff.isdigit()):

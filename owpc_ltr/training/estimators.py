@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.data.options import VALIDATION_SHARE
 from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import public
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_METRIC,
@@ -78,6 +79,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.settings = {**self.settings, **params}
         return self
 
+    @public
     def fit(
         self,
         X: Any,
