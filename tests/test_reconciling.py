@@ -337,7 +337,10 @@ def test_the_command_line_explains_and_lists(
     path = str(tmp_path / "data.parquet")
     code, out, _ = run("metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5")
     assert code == 0
-    value = ltr.explain_metric("feature:s", data, "ndcg@5").value
+    found = ltr.explain_metric("feature:s", data, "ndcg@5")
+    assert "XGBoost" in str(found)
+    assert f"{found.elsewhere[0].value:.4f}" in found._repr_html_()
+    value = found.value
     assert f"{value:.4f}" in out
     assert all(len(line) <= 80 for line in out.splitlines())
     for library in {library.name for library in LIBRARIES}:

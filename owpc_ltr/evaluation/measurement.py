@@ -107,6 +107,11 @@ class Measured:
         tied = f"all-tied baseline {self.all_tied_baseline:.4f}"
         return f"{self.mean:.4f} ({self.metric}, {self.queries:,} queries, {tied})"
 
+    def _repr_html_(self) -> str:
+        from owpc_ltr.data.html import block, line
+
+        return block(f"{self.metric} {self.mean:.4f}", line(repr(self).partition("(")[2][:-1]))
+
 
 def measure(
     scores: Vector,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
-from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, public, spelled
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
-
-
-_NOTHING = 5e-7
-"""A step that changes the figure by less is told as the same."""
 
 
 @dataclass(frozen=True)
@@ -41,63 +37,7 @@ class MetricConventions:
         return text_table(["METRIC", "MEANS"], rows)
 
 
-@dataclass(frozen=True)
-class MetricExplanation:
-    """The figures of other libraries, for the terminal."""
-
-    found: Reconciled
-
-    @classmethod
-    def of(cls, found: Reconciled | MetricConventions) -> MetricExplanation | MetricConventions:
-        """What the command line prints of a result of `metrics`."""
-        return found if isinstance(found, MetricConventions) else cls(found)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        return self.found.as_dict()
-
-    def __str__(self) -> str:
-        found = self.found
-        ours = ("owpc-ltr", found.metric, found.value, "")
-        others = [
-            (other.library, other.call, other.value, f"{other.value - found.value:+.4f}")
-            for other in found.elsewhere
-        ]
-        table = text_table(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], [ours, *others])
-        return "\n".join(
-            [
-                *map(wrapped_text, self._counts()),
-                wrapped_text(f"ours: {found.convention}"),
-                "",
-                table,
-                "\nfrom ours, one step on top of the other:",
-                *self._steps(),
-            ]
-        )
-
-    def _counts(self) -> Iterator[str]:
-        found = self.found
-        yield (
-            f"{found.n_queries} queries: {found.empty} without relevant documents, {found.tied} "
-            f"with tied scores, {found.lone} of one document"
-        )
-        if found.absent or found.missing or found.unjudged:
-            yield (
-                f"the run lacks {found.absent} queries and {found.missing} judged documents, which "
-                f"are not retrieved; {found.unjudged} of its documents are not judged: irrelevant"
-            )
-        if found.missing:
-            yield "only libraries that take such runs are listed"
-
-    def _steps(self) -> Iterator[str]:
-        for other in self.found.elsewhere:
-            yield f"{other.library}, {other.call}{'' if other.steps else ': as ours'}"
-            for step in other.steps:
-                change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
-                yield f"  {change:>7}  {step.what}"
-
-
-@job(shows=MetricExplanation.of)
+@job
 def metrics(
     model: Annotated[
         Model | ReorderingModel | TrecRun | str | Path | None,

@@ -35,7 +35,7 @@ from owpc_ltr.metrics.ranking import (
     gain_words,
     sums_by_query,
 )
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -190,6 +190,10 @@ LIBRARIES = (
 )  # fmt: skip
 
 
+_NOTHING = 5e-7
+"""A step that changes the figure by less is told as the same."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One difference of a convention from ours, in words, and by how much it moves the figure.
@@ -236,6 +240,61 @@ class Reconciled(ShortRepr):
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON."""
         return asdict(self)
+
+    def __str__(self) -> str:
+        headers = ["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"]
+        return "\n".join(
+            [
+                *map(wrapped_text, self._counts()),
+                wrapped_text(f"ours: {self.convention}"),
+                "",
+                text_table(headers, self._rows()),
+                "\nfrom ours, one step on top of the other:",
+                *self._steps(),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        from owpc_ltr.data.html import block, line, table
+
+        headers = ["library", "called as", "prints", "from ours", "steps"]
+        steps = ["", *("; ".join(_told(step) for step in one.steps) for one in self.elsewhere)]
+        rows = [(*row, told) for row, told in zip(self._rows(), steps, strict=True)]
+        title = f"{self.metric}, as other libraries print it"
+        return block(title, *map(line, self._counts()), table(headers, rows))
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Our figure and those of the others, in the columns of the table."""
+        others = (
+            (one.library, one.call, f"{one.value:.4f}", f"{one.value - self.value:+.4f}")
+            for one in self.elsewhere
+        )
+        return [("owpc-ltr", self.metric, f"{self.value:.4f}", ""), *others]
+
+    def _counts(self) -> Iterator[str]:
+        yield (
+            f"{self.n_queries} queries: {self.empty} without relevant documents, {self.tied} "
+            f"with tied scores, {self.lone} of one document"
+        )
+        if self.absent or self.missing or self.unjudged:
+            yield (
+                f"the run lacks {self.absent} queries and {self.missing} judged documents, which "
+                f"are not retrieved; {self.unjudged} of its documents are not judged: irrelevant"
+            )
+        if self.missing:
+            yield "only libraries that take such runs are listed"
+
+    def _steps(self) -> Iterator[str]:
+        for other in self.elsewhere:
+            yield f"{other.library}, {other.call}{'' if other.steps else ': as ours'}"
+            for step in other.steps:
+                yield f"  {_told(step, 7)}"
+
+
+def _told(step: Step, width: int = 0) -> str:
+    """How much a step changes, and what it is."""
+    change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
+    return f"{change:>{width}}  {step.what}"
 
 
 def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciled:
