@@ -66,7 +66,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), names, 1)
+    close = get_close_matches(name.lower(), names, 1, cutoff=0.7)
     return names[close[0]] if close else ""
 
 

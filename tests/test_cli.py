@@ -102,13 +102,21 @@ def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
 def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
     assert "owpc" in run("plugins")[1]
     listed = json.loads(run("plugins", "--json")[1])
-    keys = {"kind", "name", "claims", "settings", "summary", "formula", "source"}
-    assert keys == set(listed["plugins"][0])
+    assert set(listed["plugins"][0]) == {
+        "kind", "name", "claims", "settings", "choices", "chosen", "variants", "summary", "formula",
+        "meaning", "source",
+    }  # fmt: skip
     told = run("plugins", "larank")[1].splitlines()
     assert told[0].startswith("optimizer larank, of owpc-ltr")
     assert "claims: needs_convex, uses_loss" in told
-    assert any(line.split()[:1] == ["C"] for line in told)
+    assert any(line.split()[:2] == ["C", "chosen"] for line in told)
+    told = " ".join(run("plugins", "owpc")[1].split())
+    assert "generator constant constant, top, inverse, exponential, logarithmic" in told
+    assert "`generator` g gives the weights" in told
+    assert "also: ndcg-letor" in run("plugins", "ndcg-letor")[1]
     assert run("plugins", "nosuch")[0] == 2
+    assert "'owcp': did you mean 'owpc'?" in run("plugins", "owcp")[2]
+    assert "use --loss lambdarank --optimizer boosting" in run("plugins", "lambdamart")[2]
     assert listed["failures"] == []
 
 

@@ -89,7 +89,12 @@ def test_infinite_scores_are_ranked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ndgc@10", "there is no metric 'ndgc'; known: err, map, mrr, ndcg, ndcg-letor, "),
+        (
+            "ndgc@10",
+            "'ndgc': did you mean 'ndcg'?; known: err, map, mrr, ndcg, ndcg-letor, ",
+        ),
+        ("ndcg10", "there is no metric 'ndcg10': did you mean 'ndcg@10'?"),
+        ("mapp", "there is no metric 'mapp': did you mean 'map'?"),
         ("ndcg-", "there is no metric 'ndcg-'"),
         ("winner-takes", "there is no metric 'winner-takes'"),
         ("ndcg@ten", "'ndcg@ten' is no metric: write a whole number after @"),

@@ -79,7 +79,10 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"loss": "owcp"}, "no loss is named 'owcp'"),
+        ({"loss": "owcp"}, "no loss is named 'owcp': did you mean 'owpc'"),
+        ({"loss": "lambdamart"}, "use loss='lambdarank', optimizer='boosting'"),
+        ({"optimizer": "xgboost"}, "named 'xgboost': use optimizer='boosting'"),
+        ({"loss": "boosting"}, "no loss is named 'boosting': use optimizer='boosting'"),
         ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
         ({"grid": {"c": [1.0]}}, "did you mean 'C'"),
         ({"settings": {"c": 1.0}}, "did you mean 'C'"),
@@ -264,7 +267,7 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 
 def test_an_unknown_ranker_is_refused() -> None:
-    with pytest.raises(UsageError, match="no feature is called 'bm25'"):
+    with pytest.raises(UsageError, match="no feature is called 'bm25'; the features are '1', "):
         ltr.evaluate("feature:bm25", DATA)
     with pytest.raises(BadInput, match=r"nowhere\.json"):
         ltr.evaluate("nowhere.json", DATA)

@@ -158,7 +158,7 @@ def test_a_local_file_is_a_plugin(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(PluginError, match=r"no loss is named 'owcp'; installed: .*owpc"):
+    with pytest.raises(PluginError, match=r"'owcp': did you mean 'owpc'\?; installed: .*owpc"):
         load().find("loss", "owcp")
 
 

@@ -86,7 +86,7 @@ def test_a_plan_takes_names_for_the_classes_of_installed_plugins() -> None:
 
 @pytest.mark.parametrize("plan", [Plan, RerankingPlan])
 def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -> None:
-    with pytest.raises(PluginError, match=r"no loss is named 'owcp'; installed: .*owpc, "):
+    with pytest.raises(PluginError, match=r"'owcp': did you mean 'owpc'\?; installed: .*owpc, "):
         plan("owcp", "larank")
     learner = "optimizer" if plan is Plan else "reranker"
     with pytest.raises(PluginError, match=f"no {learner} is named 'nothing'; installed: "):

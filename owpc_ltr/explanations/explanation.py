@@ -135,11 +135,20 @@ def as_text(
     """The hits in a line each, without bars."""
     lines = [title]
     for hit in hits:
-        terms = [f"{term.name} {term.contribution:+.4g}" for term in hit.largest(LISTED)]
+        terms = [f"{_named(term.name)} {term.contribution:+.4g}" for term in hit.largest(LISTED)]
         if len(hit.terms()) > LISTED:
             terms.append(f"others {hit.rest(LISTED):+.4g}")
-        lines.append(f"{heading(hit)} = {baseline:.4g} {', '.join(terms)}".rstrip())
+        lines.append(f"{heading(hit)} = {', '.join([f'baseline {baseline:.4g}', *terms])}")
     return "\n".join([*lines, *(f"warning: {line}" for line in warnings)])
+
+
+def _named(feature: str) -> str:
+    """The feature of a term; one whose name is a number is said to be one.
+
+    >>> _named("8"), _named("title")
+    ('feature 8', 'title')
+    """
+    return f"feature {feature}" if feature.isdecimal() else feature
 
 
 def as_html(title: str, hits: Sequence[ExplainedHit], notes: Sequence[str]) -> str:

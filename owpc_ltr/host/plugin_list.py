@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.plain_text import ShortRepr, shortened, text_table
-from owpc_ltr.signatures import Help, Plugins, job
+from owpc_ltr.signatures import Help, Plugins, in_python, job
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin
+
+_CHOSEN = (("optimizer", "C"), ("reranker", "penalty"))
+"""Settings that training chooses where they are left out."""
 
 _CLAIMS = (
     *("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective"),
@@ -22,20 +26,30 @@ _CLAIMS = (
 
 @dataclass(frozen=True, repr=False)
 class PluginDescription(ShortRepr):
-    """A plugin in words; `settings` are written NAME=DEFAULT."""
+    """A plugin in words; `settings` are written NAME=DEFAULT.
+
+    `choices` has the values of settings that are one of a list, `chosen` the settings that
+    validation queries choose where they are left out, `variants` other names of a metric with other
+    options, `meaning` what the settings mean.
+    """
 
     kind: str
     name: str
     claims: list[str]
     settings: list[str]
+    choices: dict[str, list[Any]]
+    chosen: list[str]
+    variants: list[str]
     summary: str
     formula: str
+    meaning: str
     source: str
 
     @classmethod
     def of(cls, plugin: Plugin) -> PluginDescription:
         """The description of a plugin of the registry."""
-        from owpc_ltr.host.settings import describe_settings
+        from owpc_ltr.host.registry import spellings
+        from owpc_ltr.host.settings import choices_of, describe_settings
 
         default = plugin.cls()
         formula = inspect.getdoc(plugin.cls) or ""
@@ -45,17 +59,33 @@ class PluginDescription(ShortRepr):
             name=plugin.name,
             claims=[claim for claim in _CLAIMS if getattr(default, claim, False)],
             settings=describe_settings(plugin.cls),
+            choices={name: list(values) for name, values in choices_of(plugin.cls).items()},
+            chosen=[
+                name for kind, name in _CHOSEN if kind == plugin.kind and hasattr(default, name)
+            ],
+            variants=list(spellings(plugin)[1:]),
             summary=module.partition("\n")[0],
             formula=formula.partition("\n")[0],
+            meaning=formula.partition("\n")[2].strip(),
             source=plugin.source,
         )
 
     def __str__(self) -> str:
         claims = [f"claims: {', '.join(self.claims)}"] if self.claims else []
-        settings = [tuple(text.split("=", 1)) for text in self.settings]
+        variants = [f"also: {', '.join(self.variants)}"] if self.variants else []
         first = f"{self.kind} {self.name}, of {self.source}: {self.summary}"
-        table = text_table(["SETTING", "DEFAULT"], settings)
-        return "\n".join([first, self.formula, *claims, table])
+        table = text_table(["SETTING", "DEFAULT", "VALUES"], list(self._rows()))
+        meaning = [f"\n{self.meaning}"] if self.meaning else []
+        return "\n".join([first, self.formula, *claims, *variants, table, *meaning])
+
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        """Each setting, its default, and its values where they are a list."""
+        for text in self.settings:
+            name, _, default = text.partition("=")
+            if name in self.chosen:
+                yield name, "chosen", "by validation queries, unless it is set"
+            else:
+                yield name, default, ", ".join(map(str, self.choices.get(name, ())))
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +111,7 @@ class InstalledPlugins(ShortRepr):
             return super().__repr__()
         names: dict[str, list[str]] = {}
         for one in self.plugins:
-            names.setdefault(one.kind, []).append(one.name)
+            names.setdefault(one.kind, []).extend([one.name, *one.variants])
         lines = [f"{kind}: {', '.join(of_kind)}" for kind, of_kind in names.items()]
         return shortened("\n".join([*lines, *(f"failed: {one}" for one in self.failures)]))
 
@@ -93,7 +123,9 @@ class InstalledPlugins(ShortRepr):
         return html.block(f"{len(self.plugins)} plugins", table, *failures)
 
     def _rows(self) -> list[tuple[str, str, str]]:
-        return [(one.kind, one.name, one.summary) for one in self.plugins]
+        return [
+            (one.kind, ", ".join([one.name, *one.variants]), one.summary) for one in self.plugins
+        ]
 
 
 @job
@@ -104,9 +136,10 @@ def plugins(
 ) -> InstalledPlugins:
     """List the installed plugins, or the settings of one.
 
-    Use a name as --loss NAME, --optimizer NAME, --metric NAME …, and a setting as
-    --set loss.SETTING=VALUE.
+    On the command line use a name as --loss NAME, --optimizer NAME, --metric NAME …, and a setting
+    as --set loss.SETTING=VALUE.
 
+    Python: In Python write `train(data, loss="NAME", settings={"loss.SETTING": VALUE})`.
     Raises PluginError for a file that breaks, UsageError for a name that no plugin has.
     """
     from owpc_ltr.host.registry import load
@@ -114,9 +147,11 @@ def plugins(
     registry = load(map(Path, plugins))
     found = tuple(map(PluginDescription.of, registry.all()))
     if name is not None:
-        named = tuple(one for one in found if one.name == name)
+        named = tuple(one for one in found if name in {one.name, *one.variants})
         if not named:
-            raise UsageError(f"no plugin is named '{name}'; see: owpc-ltr plugins")
+            meant = registry.meant(name, [one.name for one in found])
+            listed = "owpc_ltr.plugins()" if in_python() else "owpc-ltr plugins"
+            raise UsageError(f"no plugin is named '{name}'{meant}; see: {listed}")
         return InstalledPlugins(named, name=name)
     give_warnings(map(str, registry.failures))
     return InstalledPlugins(found, registry.failures)

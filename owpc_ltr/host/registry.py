@@ -34,6 +34,8 @@ from owpc_ltr.compiling import keep_privately, why_unsafe
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import reason_of, third_party_import
+from owpc_ltr.plain_text import did_you_mean
+from owpc_ltr.signatures import in_python
 
 T = TypeVar("T")
 
@@ -73,6 +75,30 @@ PROTOCOLS: Mapping[str, type[Any]] = MappingProxyType(
     }
 )
 """The protocol of each kind whose plugins extend nothing."""
+
+CHOICES = ("loss", "optimizer", "reranker", "metric")
+"""The kinds that a parameter of their name chooses."""
+
+_BOOSTING = {"optimizer": "boosting"}
+_LAMBDAMART = {"loss": "lambdarank", **_BOOSTING}
+_ELSEWHERE = {
+    **dict.fromkeys(("xgboost", "lightgbm", "catboost", "gbdt", "trees"), _BOOSTING),
+    **dict.fromkeys(("lambdamart", "lambda-mart", "mart"), _LAMBDAMART),
+    "ranknet": {"loss": "pairwise", "optimizer": "gradient"},
+}
+"""What to choose for a name of another library or of the literature."""
+
+
+def chosen(plugins: Mapping[str, str]) -> str:
+    """How plugins are chosen, in the words of the caller.
+
+    >>> chosen({"loss": "lambdarank", "optimizer": "boosting"})
+    "loss='lambdarank', optimizer='boosting'"
+    """
+    if in_python():
+        return ", ".join(f"{kind}='{name}'" for kind, name in plugins.items())
+    return " ".join(f"--{kind} {name}" for kind, name in plugins.items())
+
 
 _METRIC = ("owpc_ltr.metrics.metric", "Metric")
 
@@ -163,10 +189,22 @@ class Registry:
         """
         plugin = self.look_up(kind, name)
         if plugin is None:
-            known = ", ".join(plugin.name for plugin in self.all(kind)) or "none"
+            names = [plugin.name for plugin in self.all(kind)]
+            known = ", ".join(names) or "none"
             failed = "".join(f"; {failure}" for failure in self.failures_of(kind))
-            raise PluginError(f"no {kind} is named '{name}'; installed: {known}{failed}")
+            meant = self.meant(name, names)
+            raise PluginError(f"no {kind} is named '{name}'{meant}; installed: {known}{failed}")
         return plugin.cls
+
+    def meant(self, name: str, names: Iterable[str]) -> str:
+        """The end of a message on a name that none of the `names` is: what is meant, if known."""
+        plain = name.lower()
+        if plain in _ELSEWHERE:
+            return f": use {chosen(_ELSEWHERE[plain])}"
+        for plugin in self.all():
+            if plugin.name == plain and plugin.kind in CHOICES and plain not in names:
+                return f": use {chosen({plugin.kind: plain})}"
+        return did_you_mean(name, names)
 
     def look_up(self, kind: str, name: str, importing: bool = True) -> Plugin | None:
         """A plugin, or None where there is none.
@@ -273,6 +311,12 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
             f"settings as {kind}.FIELD"
         )
     return plugin
+
+
+def spellings(plugin: Plugin) -> tuple[str, ...]:
+    """The name of a plugin, and those of a metric's variants."""
+    variants = getattr(plugin.cls, "variants", {})
+    return (plugin.name, *(f"{plugin.name}-{suffix}" for suffix in variants))
 
 
 def checked_name(kind: str, cls: Any) -> str:

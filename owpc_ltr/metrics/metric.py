@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, PluginError, UsageError
-from owpc_ltr.host.registry import Plugin, Registry, installed
+from owpc_ltr.host.registry import Plugin, Registry, installed, spellings
 from owpc_ltr.host.settings import check_types, convert
 from owpc_ltr.metrics.ranking import (
     Empty,
@@ -34,7 +34,7 @@ from owpc_ltr.metrics.ranking import (
     tied_with_previous,
     ties_words,
 )
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, did_you_mean
 from owpc_ltr.signatures import spelled
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
@@ -390,10 +390,10 @@ def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any
     """The class of this name, and what the name sets where it is a variant's."""
     found = list(_offers(name, registry))
     if not found:
-        known = [spelling for plugin in registry.all("metric") for spelling in _spellings(plugin)]
+        known = [spelling for plugin in registry.all("metric") for spelling in spellings(plugin)]
         failed = "".join(f"; {failure}" for failure in registry.failures)
         raise UsageError(
-            f"there is no metric '{name}'; known: {', '.join(known)} "
+            f"there is no metric '{name}'{_meant(name, known)}; known: {', '.join(known)} "
             f"(with a cutoff: ndcg@10){failed}"
         )
     if len(found) > 1:
@@ -410,6 +410,14 @@ def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any
     return plugin.cls, preset
 
 
+def _meant(name: str, known: Sequence[str]) -> str:
+    """What is probably meant: `ndcg10` is ndcg@10."""
+    plain = name.rstrip("0123456789")
+    if plain != name and plain in known:
+        return f": did you mean '{plain}@{name[len(plain) :]}'?"
+    return did_you_mean(name, known)
+
+
 def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
     """Every metric that the name could stand for: `a-b-c`, variant c of `a-b`, b-c of `a`."""
     exact = registry.look_up("metric", name)
@@ -422,11 +430,6 @@ def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str
         variants = {} if plugin is None else getattr(plugin.cls, "variants", {})
         if plugin is not None and name[place + 1 :] in variants:
             yield plugin, variants[name[place + 1 :]]
-
-
-def _spellings(plugin: Plugin) -> tuple[str, ...]:
-    variants = getattr(plugin.cls, "variants", {})
-    return (plugin.name, *(f"{plugin.name}-{suffix}" for suffix in variants))
 
 
 def _read_option(metric: Metric, text: str) -> tuple[str, Any]:

@@ -167,7 +167,9 @@ def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Mode
     """The ranker `feature:NAME`: one feature as it is, 0 where missing. UsageError if none."""
     name = text.removeprefix(FEATURE)
     if name not in data.feature_names:
-        named = ", ".join(_close(name, data.feature_names) or data.feature_names)
-        raise UsageError(f"no feature is called '{name}'; there are {named}")
+        close = _close(name, data.feature_names)
+        named = ", ".join(f"'{one}'" for one in close or data.feature_names)
+        what = "the nearest names are" if close else "the features are"
+        raise UsageError(f"no feature is called '{name}'; {what} {named}")
     weights = np.array([float(own == name) for own in data.feature_names])
     return LinearModel(data.feature_names, weights, record={"base": text})

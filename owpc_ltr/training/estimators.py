@@ -172,8 +172,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 class OwpcRanker(Ranker):
     """OWPC (Usunier, Buffoni & Gallinari 2009) solved by LaRank: linear, convex, top-heavy.
 
-    `generator` says how the weights fall with the rank (see `owpc-ltr plugins owpc`), `C` how much
-    the data count against the norm of the weights; left out, they are as by `owpc_ltr.train`.
+    `generator` says how the weights fall with the rank (see `owpc_ltr.plugins("owpc")`), `C` how
+    much the data count against the norm of the weights; left out, they are as by `owpc_ltr.train`.
     Everything else is as for `Ranker`.
     """
 

@@ -41,7 +41,25 @@ FEATURE_PRICE = 0.001
 """What a millisecond of a feature must gain of the metric that chooses."""
 
 
-LossChoice = Annotated[Any, Help("The loss; see `owpc-ltr plugins`.", cli=str, panel="Model")]
+LossChoice = Annotated[
+    Any,
+    Help(
+        "The loss; see `owpc-ltr plugins`.",
+        cli=str,
+        panel="Model",
+        python="The loss: a name (see `owpc_ltr.plugins()`), a class, or an object with settings.",
+    ),
+]
+OptimizerChoice = Annotated[
+    Any,
+    Help(
+        "The optimizer; see `owpc-ltr plugins`.",
+        cli=str,
+        panel="Model",
+        python="The optimizer: a name (see `owpc_ltr.plugins()`), a class, or an object with "
+        "settings.",
+    ),
+]
 Settings = Annotated[
     "Mapping[str, Any] | None",
     Help(

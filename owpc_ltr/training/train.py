@@ -35,6 +35,7 @@ from owpc_ltr.training.options import (
     LossChoice,
     ModelFile,
     Normalise,
+    OptimizerChoice,
     Settings,
     SourceOfData,
     TestShare,
@@ -99,9 +100,7 @@ def train(
     *,
     out: ModelFile = None,
     loss: LossChoice = DEFAULT_LOSS,
-    optimizer: Annotated[
-        Any, Help("The optimizer; see `owpc-ltr plugins`.", cli=str, panel="Model")
-    ] = DEFAULT_OPTIMIZER,
+    optimizer: OptimizerChoice = DEFAULT_OPTIMIZER,
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = DEFAULT_METRIC,

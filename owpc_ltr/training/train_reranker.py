@@ -89,7 +89,13 @@ def train_reranker(
     ],
     out: ModelFile = None,
     reranker: Annotated[
-        Any, Help("The reranker; see `owpc-ltr plugins`.", cli=str, panel="Model")
+        Any,
+        Help(
+            "The reranker; see `owpc-ltr plugins`.",
+            cli=str,
+            panel="Model",
+            python="The reranker: a name (see `owpc_ltr.plugins()`), or a class.",
+        ),
     ] = DEFAULT_RERANKER,
     loss: LossChoice = RERANKING_LOSS,
     settings: Settings = None,
