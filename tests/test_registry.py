@@ -314,3 +314,16 @@ def test_every_example_distribution_is_found_once_it_is_installed(installed_exam
     listing = printed_by(code, environ, names)
     for name in names:
         assert f"{name.removeprefix('owpc-ltr-')}, of {name} 0.1.0: " in listing
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "hint"),
+    [
+        ("@hookimpl\n", "", r"write @hookimpl above ltr_losses\(\)"),
+        ("def ltr_losses", "def ltr_loses", "is no hook: did you mean 'ltr_losses'"),
+    ],
+)
+def test_what_is_wrong_with_a_hook_is_said(tmp_path: Path, was: str, now: str, hint: str) -> None:
+    (tmp_path / "mine.py").write_text(GOOD.replace(was, now))
+    with pytest.raises(PluginError, match=hint):
+        load([tmp_path / "mine.py"])

@@ -59,7 +59,7 @@ class PluginDescription(ShortRepr):
             name=plugin.name,
             claims=[claim for claim in _CLAIMS if getattr(default, claim, False)],
             settings=describe_settings(plugin.cls),
-            choices={name: list(values) for name, values in choices_of(plugin.cls).items()},
+            choices={name: list(values) for name, values in choices_of(default.__class__).items()},
             chosen=[
                 name for kind, name in _CHOSEN if kind == plugin.kind and hasattr(default, name)
             ],

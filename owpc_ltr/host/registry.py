@@ -365,9 +365,14 @@ def _offers(module: ModuleType, source: str) -> list[Plugin]:
     if not manager.register(module) or not any(
         caller.get_hookimpls() for caller in manager.hook.__dict__.values()
     ):
-        raise PluginError(f"it implements none of the hooks {', '.join(KINDS.values())}")
+        raise PluginError(
+            f"it implements none of the hooks {', '.join(KINDS.values())}{_hook_meant(module)}"
+        )
     # A misspelt hook is an error here, not silence.
-    manager.check_pending()
+    try:
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise PluginError(f"it implements an unknown hook{_hook_meant(module)}") from error
     found: list[Plugin] = []
     for kind, hook in KINDS.items():
         for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -376,6 +381,18 @@ def _offers(module: ModuleType, source: str) -> list[Plugin]:
                 raise PluginError(f"its {hook}() returns {classes!r}: return a list of classes")
             found += [Plugin(kind, checked_name(kind, cls), cls, source) for cls in classes]
     return found
+
+
+def _hook_meant(module: ModuleType) -> str:
+    """What is wrong with the function that was to be a hook, where there is one."""
+    for name, value in vars(module).items():
+        if not (name.startswith("ltr_") and callable(value)):
+            continue
+        if name not in KINDS.values():
+            return f": {name}() is no hook{did_you_mean(name, KINDS.values())}"
+        if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
+            return f": write @hookimpl above {name}()"
+    return ""
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -70,6 +70,13 @@ class Require:
         found = method(*copies)
         for name, before, after in zip(given, given.values(), copies, strict=True):
             self(np.array_equal(before, after, equal_nan=True), f"changed the {name} it read")
+        if len(shapes) > 1:
+            self(
+                isinstance(found, tuple | list) and len(found) == len(shapes),
+                f"returned {{}} from {getattr(method, '__name__', 'a method')}: return "
+                f"{len(shapes)} values, as (value, gradient)",
+                found,
+            )
         told = [np.shape(one) for one in (found if len(shapes) > 1 else [found])]
         self(not shapes or told == [*shapes], f"gave shapes {told} in place of {[*shapes]}")
         if twice:
