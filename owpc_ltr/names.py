@@ -47,12 +47,14 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 
     >>> closest("shop-rankr", ["shop-ranker", "movies"]), closest("x", ["movies"])
     ('shop-ranker', None)
+    >>> closest("Owcp", ["listnet", "owpc"]), closest("ndcg10", ["map", "ndcg@10"])
+    ('owpc', 'ndcg@10')
     """
     from difflib import get_close_matches
 
-    known = sorted(set(names) - {name})
-    same = [one for one in known if one.lower() == name.lower()]
-    return next(iter(same or get_close_matches(name, known, 1)), None)
+    known = {one.lower(): one for one in sorted(set(names) - {name})}
+    close = get_close_matches(name.lower(), known, 1, cutoff=0.7)
+    return known[close[0]] if close else None
 
 
 def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:

@@ -57,25 +57,6 @@ class ShortRepr:
         return shortened(f"{cls.__name__}({', '.join(told)})")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is almost this one, or an empty text.
-
-    >>> nearest("Owcp", ["listnet", "owpc"]), nearest("ndcg10", ["map", "ndcg@10"])
-    ('owpc', 'ndcg@10')
-    """
-    from difflib import get_close_matches
-
-    names = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), names, 1, cutoff=0.7)
-    return names[close[0]] if close else ""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message on a name that is not known: `: did you mean 'owpc'?`, or nothing."""
-    close = nearest(name, known)
-    return f": did you mean '{close}'?" if close else ""
-
-
 def shortened(text: str) -> str:
     r"""The first lines of a text, as many as a repr shows, and how many lines follow.
 

@@ -27,7 +27,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
 from owpc_ltr.files.output import check_output, is_standard_output, same_file
-from owpc_ltr.plain_text import nearest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -342,9 +341,11 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
 
 def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raise TypeError for arguments that do not fit where it can be told what is meant."""
+    from owpc_ltr.names import closest
+
     known = inspect.signature(function).parameters
     for name in named.keys() - known.keys():
-        close = _OTHER_NAMES.get(name) or nearest(name, known)
+        close = _OTHER_NAMES.get(name) or closest(name, known)
         if close in known:
             hint = f"did you mean '{close}'?"
         elif "settings" in known:

@@ -110,9 +110,9 @@ def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
     assert told[0].startswith("optimizer larank, of owpc-ltr")
     assert "claims: needs_convex, uses_loss" in told
     assert any(line.split()[:2] == ["C", "chosen"] for line in told)
-    told = " ".join(run("plugins", "owpc")[1].split())
-    assert "generator constant constant, top, inverse, exponential, logarithmic" in told
-    assert "`generator` g gives the weights" in told
+    words = " ".join(run("plugins", "owpc")[1].split())
+    assert "generator constant constant, top, inverse, exponential, logarithmic" in words
+    assert "`generator` g gives the weights" in words
     assert "also: ndcg-letor" in run("plugins", "ndcg-letor")[1]
     assert run("plugins", "nosuch")[0] == 2
     assert "'owcp': did you mean 'owpc'?" in run("plugins", "owcp")[2]

@@ -322,21 +322,26 @@ def test_it_scores_as_the_model_that_train_makes() -> None:
 
 
 MODEL = ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)
+UNTYPED: Any = ltr
+"""What a type checker would refuse can be called with it."""
 
 
 @pytest.mark.parametrize(
     ("call", "why"),
     [
         (
-            lambda: ltr.evaluate(DATA, MODEL),
+            lambda: UNTYPED.evaluate(DATA, MODEL),
             r"model comes first, data second: evaluate\(model",
         ),
-        (lambda: ltr.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
-        (lambda: ltr.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
-        (lambda: ltr.evaluate(ltr.OwpcRanker(), DATA), "an estimator without a model: call its fi"),
-        (lambda: ltr.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
-        (lambda: ltr.train(pd.DataFrame(X)), r"data= is a frame, .*owpc_ltr.from_frame"),
-        (lambda: ltr.train(DATA, metric=dict), "is no metric: give a name, as 'ndcg@10'"),
+        (lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
+        (lambda: UNTYPED.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
+        (
+            lambda: UNTYPED.evaluate(ltr.OwpcRanker(), DATA),
+            "an estimator without a model: call its fi",
+        ),
+        (lambda: UNTYPED.train(X), r"data= is an array, .*owpc_ltr.make_dataset\(X, y, qid\)"),
+        (lambda: UNTYPED.train(pd.DataFrame(X)), r"data= is a frame, .*owpc_ltr.from_frame"),
+        (lambda: UNTYPED.train(DATA, metric=dict), "is no metric: give a name, as 'ndcg@10'"),
     ],
 )
 def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str) -> None:
@@ -348,10 +353,10 @@ def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str)
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: ltr.compare([MODEL], DATA), "2 were given: write data="),  # type: ignore[misc]
-        (lambda: ltr.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),  # type: ignore[misc]
-        (lambda: ltr.train(DATA, C=10), r"settings=\{'C': 10\}"),  # type: ignore[call-arg]
-        (lambda: ltr.OwpcRanker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
+        (lambda: UNTYPED.compare([MODEL], DATA), "2 were given: write data="),
+        (lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
+        (lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
+        (lambda: UNTYPED.OwpcRanker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
     ],
 )
 def test_arguments_that_do_not_fit_say_what_does(call: Any, hint: str) -> None:

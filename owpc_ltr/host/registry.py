@@ -34,7 +34,7 @@ from owpc_ltr.compiling import keep_privately, why_unsafe
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.commands import reason_of, third_party_import
-from owpc_ltr.plain_text import did_you_mean
+from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import in_python
 
 T = TypeVar("T")
@@ -204,7 +204,8 @@ class Registry:
         for plugin in self.all():
             if plugin.name == plain and plugin.kind in CHOICES and plain not in names:
                 return f": use {chosen({plugin.kind: plain})}"
-        return did_you_mean(name, names)
+        asked = did_you_mean(name, names)
+        return f": {asked}" if asked else ""
 
     def look_up(self, kind: str, name: str, importing: bool = True) -> Plugin | None:
         """A plugin, or None where there is none.
@@ -389,7 +390,8 @@ def _hook_meant(module: ModuleType) -> str:
         if not (name.startswith("ltr_") and callable(value)):
             continue
         if name not in KINDS.values():
-            return f": {name}() is no hook{did_you_mean(name, KINDS.values())}"
+            asked = did_you_mean(name, KINDS.values())
+            return f": {name}() is no hook{asked and f': {asked}'}"
         if not hasattr(value, f"{hookspecs.PROJECT}_impl"):
             return f": write @hookimpl above {name}()"
     return ""

@@ -34,7 +34,8 @@ from owpc_ltr.metrics.ranking import (
     tied_with_previous,
     ties_words,
 )
-from owpc_ltr.plain_text import ShortRepr, did_you_mean
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import spelled
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
@@ -415,7 +416,8 @@ def _meant(name: str, known: Sequence[str]) -> str:
     plain = name.rstrip("0123456789")
     if plain != name and plain in known:
         return f": did you mean '{plain}@{name[len(plain) :]}'?"
-    return did_you_mean(name, known)
+    asked = did_you_mean(name, known)
+    return f": {asked}" if asked else ""
 
 
 def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:

@@ -185,7 +185,7 @@ def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
         clock, limits = Clock(), {"deadline": 120.0, "timeout": 60.0}
     with pytest.raises(OwpcLtrError, match=message) as caught:
         log(cluster, out, clock, **limits)
-    assert clock is None or sum(clock.pauses) <= limits["deadline"]
+    assert clock is None or sum(clock.pauses) <= limits["deadline"] + 1e-6
     assert caught.value.exit_code == code
     assert "\n" not in str(caught.value)
     assert not out.exists()
