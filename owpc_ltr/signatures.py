@@ -291,7 +291,7 @@ def _given(
     for name, value in values.items():
         if name in _RANKERS:
             values[name] = _ranker(function, name, value)
-        elif name in _DATA:
+        elif name in _DATA and function.__module__.startswith("owpc_ltr."):
             _check_data(function, name, value)
         elif name == "plugins" and isinstance(value, Path | str) and value:
             values[name] = (value,)

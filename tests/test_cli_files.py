@@ -77,7 +77,9 @@ COMMANDS = {
     "evaluate": ("evaluate", "m.json", "--data", "data.txt", "--split", "all", "--run"),
     "select": ("select", "data.txt", "--folds", "3", "--grid", "C=1", "--journal"),
     "judge": ("judge", "pool", "--queries", "data.txt", "--rankers", "x", "--out"),
-    "log-features": ("log-features", "--judgments", "data.txt", "--out"),
+    "log-features": (
+        *("log-features", "--url", "http://127.0.0.1:1", "--judgments", "data.txt", "--out"),
+    ),
 }
 """Every command that writes a file which it is told, up to the file."""
 

@@ -166,7 +166,7 @@ def test_a_target_is_found_by_its_name() -> None:
     made = export_model(LINEAR, target="solr", name="m", version="9.8", settings={"store": "books"})
     assert json.loads(made.text)["store"] == "books"
     assert (made.type, made.version) == ("org.apache.solr.ltr.model.LinearModel", "9.8")
-    with pytest.raises(PluginError, match="no export-target is named 'solar'; installed: elastic"):
+    with pytest.raises(PluginError, match=r"'solar': did you mean 'solr'[?]; installed: elastic"):
         export_model(LINEAR, target="solar", version="9.8")
     with pytest.raises(UsageError, match="no setting 'shop'"):
         export_model(LINEAR, target="solr", version="9.8", settings={"shop": "x"})

@@ -369,7 +369,8 @@ def test_a_port_that_is_taken_is_told(
     run = commands_in(tmp_path, monkeypatch, capsys)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended, _, told = run("serve", "model.json", "--port", str(port))
+        at = ("--url", "http://127.0.0.1:1")
+        ended, _, told = run("serve", "model.json", "--port", str(port), *at)
     assert ended == 2
     assert told.startswith(f"owpc-ltr: cannot listen on port {port} of 127.0.0.1: Address already")
     assert len(told.splitlines()) == 1

@@ -286,7 +286,10 @@ def naming_close_sets(store: Store) -> Iterator[None]:
     try:
         yield
     except Absent as absent:
-        raise absent.among(store.list_featuresets()) from absent
+        names: Iterable[str] = ()
+        with suppress(OwpcLtrError):  # advice may not hide what it is about
+            names = store.list_featuresets()
+        raise absent.among(names) from absent
 
 
 def _check_featureset(store: Store, model: StoredModel) -> None:
