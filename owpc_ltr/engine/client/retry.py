@@ -61,15 +61,23 @@ class TransientError(Exception):
     """A fault that may pass. `wait`: seconds that the engine asks for.
 
     `not_executed`: the request was certainly not carried out, so that even one that must not be
-    carried out twice can be sent again. `unreachable`: there was not even a connection.
+    carried out twice can be sent again. `unreachable`: there was not even a connection. `late`:
+    the time was over before an answer came.
     """
 
     def __init__(
-        self, why: str, *, not_executed: bool = False, unreachable: bool = False, wait: float = 0.0
+        self,
+        why: str,
+        *,
+        not_executed: bool = False,
+        unreachable: bool = False,
+        late: bool = False,
+        wait: float = 0.0,
     ) -> None:
         super().__init__(why)
         self.not_executed = not_executed or unreachable
         self.unreachable = unreachable
+        self.late = late
         self.wait = wait
 
 
@@ -125,7 +133,8 @@ class Retrying:
         """What `attempt`, called with the seconds that are left, returns.
 
         The last TransientError is raised when the deadline is near, or at once where the request
-        may have been carried out and is not idempotent.
+        may have been carried out and is not idempotent. A last attempt that the deadline cuts
+        short raises what the attempt before it met.
         """
         end = self.clock() + seconds
         # The last attempt keeps some time for its answer.
@@ -154,6 +163,7 @@ class Retrying:
         import tenacity
 
         failed = [first]
+        last = first
 
         def pause(state: tenacity.RetryCallState) -> float:
             fault = state.outcome.exception() if state.outcome else None
@@ -165,15 +175,22 @@ class Retrying:
 
         def is_over(state: tenacity.RetryCallState) -> bool:
             left = end - self.clock()
-            return left - margin < 1e-3 or state.upcoming_sleep >= left
+            return left - margin < 1e-3 or state.upcoming_sleep > left - margin / 2
 
         def is_worth_it(fault: BaseException) -> bool:
             return isinstance(fault, TransientError) and (idempotent or fault.not_executed)
 
         def next_attempt() -> T:
+            nonlocal last
             if failed:
                 raise failed.pop()
-            return attempted()
+            cut_short = end - self.clock() - margin < 1e-3
+            try:
+                return attempted()
+            except TransientError as fault:
+                if not (cut_short and fault.late):
+                    last = fault
+                raise last
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(is_worth_it),
@@ -403,7 +420,7 @@ def _fault(chain: list[BaseException], url: str) -> Exception:
         if name in names:
             return TransientError(reason or why, unreachable=True)
     if names & _TIMEOUTS:
-        return TransientError("no answer in time")
+        return TransientError("no answer in time", late=True)
     broken = next((why for name, why in _BROKEN.items() if name in names), "")
     return TransientError(broken or f"the connection broke ({reason or type(chain[-1]).__name__})")
 

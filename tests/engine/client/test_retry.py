@@ -59,6 +59,26 @@ def test_pauses_keep_within_their_bounds_and_the_deadline(
         assert pause >= min(wait, seconds)
 
 
+def test_a_last_attempt_cut_short_keeps_the_reason_of_the_one_before() -> None:
+    clock = Clock()
+    given: list[float] = []
+
+    def attempt(left: float) -> None:
+        given.append(left)
+        if left > 1.0:
+            raise TransientError("busy")
+        clock.now += left
+        raise TransientError("no answer in time", late=True)
+
+    for _ in range(20):
+        with pytest.raises(TransientError, match="busy"):
+            Retrying(RetryBudget(burst=1e9, clock=clock), clock, clock.sleep).run(
+                attempt, 60.0, idempotent=True
+            )
+    # Time for an answer is left to every attempt.
+    assert 0.5 - 1e-6 <= min(given) <= 1.0
+
+
 def test_a_thousand_busy_answers_cost_a_tenth_more_requests() -> None:
     clock = Clock()
     budget = RetryBudget(clock=clock)
