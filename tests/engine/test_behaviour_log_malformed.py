@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
+from owpc_ltr_clicks.ubi import download
 
 from owpc_ltr import Cluster, connect
 from tests.clicks.counts import act, cells_of, query
@@ -143,6 +144,21 @@ def test_what_is_stamped_in_the_future_is_told(
     found = read(cluster, tmp_path, queries, acts, mappings)
     assert accounted(found) == {"a time in the future": 2}
     assert cells_of(found)["rambo", "b", 2] == (4, 2, 4, 2)
+
+
+def test_events_of_the_second_in_which_the_reading_begins_are_read(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Clock:
+            return cls.fromtimestamp((START + timedelta(seconds=2.9)).timestamp(), tz)
+
+    monkeypatch.setattr(download, "datetime", Clock)
+    queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
+    acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n])) for n in range(4)]
+    found = read(cluster, tmp_path, queries, acts, DYNAMIC)
+    assert cells_of(found)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
 def test_what_has_no_time_counts_unless_a_time_is_asked_for(

@@ -192,7 +192,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     for index in ((), ("--index", small.index)):
         code, _, err = run("search", "alpha beta", "--model", f"{small.name}x", *index)
         assert code == 3
-        assert f"there is no model '{small.name}x' in " in err
+        assert f"there is no model '{small.name}x' in the plugin-free store" in err
         assert err.endswith(f": did you mean '{small.name}'?\n")
     code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
     assert code == 0, err

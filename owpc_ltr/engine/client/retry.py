@@ -188,9 +188,10 @@ class Retrying:
             try:
                 return attempted()
             except TransientError as fault:
-                if not (cut_short and fault.late):
-                    last = fault
-                raise last
+                if cut_short and fault.late:
+                    raise last from fault
+                last = fault
+                raise
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(is_worth_it),

@@ -29,7 +29,7 @@ from owpc_ltr.engine.client.responses import (
     hits_of,
     part_of,
 )
-from owpc_ltr.engine.stores import Store
+from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_name, did_you_mean, immutable, only_one, split_immutable
@@ -256,7 +256,6 @@ class Aliases:
         return found
 
     def _unknown(self, name: str) -> BadInput:
-        own = f" '{self._store}'" if self._store else ""
         there = self._other_place(name)
         if there:
             instead = f"it is in another one: {there}"
@@ -264,8 +263,8 @@ class Aliases:
             here = (alias.name for alias in self.all())
             instead = did_you_mean(name, here, "upload it first")
         return BadInput(
-            f"there is no model '{name}' in the {self._kind} store{own} of "
-            f"{self._engine.settings.url}: {instead}"
+            f"there is no model '{name}' in "
+            f"{place_of(self._kind, self._store, self._engine.settings.url)}: {instead}"
         )
 
     def _other_place(self, name: str) -> str:

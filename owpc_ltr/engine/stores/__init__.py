@@ -267,6 +267,15 @@ def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> 
     )
 
 
+def place_of(kind: str, name: str | None, url: str) -> str:
+    """A store as messages call it.
+
+    >>> place_of("plugin-free", "shop", "http://127.0.0.1:9200")
+    "the plugin-free store 'shop' of http://127.0.0.1:9200"
+    """
+    return f"the {kind} store{f' {name!r}' if name else ''} of {url}"
+
+
 class Absent(BadInput):
     """Something is not in a store: `what` is `model` or `feature set`."""
 

@@ -24,6 +24,7 @@ from owpc_ltr.engine.stores import (
     is_number,
     keep_featureset,
     keep_model,
+    place_of,
     silent_rescore,
 )
 from owpc_ltr.engine.stores.feature_queries import check_params
@@ -47,7 +48,7 @@ class LtrPluginStore:
     def __init__(self, engine: Engine, name: str | None = None) -> None:
         self._engine = engine
         self.name = None if name is None else check_store(name)
-        self._place = f"{engine.settings.url}{self._path()}"
+        self._place = place_of(self.kind, name, engine.settings.url)
 
     def prepare(self) -> None:
         """Make the store if it is not there yet; harmless when it is."""

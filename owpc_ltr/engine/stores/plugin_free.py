@@ -35,6 +35,7 @@ from owpc_ltr.engine.stores import (
     keep_featureset,
     keep_model,
     most_clauses,
+    place_of,
     replacing_rescore,
     silent_rescore,
 )
@@ -314,7 +315,7 @@ class StoreIndex:
     def __init__(self, engine: Engine, name: str | None) -> None:
         self._engine = engine
         self._index = INDEX if name is None else f"{INDEX}-{check_store(name)}"
-        self._place = f"{engine.settings.url}/{self._index}"
+        self._place = place_of("plugin-free", name, engine.settings.url)
 
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
