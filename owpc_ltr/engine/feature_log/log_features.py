@@ -130,7 +130,7 @@ def log_features(
         LogOptions.attempts
     ),
     pause: Annotated[float, "Seconds before the second attempt."] = LogOptions.pause,
-    chunk: Annotated[int, "Documents that are logged, checked and kept together."] = LogOptions.chunk,
+    chunk: Annotated[int, "Documents logged, checked and kept together."] = LogOptions.chunk,
     progress: Progress = silent,
 ) -> LogReport:
     """Log the engine's features of judged documents.
