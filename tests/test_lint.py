@@ -14,6 +14,7 @@ import pytest
 
 from owpc_ltr import connect, lint
 from owpc_ltr.engine.client.engine import Engine, Identity
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.fusion.request_checks import CHECKS, request_findings
@@ -230,7 +231,9 @@ VECTOR = {"type": "knn_vector", "dimension": 2}
 class Licensed:
     """A cluster that tells its licence, and knows one pipeline."""
 
-    def request(self, _method: str, path: str, **_: Any) -> Any:
+    def request(self, method: str, path: str, **_: Any) -> Any:
+        if path == "/_search/pipeline/absent":
+            raise EngineRefusal(f"{method} {path}", 404, "", "")
         assert path in {"/_license", "/_search/pipeline/fused"}
         return {"license": {"type": "basic"}, "fused": {}}
 
@@ -258,6 +261,8 @@ RANKED = changed(HYBRID, lambda body: body.update(search_pipeline={"phase_result
         (looked_at(plugins=()), HYBRID, ["missing-plugin"]),
         (looked_at("elasticsearch", "9.2.0"), HYBRID, ["missing-plugin"]),
         (looked_at(), RERANKED, ["missing-retriever"]),
+        (looked_at(), {**HYBRID, "search_pipeline": "fused"}, []),
+        (looked_at(), {**HYBRID, "search_pipeline": "absent"}, ["missing-pipeline"]),
         (looked_at(fields={"vector": {"type": "text"}}), HYBRID, ["no-vector-field"]),
         (looked_at(fields={"vector": {**VECTOR, "dimension": 3}}), HYBRID, ["vector-length"]),
         (looked_at(shards=3), HYBRID, ["windows-by-shard"]),
