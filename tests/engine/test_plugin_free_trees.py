@@ -39,7 +39,7 @@ from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import commands_in
-from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.models import random_forest
 from tests.models import trees as trees_client
@@ -159,6 +159,27 @@ def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Bu
     )
     assert done.parity.scored_by == "client"
     assert "cannot execute [inline] scripts" in told(done)
+
+
+@pytest.mark.parametrize(
+    ("weights", "scored_by"), [((1.0, -1.0), "client"), ((1.0, 1.0), "engine")]
+)
+def test_a_linear_model_runs_where_its_request_does(
+    small: Small, weights: tuple[float, float], scored_by: str
+) -> None:
+    """Only scores without a known lower end take a script, which holds them above one."""
+    model = linear((*weights, *(0.0,) * (len(FEATURESET.feature_names) - 2)))
+    engine = cast(Engine, Scriptless(small.engine))
+    store = small.store_through(engine)
+    done = upload_model(engine, store, model, FEATURESET, index=small.index, name=small.name)
+    assert done.parity.scored_by == scored_by
+    assert ("cannot execute [inline] scripts" in told(done)) == (scored_by == "client")
+    assert (
+        upload_model(
+            small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
+        ).parity.scored_by
+        == "engine"
+    )
 
 
 def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small: Small) -> None:

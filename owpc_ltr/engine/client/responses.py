@@ -230,6 +230,7 @@ _CAST = re.compile(r"class \S+ cannot be cast to class \S+( \(.*\))?")
 """Java's words for a query on a field of another type: they name two classes, and no field."""
 _WRONG_TYPE = "a field is mapped as another type than the query on it needs"
 _PARSER_PLACE = re.compile(r"\s*at \[Source: REDACTED[^\]]*\]")
+_NO_SCRIPTS = "allow them (script.allowed_types), or upload the model, which the client then scores"
 _ADVICE = (
     ("please create it first", "`owpc-ltr featureset push` makes it"),
     ("no such index [.ltrstore", "the store is not there: `owpc-ltr featureset push` makes it"),
@@ -245,11 +246,8 @@ _ADVICE = (
         "use fewer features or shorter queries, or raise the limit: OpenSearch's setting "
         "indices.query.bool.max_clause_count, Elasticsearch's heap",
     ),
-    (
-        "cannot execute [inline] scripts",
-        "allow them (script.allowed_types), or use a model whose scores are bounded for every "
-        "document (models show: interval.holds)",
-    ),
+    ("cannot execute [inline] scripts", _NO_SCRIPTS),
+    ("script_lang not supported", _NO_SCRIPTS),
     ("of script", "fix the script in its template"),
     (_WRONG_TYPE, "compare the mapping of the index with the feature's template"),
     ("negative", "fix the script or boost: no score may be negative"),

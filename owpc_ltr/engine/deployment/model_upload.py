@@ -41,6 +41,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingMode,
     choose_serving_mode,
+    known_interval,
     served_model,
     with_fewer_features,
 )
@@ -49,11 +50,10 @@ from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.score_analysis import highest_value, never_negative
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import content_of
-from owpc_ltr.models.score_range import ScoreInterval, score_interval
+from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.protocols import Model
@@ -225,15 +225,13 @@ def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) 
     An unbounded feature is assumed to stay within twice its values in training and now. Where that
     gives no interval, it is twice the scores that were seen.
     """
-    scores = {feature.name for feature in featureset.features if never_negative(feature)}
-    highest = {feature.name: highest_value(feature) for feature in featureset.features}
     seen = np.vstack([np.nan_to_num(one.features) for one in answered])
     ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
     trained = model.record.get("feature_ranges")
     if trained is not None and np.shape(trained) == ranges.shape:
         ranges[0] = np.minimum(ranges[0], trained[0])
         ranges[1] = np.maximum(ranges[1], trained[1])
-    interval = score_interval(model, scores, 2 * ranges, highest)
+    interval = known_interval(model, featureset, 2 * ranges)
     if math.isfinite(interval.low):
         return interval
     local = np.concatenate([[0.0], *(one.local for one in answered)])

@@ -1,8 +1,9 @@
 """Serving mode: whether the engine or the client scores a model, and how a store keeps it.
 
-Without the plugin an engine runs linear models, and others by scripts where they fit. By default
-the number of feature queries and tables decides, so that the same model is served alike whenever it
-is uploaded; with a budget the time decides that it adds to searches of the user's index. The client
+Without the plugin an engine runs linear models, and others by scripts where they fit. A linear
+model takes a script where its scores have no known lower end. For others the number of feature
+queries and tables decides by default, so that the same model is served alike whenever it is
+uploaded; with a budget the time decides that it adds to searches of the user's index. The client
 scores all other models.
 
 Models on trial, for gates and live evaluation, are in the cluster only while they are tried.
@@ -18,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
-from owpc_ltr.engine.search.request import default_query
+from owpc_ltr.engine.search.request import default_query, rescore_clauses
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
+from owpc_ltr.features.score_analysis import highest_value, never_negative
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import (
     export_checked,
@@ -47,6 +51,7 @@ from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import packed, unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
@@ -148,11 +153,13 @@ def choose_serving_mode(
     With `client_scored` always for the client. `samples` are queries to measure with, as a model
     remembers them. Raises Refused where neither can score the model.
     """
-    if not client_scored and (store.kind == "ltr-plugin" or isinstance(model, LinearModel)):
+    if not client_scored and store.kind == "ltr-plugin":
         return ServingMode(export_for(engine, store, model, featureset, name))
     case = _Case(engine, store, model, featureset, name, index, samples)
     if client_scored:
         return _by_client(case, "as requested")
+    if isinstance(model, LinearModel):
+        return _linear(case, budget.window)
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
@@ -162,6 +169,30 @@ def choose_serving_mode(
         return decide(case, stored, budget)
     except Refused as refusal:
         return _by_client(case, str(refusal))
+
+
+def _linear(case: _Case, window: int) -> ServingMode:
+    """In the engine, unless the request for it takes scripts, and the engine allows none."""
+    mode = ServingMode(export_for(case.engine, case.store, case.model, case.featureset, case.name))
+    seen = np.zeros((2, len(case.model.feature_names)), np.float32)
+    interval = known_interval(case.model, case.featureset, seen)
+    if interval.proven:
+        return mode
+    params = case.samples[0]["params"]
+    clauses = rescore_clauses(case.store, mode.stored, params, window, interval)
+    body = {"query": {"match_all": {}}, "size": 1, "_source": False, "rescore": clauses}
+    try:
+        case.engine.request("POST", f"/{case.index}/_search", body=body)
+    except EngineRefusal as refusal:
+        return _by_client(case, f"the engine refuses its script ({refusal.reason})")
+    return mode
+
+
+def known_interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreInterval:
+    """The interval of a model's scores; `seen` (2, n_features) as `score_interval` has it."""
+    scores = {feature.name for feature in featureset.features if never_negative(feature)}
+    highest = {feature.name: highest_value(feature) for feature in featureset.features}
+    return score_interval(model, scores, seen, highest)
 
 
 def _by_client(case: _Case, why: str) -> ServingMode:
