@@ -24,7 +24,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 ROUNDS_TO_FINITE = 3.4028235677973362e38
 """The largest float64 that still rounds to a finite float32: what a reader may be given."""
 _BLOCK = 64  # documents that go down a tree together
-_NODE = np.dtype([("feature", "i4"), ("left", "i4"), ("threshold", "f4"), ("missing", "i4")])
+_NODE = np.dtype([("feature", "u4"), ("left", "u4"), ("threshold", "f4"), ("missing", "u4")])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +53,7 @@ class Forest(ShortRepr):
         _check_roots(self)
         _check_numbers(self)
         _check_children(self)
+        _ = self._depths  # refuses a tree that is too deep
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -72,7 +73,7 @@ class Forest(ShortRepr):
     def score(self, features: Matrix) -> NDArray[np.float64]:
         """The sum of the outputs for each row, added in float64."""
         scores = np.zeros(len(features))
-        _add_outputs(_rows(features), self.roots, self._nodes, self.value, scores)
+        self._add(features, self.value, scores)
         return scores
 
     def score_single(
@@ -83,48 +84,67 @@ class Forest(ShortRepr):
         `outputs` is the precision in which an engine holds a leaf before it adds it.
         """
         scores = np.zeros(len(features), dtype=np.float32)
-        _add_outputs(_rows(features), self.roots, self._nodes, self.value.astype(outputs), scores)
+        self._add(features, self.value.astype(outputs), scores)
         return scores
+
+    def _add(self, features: Matrix, value: NDArray[Any], scores: NDArray[Any]) -> None:
+        rows = np.ascontiguousarray(features, dtype=np.float32)
+        _add_outputs(rows, self.roots, self._depths, self._nodes, value, scores)
 
     @cached_property
     def _nodes(self) -> NDArray[np.void]:
-        """All of a node in 16 bytes, so that a step reads one line of memory."""
-        nodes = np.empty(len(self.feature), dtype=_NODE)
-        nodes["feature"], nodes["left"] = self.feature, self.left
-        nodes["threshold"], nodes["missing"] = self.threshold, ~self.default_left
+        """All of a node in 16 bytes, so that a step reads one line of memory.
+
+        A leaf leads to itself: nothing is above its threshold, and nothing missing goes right.
+        """
+        nodes, is_leaf = np.empty(len(self.feature), dtype=_NODE), self.is_leaf
+        nodes["feature"] = np.where(is_leaf, 0, self.feature)
+        nodes["left"] = np.where(is_leaf, np.arange(len(nodes)), self.left)
+        nodes["threshold"] = np.where(is_leaf, np.nan, self.threshold)
+        nodes["missing"] = ~(is_leaf | self.default_left)
         return nodes
+
+    @cached_property
+    def _depths(self) -> NDArray[np.int32]:
+        """The most splits on a way down each tree. Raises BadInput for more than `DEEPEST`."""
+        depths = np.zeros(len(self.roots), dtype=np.int32)
+        level, tree, is_leaf = self.roots, np.arange(len(self.roots)), self.is_leaf
+        for depth in range(DEEPEST + 1):
+            depths[tree] = depth
+            splits = ~is_leaf[level]
+            level, tree = level[splits], tree[splits]
+            if not len(level):
+                return depths
+            level = np.concatenate([self.left[level], self.left[level] + 1])
+            tree = np.concatenate([tree, tree])
+        raise BadInput(f"a tree is deeper than {DEEPEST} splits")
 
 
 @compiled
-def _add_outputs(features: Any, roots: Any, nodes: Any, value: Any, scores: Any) -> None:
+def _add_outputs(
+    features: Any, roots: Any, depths: Any, nodes: Any, value: Any, scores: Any
+) -> None:
     """Add every tree's output to `scores`, trees in order, in the precision of `scores`.
 
     The documents of a block go down together, a step each in turn: their steps do not wait for
-    each other's memory.
+    each other's memory. A step has no branch that a processor could predict wrongly; who is at a
+    leaf stays there.
     """
-    at = np.empty(_BLOCK, dtype=np.int64)
+    at = np.empty(_BLOCK, dtype=np.uint32)
     for start in range(0, features.shape[0], _BLOCK):
-        size = min(_BLOCK, features.shape[0] - start)
-        for root in roots:
-            at[:size] = root
-            moved = True
-            while moved:
-                moved = False
+        rows = features[start : start + _BLOCK]
+        size = rows.shape[0]
+        for tree in range(len(roots)):
+            at[:size] = roots[tree]
+            for _ in range(depths[tree]):
                 for i in range(size):
                     node = nodes[at[i]]
-                    if node.feature >= 0:
-                        x = features[start + i, node.feature]
-                        right = np.int32(not (x < node.threshold))
-                        if x != x:  # noqa: PLR0124 - NaN
-                            right = node.missing
-                        at[i] = node.left + right
-                        moved = True
+                    x = rows[i, node.feature]
+                    is_missing = np.uint32(x != x)  # noqa: PLR0124 - NaN
+                    right = np.uint32(x >= node.threshold) | (is_missing & node.missing)
+                    at[i] = node.left + right
             for i in range(size):
                 scores[start + i] += value[at[i]]
-
-
-def _rows(features: Matrix) -> NDArray[np.float32]:
-    return np.ascontiguousarray(features, dtype=np.float32)
 
 
 def _check_roots(forest: Forest) -> None:
