@@ -24,6 +24,7 @@ HIGHEST = float(np.finfo(np.float32).max)
 ROUNDS_TO_FINITE = 3.4028235677973362e38
 """The largest float64 that still rounds to a finite float32: what a reader may be given."""
 _BLOCK = 64  # documents that go down a tree together
+_CHECKED_EVERY = 8  # steps down a tree, after which a block may be at leaves
 _NODE = np.dtype([("feature", "u4"), ("left", "u4"), ("threshold", "f4"), ("missing", "u4")])
 
 
@@ -121,6 +122,14 @@ class Forest(ShortRepr):
 
 
 @compiled
+def _are_leaves(nodes: Any, at: Any) -> bool:
+    for i in range(len(at)):  # noqa: SIM110 - numba compiles no generator
+        if nodes[at[i]].left != at[i]:
+            return False
+    return True
+
+
+@compiled
 def _add_outputs(
     features: Any, roots: Any, depths: Any, nodes: Any, value: Any, scores: Any
 ) -> None:
@@ -136,13 +145,15 @@ def _add_outputs(
         size = rows.shape[0]
         for tree in range(len(roots)):
             at[:size] = roots[tree]
-            for _ in range(depths[tree]):
+            for depth in range(1, depths[tree] + 1):
                 for i in range(size):
                     node = nodes[at[i]]
                     x = rows[i, node.feature]
                     is_missing = np.uint32(x != x)  # noqa: PLR0124 - NaN
                     right = np.uint32(x >= node.threshold) | (is_missing & node.missing)
                     at[i] = node.left + right
+                if depth % _CHECKED_EVERY == 0 and _are_leaves(nodes, at[:size]):
+                    break
             for i in range(size):
                 scores[start + i] += value[at[i]]
 
