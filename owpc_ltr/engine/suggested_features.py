@@ -76,14 +76,12 @@ class SuggestedFeatureSet(ShortRepr):
     unused: Mapping[str, str]
 
     def to_body(self) -> dict[str, Any]:
-        """The JSON that `featureset push` reads."""
-        return {
-            "featureset": {
-                "name": self.name,
-                "features": [feature.to_body() for feature in self.features],
-            },
-            "validation": {"index": self.index, "params": {"keywords": "test"}},
-        }
+        """The JSON that `featureset push` reads; a set with other params has no validation."""
+        features = [feature.to_body() for feature in self.features]
+        body = {"featureset": {"name": self.name, "features": features}}
+        if any(feature.params for feature in self.features):
+            return body
+        return {**body, "validation": {"index": self.index, "params": {"keywords": "test"}}}
 
     def as_dict(self) -> dict[str, Any]:
         """The feature set, and the fields that it does not use."""

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr.engine.suggested_features import SuggestedFeature, SuggestedFeatureSet
 from owpc_ltr.errors import Refused
+from owpc_ltr.features.feature_set import load_featureset
 
 MAPPING = {
     "properties": {
@@ -104,6 +106,15 @@ def test_a_feature_measures_what_its_description_says(
     }
     hits = shop.engine.request("POST", "/suggest-shop/_search", body=body)["hits"]["hits"]
     assert [round(hit["_score"], 3) for hit in hits] == [wanted]
+
+
+def test_a_set_with_a_legs_vector_is_read_as_it_was_written() -> None:
+    """`push` has the vector; the file knows none to try the set with."""
+    template = '{"knn": {"v": {"vector": {{#toJson}}vector{{/toJson}}, "k": 10}}}'
+    leg = SuggestedFeature("dense", "the leg's similarity", template, params=("vector",))
+    suggested = SuggestedFeatureSet("shop", "suggest-shop", (leg,), {})
+    read = load_featureset(json.dumps(suggested.to_body()))
+    assert (read.params, read.validation) == (("vector",), None)
 
 
 def test_an_index_without_fields_for_features_is_refused(node_url: str) -> None:
