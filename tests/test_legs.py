@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.legs import LEAD, MOST_NEAREST, Legs, read_legs
 from owpc_ltr.engine.stores.feature_queries import compile_template, render
 from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import DOC_IDS
 
 WORDS = {"match": {"title": "{{keywords}}"}}
 VECTOR = "{{#toJson}}vector{{/toJson}}"
@@ -31,17 +33,30 @@ def elastic(**more: Any) -> str:
 
 
 def legs_of(
-    *templates: Any, field: dict[str, Any] | None = None, distribution: str = "opensearch"
+    *templates: Any,
+    field: dict[str, Any] | None = None,
+    distribution: str = "opensearch",
+    version: str = "9.2.0",
+    refused: int | None = None,
+    shards: int = 1,
 ) -> Legs:
+    """Legs read from an engine that may refuse scripts, with an HTTP status."""
     field = field or {
         "type": "knn_vector",
         "dimension": 2,
         "method": {"space_type": "cosinesimil"},
     }
     mapping = {"things": {"mappings": {"properties": {"title": {"type": "text"}, "v": field}}}}
+    flat = {"index.number_of_shards": str(shards)}
+
+    def request(_: str, path: str, **_given: Any) -> Any:
+        if path.endswith("/_search") and refused:
+            raise EngineRefusal("cannot execute scripts", status=refused, type="x", reason="x")
+        return {"things": {"settings": flat}} if path.endswith("/_settings") else mapping
+
     engine: Any = SimpleNamespace(
-        about=lambda: SimpleNamespace(distribution=distribution),
-        request=lambda *_args, **_given: mapping,
+        about=lambda: SimpleNamespace(distribution=distribution, version=version),
+        request=request,
     )
     names = "abcdefg"
     features = [
@@ -102,6 +117,65 @@ def test_elasticsearchs_knn_names_its_field_inside() -> None:
     assert legs.legs[1].search["knn"]["num_candidates"] == 400
 
 
+IDS = {"ids": {"values": ["a", "b"]}}
+
+
+@pytest.mark.parametrize(("space", "refused"), [("l2", 400), ("l1", None)])
+def test_without_a_script_a_knn_leg_is_scored_among_the_documents_of_given_ids(
+    space: str, refused: int | None
+) -> None:
+    vectors = {"type": "knn_vector", "dimension": 2, "space_type": space}
+    only = {"term": {"shop": "{{keywords}}"}}
+    legs = legs_of(WORDS, knn(filter=only, boost=2), field=vectors, shards=3, refused=refused)
+    feature = legs.legs[1].feature
+    assert compile_template(feature.template)({**PARAMS, DOC_IDS: ["a", "b"]})["knn"]["v"] == {
+        "vector": [0.5, -0.25],
+        "k": MOST_NEAREST,
+        "boost": 2,
+        "filter": {"bool": {"filter": [
+            IDS, {"exists": {"field": "v"}}, {"term": {"shop": 'red "shoe"'}},
+        ]}},
+    }  # fmt: skip
+    # No query has the ids: they are no parameter that anybody gives, and the client scores.
+    assert legs.featureset.params == ("keywords", "vector")
+    assert "'b' needs the ids of the documents that it scores" in legs.featureset.why_by_client
+    assert legs.legs[1].vector == ("vector", 2)
+    # It rescores the best of all shards.
+    assert legs.query_template["rescore"] == {"window_size": 3 * 2 * 50}
+    assert legs_of(WORDS, knn(), shards=3).query_template["rescore"] == {"window_size": 2 * 50}
+
+
+def test_scripts_are_only_missing_where_the_engine_refuses_them() -> None:
+    with pytest.raises(EngineRefusal):
+        legs_of(WORDS, knn(), refused=503)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "more"),
+    [
+        ("int8_hnsw", "9.2.0", {"rescore_vector": {"oversample": 1.0}}),
+        ("int8_hnsw", "8.17.0", {}),
+        ("hnsw", "9.2.0", {}),
+    ],
+)
+def test_elasticsearch_compares_whole_vectors_where_it_can(
+    kind: str, version: str, more: dict[str, Any]
+) -> None:
+    field = {"type": "dense_vector", "dims": 2, "index_options": {"type": kind}}
+    legs = legs_of(
+        WORDS, elastic(k=5), field=field, distribution="elasticsearch", version=version, refused=400
+    )
+    given = compile_template(legs.legs[1].feature.template)({**PARAMS, DOC_IDS: ["a", "b"]})
+    assert given["knn"] == {
+        "field": "v",
+        "query_vector": [0.5, -0.25],
+        "k": MOST_NEAREST,
+        "num_candidates": MOST_NEAREST,
+        "filter": {"bool": {"filter": [IDS, {"exists": {"field": "v"}}]}},
+        **more,
+    }
+
+
 def test_a_neural_leg_scores_as_many_as_the_engine_takes() -> None:
     neural = {"neural": {"v": {"query_text": "{{keywords}}", "model_id": "m", "k": 5}}}
     (_, leg) = legs_of(WORDS, neural).legs
@@ -128,7 +202,6 @@ def test_the_nearest_documents_lead_the_candidates() -> None:
         ((WORDS,), None, "has 1 legs: give 2 to 5"),
         ((WORDS, {"bool": {"must": [{"knn": {"v": {}}}]}}), None, "inside another one"),
         ((WORDS, knn()), {"type": "float"}, "'v' of 'things' is a float: name a knn_vector"),
-        ((WORDS, knn()), {"type": "knn_vector", "space_type": "l1"}, "no script scores 'v'"),
         ((WORDS, knn(min_score=0.5)), None, "it has 'min_score'; write knn with a field, k"),
         ((WORDS, {"knn": {"v": {"vector": [1, 2], "k": 5}}}), None, "its vector is no parameter"),
     ],

@@ -2,10 +2,13 @@
 
 A legs file is a feature set of two to five queries. A `knn` or `neural` query finds the k nearest
 of each shard, and has no score for any other document. So a leg has two forms: as it searches, and
-as a feature that scores every document, which for `knn` is a script over the same vectors.
+as a feature that scores every document, which for `knn` is a script over the same vectors. Where
+the engine allows no scripts, or none has the field's space, it is the same `knn` among the
+documents of given ids: an engine compares all documents of a filter that has k or fewer.
 
 The candidates of a learned fusion come from one query: `bool.should` of all legs, where the nearest
-documents lead. The best `window` for each leg of every shard are rescored.
+documents lead. The best `window` for each leg of every shard are rescored; those of all shards
+together where the client does so, because only it knows the ids.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,11 +27,19 @@ from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import EngineRefusal, search_hits
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
+from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.feature_set_trial import field_mapping
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import MUSTACHE, Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import (
+    DOC_IDS,
+    MUSTACHE,
+    Feature,
+    FeatureSet,
+    load_featureset,
+)
 from owpc_ltr.features.mustache import TO_JSON
+from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Progress
 
@@ -38,8 +50,11 @@ FEWEST_LEGS, MOST_LEGS = 2, 5
 LEAD = 1e6
 """What puts the nearest documents before all others; far above any text score."""
 MOST_NEAREST = 10_000
-"""The largest k that OpenSearch takes."""
+"""The largest k that OpenSearch takes, and the most candidates that Elasticsearch does."""
 _NEAREST = frozenset(("knn", "neural"))
+_IDS = "{{#toJson}}" + DOC_IDS + "{{/toJson}}"
+_WHOLE_VECTORS = (8, 18)
+"""From which version on Elasticsearch's knn has `rescore_vector`."""
 _RADIAL = ("max_distance", "min_score", "similarity")
 """Keys of a knn query that limits the distance in place of the count."""
 
@@ -75,11 +90,16 @@ class Leg(ShortRepr):
 
 @dataclass(frozen=True, repr=False)
 class Legs(ShortRepr):
-    """The legs of a hybrid search, and how many documents each brings."""
+    """The legs of a hybrid search, and how many documents each brings.
+
+    `shards` is of how many shards one window has the best documents: an engine rescores a window
+    of each, the client one of all.
+    """
 
     name: str
     legs: tuple[Leg, ...]
     window: int
+    shards: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,8 +113,8 @@ class Legs(ShortRepr):
 
     @property
     def request_window(self) -> int:
-        """How many documents of each shard the one request rescores."""
-        return self.window * len(self.legs)
+        """How many documents the one request rescores: of each shard, or of all for the client."""
+        return min(self.window * len(self.legs) * self.shards, LARGEST_WINDOW)
 
     @property
     def query(self) -> dict[str, Any]:
@@ -149,7 +169,9 @@ def read_legs(
         )
     elastic = engine.about().distribution == "elasticsearch"
     legs = tuple(_leg(part, engine, index, window, elastic=elastic) for part in given.features)
-    return Legs(name or given.name, legs, window)
+    read = Legs(name or given.name, legs, window)
+    by_client = read.featureset.why_by_client
+    return replace(read, shards=shards_of(engine, index)) if by_client else read
 
 
 def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: bool) -> Leg:
@@ -198,31 +220,46 @@ def _knn(
             f"{where}: {fault}; write knn with a field, k and the query's vector as "
             "{{#toJson}}vector{{/toJson}}"
         )
-    if elastic:
-        search = {**clause, "num_candidates": max(window, int(clause.get("num_candidates", 0)))}
-        search |= {"k": window} if "k" in clause else {}
-    else:
-        search = {field: {**clause, "k": window}}
-    script, length = _script(engine, index, field, where, elastic=elastic)
+    mapping = _vector_mapping(engine, index, field, where, elastic=elastic)
     filters = [{"exists": {"field": field}}, *([clause["filter"]] if "filter" in clause else [])]
-    scored: dict[str, Any] = {
-        "query": {"bool": {"filter": filters}},
-        "script": {"source": script, "params": {"q": vector, "field": field}},
-        **({"boost": clause["boost"]} if "boost" in clause else {}),
-    }
+    script = _script(engine, index, mapping, elastic=elastic)
+    if script is None:
+        among = {"bool": {"filter": [{"ids": {"values": _IDS}}, *filters]}}
+        scored = _nearest(field, {**clause, "filter": among}, MOST_NEAREST, elastic=elastic)
+        if elastic and _is_quantized(engine, mapping):
+            scored["knn"]["rescore_vector"] = {"oversample": 1.0}
+        feature = replace(feature, params=(*feature.params, DOC_IDS))
+    else:
+        content: dict[str, Any] = {
+            "query": {"bool": {"filter": filters}},
+            "script": {"source": script, "params": {"q": vector, "field": field}},
+            **({"boost": clause["boost"]} if "boost" in clause else {}),
+        }
+        scored = {"script_score": content}
+    length = mapping.get("dims" if elastic else "dimension")
     return Leg(
         feature.name,
-        {"knn": search},
-        _with_template(feature, {"script_score": scored}),
+        _nearest(field, clause, window, elastic=elastic),
+        _with_template(feature, scored),
         is_nearest=True,
-        vector=None if length is None else (tag[1], length),
+        vector=(tag[1], length) if isinstance(length, int) else None,
     )
 
 
-def _script(
+def _nearest(field: str, clause: dict[str, Any], k: int, *, elastic: bool) -> dict[str, Any]:
+    """The query for the k nearest documents of each shard."""
+    if not elastic:
+        return {"knn": {field: {**clause, "k": k}}}
+    # Elasticsearch has a k of its own from 8.15 on.
+    own = {"k": k} if "k" in clause else {}
+    return {
+        "knn": {**clause, **own, "num_candidates": max(k, int(clause.get("num_candidates", 0)))}
+    }
+
+
+def _vector_mapping(
     engine: Engine, index: str, field: str, where: str, *, elastic: bool
-) -> tuple[str, int | None]:
-    """The script that scores as the engine's own search of a field, and its vectors' length."""
+) -> dict[str, Any]:
     kind = "dense_vector" if elastic else "knn_vector"
     mapping = field_mapping(engine, index, field)
     if mapping.get("type") != kind:
@@ -231,19 +268,35 @@ def _script(
         raise BadInput(
             f"{where}: the field '{field}' of '{index}' {is_there}: name a {kind} field{plugin}"
         )
+    return mapping
+
+
+def _script(engine: Engine, index: str, mapping: Mapping[str, Any], *, elastic: bool) -> str | None:
+    """The script that scores as the engine's own search of a field.
+
+    None where the engine allows no scripts, or no script has the field's space.
+    """
     if elastic:
-        space, length = mapping.get("similarity", "cosine"), mapping.get("dims")
+        script = _ELASTICSEARCH.get(mapping.get("similarity", "cosine"))
     else:
         method = mapping.get("method", {})
-        space = mapping.get("space_type") or method.get("space_type", "l2")
-        length = mapping.get("dimension")
-    scripts = _ELASTICSEARCH if elastic else _OPENSEARCH
-    if space not in scripts:
-        raise BadInput(
-            f"{where}: no script scores '{field}' as its space '{space}' does: use one of "
-            f"{', '.join(scripts)}"
-        )
-    return scripts[space], length if isinstance(length, int) else None
+        script = _OPENSEARCH.get(mapping.get("space_type") or method.get("space_type", "l2"))
+    one = {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}}
+    try:
+        path = f"/{quote(index, safe='')}/_search"
+        engine.request("POST", path, body={"query": one, "size": 0})
+    except EngineRefusal as refusal:
+        if refusal.status != 400:
+            raise
+        return None
+    return script
+
+
+def _is_quantized(engine: Engine, mapping: Mapping[str, Any]) -> bool:
+    """Whether Elasticsearch compares rounded vectors, unless it is told to compare whole ones."""
+    kind = str(mapping.get("index_options", {}).get("type"))
+    rounded = kind.startswith(("int8", "int4", "bbq"))
+    return rounded and parse_version(engine.about().version) >= _WHOLE_VECTORS
 
 
 def _only(content: Any, where: str) -> tuple[str, dict[str, Any]]:
@@ -276,7 +329,7 @@ def _with_template(feature: Feature, query: dict[str, Any]) -> Feature:
     tags = {json.dumps(tag[0]): tag[0] for tag in TO_JSON.finditer(text)}
     for quoted, tag in tags.items():
         text = text.replace(quoted, tag)
-    return Feature(feature.name, feature.params, text)
+    return replace(feature, template=text)
 
 
 def _keys(tree: Any) -> Iterator[str]:
@@ -337,13 +390,17 @@ def find_candidates(
             for search in searches
         ]
         at = {
-            name: shard
+            hit["_id"]: shard
             for of_shards in found
             for shard, hits in enumerate(of_shards)
-            for name in hits
+            for hit in hits
         }
-        ids = [tuple(name for hits in of_shards for name in hits) for of_shards in found]
-        return FoundDocuments(tuple(ids[:-1]), ids[-1], at)
+        *of_legs, of_request = ([*chain.from_iterable(of_shards)] for of_shards in found)
+        if legs.shards > 1:
+            # As the engine merges them: of equal scores those of the first shard come first.
+            of_request = sorted(of_request, key=lambda hit: -hit["_score"])[: legs.request_window]
+        by_leg = tuple(tuple(hit["_id"] for hit in hits) for hits in of_legs)
+        return FoundDocuments(by_leg, tuple(hit["_id"] for hit in of_request), at)
 
     def show(count: int) -> None:
         progress(f"candidates of {count} of {len(queries)} queries", count / len(queries))
@@ -361,7 +418,7 @@ def _hits(
     query: JudgedQuery,
     shard: int,
     shards: int,
-) -> list[str]:
+) -> list[dict[str, Any]]:
     params = {"allow_partial_search_results": "false"}
     if shards > 1:
         params["preference"] = f"_shards:{shard}"
@@ -373,7 +430,7 @@ def _hits(
     except (EngineRefusal, BadInput) as refusal:
         kind = BadInput if isinstance(refusal, BadInput) else Refused
         raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
-    return [str(hit["_id"]) for hit in search_hits(answer, what, body)]
+    return search_hits(answer, what, body)
 
 
 def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.mustache import (
     compiled,
     is_structure,
@@ -44,6 +44,11 @@ RESERVED_NAMES = frozenset(
     )
 )
 """Names of a dataset's own columns, which no feature can have."""
+DOC_IDS = "doc_ids"
+"""A template's parameter for the ids of the documents that are scored, inserted as JSON.
+
+Logging gives it, and so does the client that scores a window; nobody else knows these ids.
+"""
 DEEPEST = 100
 """Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
 MOST_FEATURES = 1000
@@ -100,8 +105,20 @@ class FeatureSet:
 
     @cached_property
     def params(self) -> tuple[str, ...]:
-        """Every variable that a template needs, sorted."""
-        return tuple(sorted({name for feature in self.features for name in feature.params}))
+        """Every variable that a template needs of a query, sorted: all but the documents' ids."""
+        named = {name for feature in self.features for name in feature.params}
+        return tuple(sorted(named - {DOC_IDS}))
+
+    @cached_property
+    def why_by_client(self) -> str:
+        """Why only the client can score a model of this set; empty where an engine can, too."""
+        for feature in self.features:
+            if DOC_IDS in feature.params:
+                return (
+                    f"feature '{feature.name}' needs the ids of the documents that it scores "
+                    f"({DOC_IDS}), which a second search gives to the engine"
+                )
+        return ""
 
     @cached_property
     def text_params(self) -> dict[str, str]:
@@ -405,6 +422,15 @@ def _has_hybrid(tree: Any) -> bool:
     return (isinstance(hybrid, dict) and "queries" in hybrid) or any(
         map(_has_hybrid, tree.values())
     )
+
+
+def refuse_by_client(featureset: FeatureSet) -> None:
+    """Raise Refused where only the client can score a model of this set."""
+    if featureset.why_by_client:
+        raise Refused(
+            f"{featureset.why_by_client}, so that the client has to score the model: push the "
+            "feature set and upload, both with --store-kind plugin-free"
+        )
 
 
 def refuse_unfit(featureset: FeatureSet, params: Mapping[str, Any]) -> None:

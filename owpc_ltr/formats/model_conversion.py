@@ -22,7 +22,7 @@ from owpc_ltr.data.external_features.sources import (
     sources_in,
 )
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.feature_set import Feature, FeatureSet, refuse_by_client
 from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text
@@ -101,10 +101,11 @@ def to_stored_model(
     What the LTR plugin makes of anything but a linear model depends on its version: `profile`.
     Without the plugin, anything but a linear model is scored by the client.
     """
+    if store_kind == "plugin-free" and not isinstance(model, LinearModel):
+        return store_for_client(model, featureset, name)
+    refuse_by_client(featureset)
     if isinstance(model, LinearModel):
         return export_linear(model, featureset, name)
-    if store_kind == "plugin-free":
-        return store_for_client(model, featureset, name)
     if profile is None:
         raise Refused(
             f"a {model.kind} model cannot run in a {store_kind} store of an unknown version: only "

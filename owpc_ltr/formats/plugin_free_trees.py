@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
+from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import scoring
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
@@ -266,6 +266,7 @@ def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> 
 
 def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
     """Refuse features that are no queries: scripts see nothing but scores."""
+    refuse_by_client(featureset)
     languages = {each.name: each.template_language for each in featureset.features}
     for name in names:
         if languages[name] != MUSTACHE:

@@ -98,8 +98,9 @@ def fuse(
     table also has reciprocal rank fusion and the engines' other ways. Candidates without a judgment
     count as irrelevant.
 
-    A `knn` leg searches by the graph and is scored by a script over the same vectors, which needs
-    the engine's scripts. With --out the model is written if it is better, else exit code 5.
+    A `knn` leg searches by the graph and is scored by a script over the same vectors; where the
+    engine allows no scripts, by `knn` among the candidates, and then the client scores the model.
+    With --out the model is written if it is better, else exit code 5.
 
     Python: `legs` may be a feature set or an object, `judgments` what was read before. Raises
     BadInput for a leg that finds nothing or cannot score every document, and for vectors of another
@@ -292,7 +293,7 @@ def _notes(legs: Legs, logged: LoggedLegs, asked: int, shards: int, complete: bo
     if shards > 1:
         notes.append(
             f"{shards} shards: windows and k are of each shard, here as in a search, so that a "
-            f"query has up to {shards * legs.request_window:,} candidates"
+            f"query has up to {shards * legs.window * len(legs.legs):,} candidates"
         )
     if not complete:
         notes.append(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_node.release import usual_release
+from owpc_ltr_node.settings import settings as node_settings
 
 from owpc_ltr import (
     BadInput,
@@ -24,7 +27,9 @@ from owpc_ltr import (
 )
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.fusion.result import Fusion
+from tests.session_node import running_node
 
 pytestmark = pytest.mark.node
 TOPICS = ("red", "green", "blue", "grey", "gold")
@@ -83,13 +88,15 @@ def written_judgments(path: Path, made: list[dict[str, Any]]) -> Path:
 
 
 @contextmanager
-def indexed(url: str, name: str, shards: int, *, vectors: bool) -> Iterator[Cluster]:
+def indexed(
+    url: str, name: str, shards: int, vector: dict[str, Any] | None = None
+) -> Iterator[Cluster]:
     cluster = connect(url, store=name)
-    properties = {"title": WORDS, "body": WORDS, **({"v": VECTOR} if vectors else {})}
+    properties = {"title": WORDS, "body": WORDS, **({"v": vector} if vector else {})}
     settings = {
         "number_of_shards": shards,
         "number_of_replicas": 0,
-        **({"knn": True} if vectors else {}),
+        **({"knn": True} if vector == VECTOR else {}),
     }
     body = {
         "settings": {"index": settings},
@@ -131,7 +138,7 @@ def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> Non
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     legs = legs_file(tmp_path / "fuse-words.json", TITLE, BODY)
     template, model = tmp_path / "query.json", tmp_path / "model.json"
-    with indexed(node_url, "fuse-words", 1, vectors=False) as cluster:
+    with indexed(node_url, "fuse-words", 1) as cluster:
         asked: dict[str, Any] = {"judgments": judged, "index": "fuse-words", "resamples": 500}
         found = fuse(cluster, legs, window=30, query_template_out=template, **asked)
         names = [one.name for one in found.comparison.rankers]
@@ -155,7 +162,7 @@ def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> Non
 def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -> None:
     judged = written_judgments(tmp_path / "judged.jsonl", documents())
     silent = {**BODY, "name": "silent", "template": {"match": {"body": "x{{keywords}}x"}}}
-    with indexed(node_url, "fuse-faults", 1, vectors=False) as cluster:
+    with indexed(node_url, "fuse-faults", 1) as cluster:
         for features, told in (
             ((TITLE, silent), "leg 'silent' returns nothing for any of the 40 queries"),
             ((TITLE, DENSE), "leg 'dense': the field 'v' of 'fuse-faults' is not there: .* k-NN"),
@@ -167,18 +174,40 @@ def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -
         assert cluster.store.list_featuresets() == []
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("shards", [1, 3])
-def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> None:
-    """Every candidate has the score that the engine's own search gives it, in every shard."""
-    name = f"fuse-vectors{shards}"
-    judged = written_judgments(tmp_path / "judged.jsonl", documents())
-    legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
-    template = tmp_path / "query.json"
-    with indexed(vectors_url, name, shards, vectors=True) as cluster:
+@pytest.fixture(scope="module")
+def scriptless_url() -> Iterator[str]:
+    """A node with k-NN that allows no scripts."""
+
+    def settings(*given: Any) -> str:
+        return f"{node_settings(*given)}script.allowed_types: none\n"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("owpc_ltr_node.settings.settings", settings)
+        with running_node(usual_release(with_vectors=True), with_vectors=True) as node:
+            yield node.status.url
+
+
+def cosines(vector: list[float]) -> dict[str, float]:
+    """What both engines make of the cosine, by document."""
+    asked = np.array(vector)
+    return {
+        str(number): float(1 + asked @ own / np.linalg.norm(asked) / np.linalg.norm(own)) / 2
+        for number, own in (
+            (n, np.array(one["v"])) for n, one in enumerate(documents()) if "v" in one
+        )
+    }
+
+
+@contextmanager
+def fused(
+    url: str, name: str, shards: int, vector: dict[str, Any], legs: Path, judged: Path
+) -> Iterator[tuple[Cluster, Fusion]]:
+    """Two legs fused on a node: every candidate has its exact score, in every shard."""
+    template = judged.with_name("query.json")
+    with indexed(url, name, shards, vector) as cluster:
         found = fuse(
             cluster, legs, judgments=judged, index=name, window=20, resamples=500,
-            query_template_out=template, data_out=tmp_path / "logged.parquet",
+            query_template_out=template, data_out=judged.with_name("logged.parquet"),
         )  # fmt: skip
         told = " ".join(found.notes)
         assert ("3 shards: windows and k are of each shard" in told) == (shards == 3)
@@ -190,16 +219,15 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
         ids = found.data.doc_ids
         assert ids is not None
         for number, query in enumerate(queries[:10]):
-            # What the request rescores has all that the legs bring.
+            # What is rescored has all that the legs bring; where the client does so, over several
+            # shards, the best of all in place of those of each.
             one = brought[number]
-            assert {id_ for leg in one.by_leg for id_ in leg} <= set(one.by_request)
+            assert set(one.by_leg[1]) <= set(one.by_request)
+            assert set(one.by_leg[0]) <= set(one.by_request) or read.shards == 3
             rows = slice(at[number], at[number + 1])
             logged = dict(zip(ids.to_pylist()[rows], found.data.features[rows, 1], strict=True))
             assert set(logged) == set(one.documents)
-            body = {"query": {"knn": {"v": {"vector": query.params["vector"], "k": 240}}}}
-            answer = cluster.engine.request("POST", f"/{name}/_search", body={**body, "size": 240})
-            own = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
-            assert len(own) == 235
+            own = cosines(query.params["vector"])
             for document, score in logged.items():
                 expected = own.get(document, np.nan)
                 assert score == pytest.approx(expected, abs=1e-6, nan_ok=True)
@@ -207,6 +235,77 @@ def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> Non
         assert without > 0
         assert f"leg 'dense' has no score for {without:,} of" in told
         live_equals_local(cluster, name, found, judged, template)
+        yield cluster, found
+
+
+def client_scores(cluster: Cluster, index: str, judged: Path) -> None:
+    """What a model does that no engine runs, because only the client knows the documents' ids."""
+    asked: dict[str, Any] = {
+        "model": f"{index}-model",
+        "query_template": judged.with_name("query.json"),
+    }
+    vector = read_judgments(judged).queries[0].params["vector"]
+    both = cluster.search("red old", params={"vector": vector}, **asked)
+    assert (both.scored_by, both.reason, len(both.after)) == ("client", "", 10)
+    with pytest.raises(Refused, match="'dense' needs the ids of the documents that it scores"):
+        cluster.request("red old", params={"vector": vector}, **asked)
+    with pytest.raises(Refused, match=r"dimension") as caught:
+        cluster.search("red old", params={"vector": vector[:2]}, **asked)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(BadInput, match=r"no value for '{{vector}}': give it as a"):
+        cluster.search("red old", **asked)
+    assert cluster.verify(asked["model"]).drift == ()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shards", [1, 3])
+def test_words_and_vectors(vectors_url: str, tmp_path: Path, shards: int) -> None:
+    name = f"fuse-vectors{shards}"
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
+    with fused(vectors_url, name, shards, VECTOR, legs, judged) as (cluster, found):
+        assert "script_score" in found.legs.legs[1].feature.template
+        vector = read_judgments(judged).queries[0].params["vector"]
+        body = cluster.request(
+            "red old", model=f"{name}-model", query_template=tmp_path / "query.json",
+            params={"vector": vector},
+        )  # fmt: skip
+        assert {step["window_size"] for step in body["rescore"]} == {40}
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:.* stands again as")
+@pytest.mark.parametrize("shards", [1, 3])
+def test_words_and_vectors_without_scripts(
+    vectors_url: str, scriptless_url: str, tmp_path: Path, shards: int
+) -> None:
+    """The client scores, by what `knn` has for given ids: what scripts have where they may run."""
+    name = f"fuse-scriptless{shards}"
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    legs = legs_file(tmp_path / f"{name}.json", BODY, DENSE)
+    with fused(scriptless_url, name, shards, VECTOR, legs, judged) as (cluster, found):
+        client_scores(cluster, name, judged)
+        by_ids = found.legs.legs[1].feature
+        suggested, logged = tmp_path / "set.json", tmp_path / "next.parquet"
+        cluster.featuresets.suggest(index=name, legs=legs, out=suggested)
+        vector = read_judgments(judged).queries[0].params["vector"]
+        cluster.featuresets.push(suggested, index=name, name="next", params={"vector": vector})
+        cluster.log_features(
+            judgments=judged, index=name, featureset="next", out=logged, candidates=legs, window=20
+        )
+        data = read_dataset(logged)
+        assert data.feature_names[:2] == ("body", "dense")
+        assert data.n_documents == found.data.n_documents
+    with indexed(vectors_url, name, shards, VECTOR) as cluster:
+        script = read_legs(legs, cluster.engine, name, 20).legs[1].feature
+        assert "script_score" in script.template
+        both = FeatureSet("both", (script, replace(by_ids, name="by_ids")))
+        cluster.featuresets.push(both, index=name, params={"vector": vector})
+        out = tmp_path / "both.parquet"
+        cluster.log_features(judgments=judged, index=name, featureset="both", out=out)
+        scores = read_dataset(out).features
+        assert np.isnan(scores).any()
+        np.testing.assert_allclose(scores[:, 1], scores[:, 0], rtol=0, atol=1e-6)
 
 
 def test_the_legs_are_features_of_a_ranker_of_their_candidates(
@@ -220,7 +319,7 @@ def test_the_legs_are_features_of_a_ranker_of_their_candidates(
     ]
     legs = legs_file(tmp_path / "fuse-legs.json", *words)
     suggested, logged = tmp_path / "set.json", tmp_path / "logged.parquet"
-    with indexed(node_url, "fuse-next", 1, vectors=False) as cluster:
+    with indexed(node_url, "fuse-next", 1) as cluster:
         made = cluster.featuresets.suggest(index="fuse-next", legs=legs, out=suggested)
         names = [feature.name for feature in made.features]
         assert names[:2] == ["title", "body"]

@@ -20,12 +20,14 @@ from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Sec
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees
 from owpc_ltr.engine.search.request import search_request
-from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores import NoWindowScores, choose_store
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.model_conversion import export_checked
+from owpc_ltr.formats.model_conversion import export_checked, export_linear, to_stored_model
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.deployed import Plugin, connected
 from tests.engine.documents import PARAMS, QUERIES, featureset_of
@@ -154,6 +156,29 @@ def test_features_of_a_window_are_refused_where_all_would_seem_missing(
         else:
             with pytest.raises(Refused, match=r"that needs OpenSearch 3\.2 or Elasticsearch 8\.8"):
                 store.window_log(featureset, PARAMS, 10)
+
+
+@pytest.mark.parametrize("kind", [PluginFreeStore, LtrPluginStore])
+def test_the_ids_of_documents_are_known_where_they_are_asked_for_and_in_no_other_search(
+    kind: type[PluginFreeStore | LtrPluginStore], fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about("9.2.0", "elasticsearch"))
+    ids = '{"ids": {"values": {{#toJson}}doc_ids{{/toJson}}, "boost": {{boost}}}}'
+    featureset = FeatureSet("by-ids", (Feature("among", ("boost", "doc_ids"), ids),))
+    store = kind(engine, None)
+    body = str(store.log_search(featureset, {"boost": 2}, ["d1", "d2"]).body)
+    # Once by which documents, and once for the feature.
+    assert body.count("['d1', 'd2']") == 2
+    model = LinearModel(("among",), np.ones(1))
+    stored = export_linear(model, featureset, "m")
+    for ask in (
+        lambda: store.window_log(featureset, {"boost": 2}, 10),
+        lambda: store.rescore(stored, {"boost": 2}, 10),
+    ):
+        with pytest.raises(NoWindowScores, match="'among' needs the ids of the documents"):
+            ask()
+    with pytest.raises(Refused, match=r"'among' .* score the model: .* --store-kind plugin-free"):
+        to_stored_model(model, featureset, "m", store.kind)
 
 
 def test_an_old_engine_with_the_plugin_needs_no_named_scores(

@@ -10,6 +10,16 @@ import pytest
 from owpc_ltr_node.release import ELASTICSEARCH, Release
 
 from owpc_ltr.engine.client.engine import Engine
+from tests.engine.test_fuse_on_node import (
+    BODY,
+    DENSE,
+    TOPICS,
+    client_scores,
+    documents,
+    fused,
+    legs_file,
+    written_judgments,
+)
 from tests.engine.vector_workflow import (
     DIMENSIONS,
     Workflow,
@@ -18,6 +28,11 @@ from tests.engine.vector_workflow import (
     check_values,
     featureset_of_page,
     vector_workflow,
+)
+
+KNN = (
+    '{"knn": {"field": "v", "query_vector": {{#toJson}}vector{{/toJson}}, '
+    '"k": 5, "num_candidates": 50}}'
 )
 
 
@@ -49,3 +64,18 @@ def test_every_value_is_its_querys_own_and_missing_where_that_does_not_return(
 
 def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
     check_serving(workflow)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_legs_are_fused_without_scripts(
+    workflow: Workflow, other_engine: Engine, tmp_path: Path, shards: int
+) -> None:
+    """Scores are those of whole vectors, though by default the graph has rounded ones."""
+    dense = {**DENSE, "template": KNN}
+    vector = {"type": "dense_vector", "dims": len(TOPICS), "index": True, "similarity": "cosine"}
+    name = f"fuse-elasticsearch{shards}"
+    judged = written_judgments(tmp_path / "judged.jsonl", documents())
+    legs = legs_file(tmp_path / f"{name}.json", BODY, dense)
+    url = other_engine.settings.url
+    with fused(url, name, shards, vector, legs, judged) as (cluster, _):
+        client_scores(cluster, name, judged)

@@ -271,9 +271,10 @@ def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -
     """The features whose queries the index rejects, each searched by itself."""
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
+    from owpc_ltr.features.feature_set import DOC_IDS
     from owpc_ltr.features.named_fields import named_fields
 
-    params = deployment.samples[0]["params"] if deployment.samples else {}
+    params = {DOC_IDS: [], **(deployment.samples[0]["params"] if deployment.samples else {})}
     features = {feature.name: feature for feature in deployment.featureset.features}
     broken = []
     for part in compile_featureset(deployment.featureset).queries:

@@ -312,9 +312,11 @@ def request_body(
     body: dict[str, Any] = {"query": request.filled, **rest, "size": request.size}
     if model is not None:
         if is_client_scored(model):
+            why = model.featureset.why_by_client
             raise Refused(
                 f"'{model.name}' is scored by the client, so that there is no request for the "
-                "engine alone: use owpc-ltr search, or a cluster with the LTR plugin"
+                "engine alone: let the application ask owpc-ltr serve, or use owpc-ltr search; "
+                + (why or "a cluster with the LTR plugin may run it")
             )
         window = max(request.window, first + request.size)
         body["rescore"] = rescore_clauses(store, model, request.params, window, interval)

@@ -345,7 +345,7 @@ def check_engine(about: About) -> None:
 
 
 class NoWindowScores(Refused):
-    """The engine returns no scores of queries named inside a rescorer."""
+    """The features of hits cannot come with the search that finds them."""
 
 
 def check_window_scores(about: About) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.engine.stores import NoWindowScores
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import (
     DERIVED,
+    DOC_IDS,
     MUSTACHE,
     Feature,
     FeatureSet,
@@ -146,7 +148,11 @@ def compile_featureset(featureset: FeatureSet, only: Collection[str] | None = No
 
 
 def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
-    """The params that the set declares. BadInput where one is missing or unsafe, or no text."""
+    """The params that the set declares, and the documents' ids where it needs them.
+
+    Raises BadInput where one is missing or unsafe, or no text; NoWindowScores where the ids are
+    not known.
+    """
     lacking = [name for name in featureset.params if name not in params]
     if lacking:
         raise BadInput(
@@ -154,7 +160,12 @@ def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
             f"{', '.join(featureset.params)}"
         )
     refuse_unfit(featureset, params)
-    return {name: params[name] for name in featureset.params}
+    given = {name: params[name] for name in featureset.params}
+    if featureset.why_by_client:
+        if DOC_IDS not in params:
+            raise NoWindowScores(featureset.why_by_client)
+        given[DOC_IDS] = params[DOC_IDS]
+    return given
 
 
 def _compile(feature: Feature, featureset: FeatureSet) -> FeatureQuery | DerivedFeature:

@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.features.feature_set import DERIVED, DOC_IDS, FeatureSet
 from owpc_ltr.features.named_fields import NamedField, named_fields
 from owpc_ltr.formats.engine_versions import XGBOOST, serving_profile
 
@@ -63,6 +63,8 @@ def trial_params(featureset: FeatureSet, text: str, given: Mapping[str, Any]) ->
     own = (featureset.validation or {}).get("params", {})
     guessed = frozenset(featureset.params) - own.keys() - given.keys()
     values = {**dict.fromkeys(featureset.params, text), **own, **given}
+    if featureset.why_by_client:
+        values[DOC_IDS] = []
     return TrialParams(values, guessed, text)
 
 

@@ -29,7 +29,7 @@ from owpc_ltr.engine.stores import (
 )
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import FeatureSet, read_featureset
+from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet, read_featureset
 from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_model
 from owpc_ltr.names import check_name, check_store, split_immutable
 
@@ -135,7 +135,7 @@ class LtrPluginStore:
         sltr = {
             "_name": _QUERY,
             "featureset": check_name("feature set", featureset.name),
-            "params": check_params(featureset, params),
+            "params": check_params(featureset, {**params, DOC_IDS: doc_ids}),
             **self._store(),
         }
         return Search(

@@ -49,7 +49,7 @@ from owpc_ltr.engine.stores.feature_queries import (
     named,
 )
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import FeatureSet, read_featureset
+from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet, read_featureset
 from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source, read_model
@@ -136,7 +136,7 @@ class PluginFreeStore:
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search for these documents in which every feature is a named query."""
-        should = self._named(featureset, params)
+        should = self._named(featureset, {**params, DOC_IDS: doc_ids})
         body = {
             "size": len(doc_ids),
             "_source": False,
@@ -185,7 +185,8 @@ class PluginFreeStore:
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
 
-        Raises NoWindowScores for an engine that returns nothing of it.
+        Raises NoWindowScores for an engine that returns nothing of it, and for a feature that needs
+        the ids of the hits.
         """
         if self._about is None:
             self._about = self._engine.about()
