@@ -153,13 +153,12 @@ def choose_serving_mode(
     With `client_scored` always for the client. `samples` are queries to measure with, as a model
     remembers them. Raises Refused where neither can score the model.
     """
-    case = _Case(engine, store, model, featureset, name, index, samples)
-    if client_scored:
-        return _by_client(case, "as requested")
-    if store.kind == "ltr-plugin":
+    if store.kind == "ltr-plugin" and not client_scored:
         return ServingMode(export_for(engine, store, model, featureset, name))
-    if featureset.why_by_client:
-        return _by_client(case, featureset.why_by_client)
+    case = _Case(engine, store, model, featureset, name, index, samples)
+    needs_client = "as requested" if client_scored else featureset.why_by_client
+    if needs_client:
+        return _by_client(case, needs_client)
     if isinstance(model, LinearModel):
         return _linear(case, budget.window)
     if budget.milliseconds is not None and budget.milliseconds <= 0:
