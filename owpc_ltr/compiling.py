@@ -5,7 +5,7 @@
         ...
 
 No file of ours imports numba at its top: a command that computes nothing does not pay for it.
-Where NumPy comes to the very same bits, small inputs (`is_small`) are left to it.
+Where NumPy comes to the very same bits, small inputs (`SMALL`) are left to it.
 
 A function that Python calls is compiled with all that it calls, as one, and kept in the folder of
 `cache_folder`. numba reads pickles from there: it must be the user's own, and nobody else may
@@ -28,15 +28,11 @@ from typing import Any, NamedTuple, overload
 
 _MAKING = threading.RLock()
 """Threads that begin with the same function make it once."""
-_SMALL = 1 << 21
-"""Numbers that NumPy takes some 10 ns each for; the import of numba takes 0.4 s."""
+SMALL = 1 << 21
+"""Up to so many numbers compiled code is not worth it, where NumPy's result is the same: it takes
+some 10 ns each, and the import of numba 0.4 s."""
 _KNOWN = ("builtins", "llvmlite", "math", "numba", "numpy")
 """Packages whose versions numba knows, or whose functions it compiles in its own way."""
-
-
-def is_small(cells: int) -> bool:
-    """Whether so many numbers are not worth compiled code, where NumPy's result is the same."""
-    return cells <= _SMALL
 
 
 class Compiled:

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from owpc_ltr import compiling
 from owpc_ltr.compiling import (
     WORK,
     Compiled,
@@ -28,6 +27,7 @@ from owpc_ltr.compiling import (
     keep_privately,
     stamp_of,
 )
+from owpc_ltr.data.parquet import reading, writing
 from owpc_ltr.data.parquet.reading import transpose_into
 from owpc_ltr.data.parquet.writing import column_sums
 from owpc_ltr.host.registry import load
@@ -341,7 +341,8 @@ def test_numpy_and_compiled_code_come_to_the_same_bits(matrix: Any) -> None:
     results = []
     for cells in (0, 1 << 40):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiling, "_SMALL", cells)
+            patch.setattr(writing, "SMALL", cells)
+            patch.setattr(reading, "SMALL", cells)
             sums, infinite = column_sums(matrix.view(np.uint32))
             rows = np.empty_like(matrix)
             transpose_into(rows, turned)

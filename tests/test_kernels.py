@@ -325,7 +325,7 @@ def test_a_metric_is_the_same_to_the_last_bit_either_way(
     scores = np.round(rng.normal(size=offsets[-1]), 1)
     labels = rng.integers(0, 4, size=offsets[-1]).astype(np.float32)
     values = []
-    for small in (True, False):
-        monkeypatch.setattr(ranking, "is_small", lambda _cells, small=small: small)
+    for cells in (0, 1 << 40):
+        monkeypatch.setattr(ranking, "SMALL", cells)
         values.append(parse_metric(metric).per_query(scores, labels, offsets))
     assert (values[0] == values[1]).all()

@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
-from owpc_ltr.files.output import inert_cell, marked_cell, read_cell
+from owpc_ltr.plain_text import inert_cell, marked_cell, read_cell
 from tests.commands import commands_in
 from tests.rankers import judged, linear
 

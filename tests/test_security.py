@@ -21,7 +21,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.run_folder import open_run
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.lock import lock_folder
+from owpc_ltr.files.output import lock_folder
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import message_line, printable, printable_lines, redacted, secrets_of
 from tests.commands import Run, commands_in

@@ -31,8 +31,9 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
-from owpc_ltr.files.output import read_cell, sheet_bytes, write_output
+from owpc_ltr.files.output import write_output
 from owpc_ltr.metrics import Metric
+from owpc_ltr.plain_text import read_cell, sheet_bytes
 from owpc_ltr.signatures import spelled
 
 IDEAL = (

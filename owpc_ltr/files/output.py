@@ -1,24 +1,27 @@
-"""Where output goes: a plain file, replaced whole, or `-`, standard output; numbers as JSON.
+"""What is written: a plain file, replaced whole, or `-`, standard output; locks, and journals.
 
-Cells of CSV that people open in a spreadsheet, where a text can be a formula, are written here too.
+Files and folders in shared places are never another user's, and are locked by one process at a
+time. A journal has the finished pieces of a resumable job. No crash leaves half a file, a lock or
+half a piece behind.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import fcntl
+import json
 import math
 import os
 import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from owpc_ltr.errors import DiskFault, UsageError
+from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.files.input import read_regular
 
 STANDARD_OUTPUT = "-"
 _LONGEST_CHAIN = 40
@@ -248,39 +251,193 @@ def _mode(path: Path) -> int:
         return 0o644
 
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_MARKED = re.compile(r"'+[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_SPLITS = re.compile(r"[;\t\r]")
-"""What stands between cells where spreadsheets take another delimiter."""
+class LockHeld(Refused):
+    """Another process, the `holder`, has the lock."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{holder} holds {path}: wait for it to end")
+        self.holder = holder
 
 
-def inert_cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; `read_cell` gives it back. Numbers stay.
+def lock_file(path: Path, mode: int = 0o600) -> int:
+    """A descriptor that holds the lock of a file, which is made if need be.
 
-    >>> [inert_cell(text) for text in ("=1+1", "-2.5", "-two", "'=1", "a")]
-    ["'=1+1", '-2.5', "'-two", "''=1", 'a']
+    Closing it releases the lock, and so does any end of the process. Raises LockHeld where another
+    process has it.
     """
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    while True:
+        descriptor = open_in_shared(path, mode=mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
+                return descriptor
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+            os.close(descriptor)
+            raise LockHeld(path, holder) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # The holder removed the file between our two steps.
+        os.close(descriptor)
 
 
-def marked_cell(text: str) -> str:
-    """A text as it is, in a table that `read_cell` reads: only what it would change is marked."""
-    return f"'{text}" if _MARKED.match(text) else text
+def lock_folder(folder: Path, purpose: Path) -> int:
+    """As `lock_file` for FOLDER/lock; the folder is made, for its owner alone, if need be.
+
+    Raises Refused, naming the `purpose`, where another process has it, and where another user has
+    made the folder or can write to it.
+    """
+    while True:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            refuse_foreign(folder)
+        try:
+            return lock_file(folder / "lock")
+        except LockHeld as held:
+            raise Refused(
+                f"{held.holder} is writing {purpose} already: wait for it, or choose another --out"
+            ) from None
+        except FileNotFoundError:
+            # The holder finished and removed the folder meanwhile.
+            continue
 
 
-def read_cell(text: str) -> str:
-    """The text of a cell that `inert_cell` or `marked_cell` wrote."""
-    return text[1:] if text.startswith("'") and _MARKED.match(text) else text
+def _is_still(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
-def sheet_bytes(rows: Iterable[Sequence[object]]) -> bytes:
-    """Rows as CSV; texts are inert."""
-    out = io.StringIO(newline="")
-    plain = csv.writer(out, lineterminator="\n")
-    quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for row in rows:
-        cells = [inert_cell(cell) if isinstance(cell, str) else cell for cell in row]
-        split = any(isinstance(cell, str) and _SPLITS.search(cell) for cell in cells)
-        (quoted if split else plain).writerow(cells)
-    return out.getvalue().encode()
+def open_in_shared(path: Path, flags: int = 0, mode: int = 0o600) -> int:
+    """A descriptor to read and write the file, which is made if need be, and not truncated.
+
+    Raises Refused for a link, and for anything else that is no plain file of one name: what is
+    written there would go into a file that somebody else chose.
+    """
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, mode)
+    except OSError as error:
+        if path.is_symlink():
+            raise _planted(path) from error
+        raise
+    about = os.fstat(descriptor)
+    # A file that was removed meanwhile has no name at all.
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+        os.close(descriptor)
+        raise _planted(path)
+    return descriptor
+
+
+def refuse_foreign(folder: Path, *, linked: bool = False) -> None:
+    """Refuse a folder that another user has made, or can write to; `linked`: it may be a link.
+
+    Raises Refused, and the error of the disk where nothing is there.
+    """
+    about = folder.stat() if linked else folder.lstat()
+    if not stat.S_ISDIR(about.st_mode):
+        raise Refused(f"{folder} is a link or a file, not a folder of this job: remove it")
+    if about.st_uid != os.geteuid():
+        raise Refused(
+            f"{folder} belongs to another user (number {about.st_uid}), who could change what is "
+            "read from it: remove it, or name another place with --out"
+        )
+    if about.st_mode & stat.S_IWOTH:
+        raise Refused(
+            f"every user can write to {folder}, and change what is read from it: run chmod o-w "
+            f"{folder}, or name another place with --out"
+        )
+
+
+def _planted(path: Path) -> Refused:
+    return Refused(
+        f"{path} is a link, or no plain file: what is written there would go elsewhere: remove it"
+    )
+
+
+_LARGEST_JOURNAL = 1 << 30
+_BEGINNING = b'{"key": "'
+
+
+class Piece(NamedTuple):
+    """A finished piece of work, as JSON values, and the scope that it belongs to."""
+
+    value: Any
+    scope: str
+
+
+class Journal:
+    """The journal in a file, which is made with the first piece; None keeps nothing.
+
+    `pieces` has the last one of each key. A piece is one line of JSON with a `key`, a `value`, the
+    `scope` that it belongs to (the digest of what the work depends on) and a digest of all three. A
+    line that is torn or damaged does not count. Raises BadInput for a file that is not a journal.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.pieces: dict[str, Piece] = {}
+        self._path = path
+        self._torn = False
+        if path is not None and path.exists():
+            self._read(path)
+
+    def append(self, key: str, value: Any, scope: str = "") -> None:
+        """Make a piece durable. Raises OSError."""
+        if self._path is not None:
+            line = _line(key, value, scope)
+            content = b"\n" + line if self._torn else line
+            descriptor = open_in_shared(self._path, os.O_APPEND)
+            try:
+                self._torn = True
+                if os.write(descriptor, content) != len(content):
+                    raise OSError("the disk took only part of a line")
+                os.fsync(descriptor)
+                self._torn = False
+            finally:
+                os.close(descriptor)
+        self.pieces[key] = Piece(value, scope)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Drop the pieces of all other keys. Raises OSError."""
+        self.pieces = {key: piece for key, piece in self.pieces.items() if key in keys}
+        if self._path is None:
+            return
+        lines = [_line(key, piece.value, piece.scope) for key, piece in self.pieces.items()]
+        write_atomically(self._path, b"".join(lines))
+        self._torn = False
+
+    def _read(self, path: Path) -> None:
+        content = read_regular(path, _LARGEST_JOURNAL, kind="a journal")
+        if not _BEGINNING.startswith(content.lstrip()[: len(_BEGINNING)]):
+            raise BadInput(f"{path} is not a journal of owpc-ltr: name another file")
+        for line in content.splitlines(keepends=True):
+            try:
+                piece = json.loads(line)
+                key, value, scope = piece["key"], piece["value"], piece["scope"]
+                if line == _line(key, value, scope):
+                    self.pieces[key] = Piece(value, scope)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+        self._torn = bool(content) and not content.endswith(b"\n")
+
+
+def digest_of(content: Any) -> str:
+    """Hex SHA-256 of a JSON value, whatever the order of its keys."""
+    return _sha256(json.dumps(content, sort_keys=True))
+
+
+def _line(key: str, value: Any, scope: str) -> bytes:
+    piece = {"key": key, "value": value, "scope": scope}
+    return json.dumps({**piece, "sha256": _sha256(json.dumps(piece))}).encode() + b"\n"
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()

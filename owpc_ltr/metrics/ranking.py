@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.compiling import compiled, is_small
+from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.sorting import sort_ascending
 from owpc_ltr.plain_text import ShortRepr
@@ -261,7 +261,7 @@ def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVecto
 
 def best_first(scores: NDArray[Any], offsets: IntVector) -> IntVector:
     """Positions of the documents, each query's by decreasing score, equal ones as they stand."""
-    if not is_small(_CELLS_A_SCORE * len(scores)):
+    if _CELLS_A_SCORE * len(scores) > SMALL:
         return ordered_down(np.asarray(scores, dtype=np.float64), offsets)
     order = np.empty(len(scores), dtype=np.int64)
     for _, positions in rectangles(offsets[:-1], np.diff(offsets)):

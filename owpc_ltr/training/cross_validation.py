@@ -27,8 +27,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
-from owpc_ltr.files.journal import Journal
-from owpc_ltr.files.output import disk_faults, output_file
+from owpc_ltr.files.output import Journal, disk_faults, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files.lock import LockHeld, lock_file
+from owpc_ltr.files.output import LockHeld, lock_file
 from owpc_ltr_node.report import Report
 
 PREFERRED = ("opensearch", "nobody", "daemon")

@@ -20,8 +20,7 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.measurement import measure
-from owpc_ltr.files.journal import Journal, digest_of
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import Journal, digest_of, disk_faults
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric

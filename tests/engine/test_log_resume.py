@@ -19,7 +19,7 @@ from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
-from owpc_ltr.files.journal import Journal
+from owpc_ltr.files.output import Journal
 from tests.engine.memory_engine import MemoryEngine, log_slowly
 from tests.engine.memory_engine import log as log_in_memory
 from tests.faults.seeds import Seeds

@@ -18,9 +18,9 @@ from owpc_ltr.data.judgments.tables import SHOWN
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
-from owpc_ltr.files.output import read_cell, sheet_bytes, write_output
+from owpc_ltr.files.output import write_output
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.plain_text import printable
+from owpc_ltr.plain_text import printable, read_cell, sheet_bytes
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")

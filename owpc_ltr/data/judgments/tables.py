@@ -35,7 +35,8 @@ from owpc_ltr.data.judgments.queries import JUDGED_BY, JudgedQuery, Judgments
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown
-from owpc_ltr.files.output import marked_cell, read_cell, write_output
+from owpc_ltr.files.output import write_output
+from owpc_ltr.plain_text import marked_cell, read_cell
 from owpc_ltr.signatures import spelled, takes
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.compiling import compiled, is_small
+from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
 from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.data.parquet.writing import COLUMNS, FORMAT, KEY, digest_of
@@ -278,7 +278,7 @@ def _is_sound(about: dict[str, Any]) -> bool:
 
 def transpose_into(rows: Matrix, columns: Matrix) -> None:
     """`rows[:] = columns.T`."""
-    if is_small(rows.size):
+    if rows.size <= SMALL:
         rows[:] = columns.T
     else:
         _fill(rows, columns)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from owpc_ltr.compiling import compiled, is_small
+from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, infinite_value, numbers_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
@@ -228,7 +228,7 @@ def column_sums(bits: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], bool]:
     A value that changes by d changes its column's sum by d times an odd number, modulo 2⁶⁴: never
     by nothing.
     """
-    if is_small(bits.size):
+    if bits.size <= SMALL:
         infinite = (bits & np.uint32(0x7FFFFFFF)) == np.uint32(0x7F800000)
         return row_keys(len(bits)) @ bits.astype(np.uint64), bool(infinite.any())
     sums = np.zeros(bits.shape[1], np.uint64)

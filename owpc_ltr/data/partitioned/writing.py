@@ -32,8 +32,7 @@ from owpc_ltr.data.partitioned.manifest import (
 from owpc_ltr.data.splits import hashes_of, positions_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.input import open_regular, shown
-from owpc_ltr.files.lock import LockHeld, lock_file, refuse_foreign
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import LockHeld, disk_faults, lock_file, refuse_foreign
 
 COLUMN = "bucket"
 """The hive partition: folders are called bucket=K."""

@@ -36,9 +36,7 @@ from owpc_ltr.engine.feature_log.feature_reader import Chunk, Fate, LogCounts, V
 from owpc_ltr.engine.feature_log.job import Environment, canonical, fingerprint
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
-from owpc_ltr.files.journal import Journal, digest_of
-from owpc_ltr.files.lock import lock_folder
-from owpc_ltr.files.output import write_atomically
+from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues

@@ -19,9 +19,7 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThread
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log.snapshot import PointInTime
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
-from owpc_ltr.files.journal import Journal
-from owpc_ltr.files.lock import lock_folder
-from owpc_ltr.files.output import disk_faults, write_atomically
+from owpc_ltr.files.output import Journal, disk_faults, lock_folder, write_atomically
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
