@@ -1,4 +1,7 @@
-"""Names that reach a URL, checked before they do: none can become another path or a wildcard."""
+"""Names and versions: what reaches a URL cannot become another path or a wildcard.
+
+What a mistyped name means, and what a model, an index or an alias is called, is said here too.
+"""
 
 from __future__ import annotations
 
@@ -163,3 +166,23 @@ def only_one(names: Sequence[str], what: str, option: str, where: str) -> str:
         return names[0]
     found = f"there are {', '.join(names[:8])}" if names else "there is none"
     raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")
+
+
+Version = tuple[int, ...]
+
+
+def parse_version(text: str) -> Version:
+    """The numbers of a version; what follows - or + does not count. Raises UsageError.
+
+    >>> parse_version("3.8.0-SNAPSHOT")
+    (3, 8, 0)
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6}){0,3})(?:[-+].*)?", text)
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not a version like 3.8.0")
+    return tuple(int(part) for part in match[1].split("."))
+
+
+def version_text(version: Version) -> str:
+    """The numbers of a version as engines write them."""
+    return ".".join(map(str, version))

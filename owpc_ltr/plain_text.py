@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from reprlib import Repr
@@ -212,6 +213,19 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
     return printable(str(value))
+
+
+def normalised_text(text: str) -> str:
+    r"""The text without case, superfluous white space and compatibility forms (NFKC).
+
+    >>> normalised_text("  ALIEN\u00a0３ ")
+    'alien 3'
+    """
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", text)
+        # Of letters that have one capital, case folding alone keeps two apart (dotless i).
+        text = unicodedata.normalize("NFKC", plain.upper().casefold())
+    return " ".join(text.lower().split())
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

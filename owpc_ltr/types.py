@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.sources import ExternalSource as ExternalSource
     from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
     from owpc_ltr.data.external_features.table import Texts as Texts
+    from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
+    from owpc_ltr.data.judgments.grouping import Judgments as Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
     from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
-    from owpc_ltr.data.judgments.queries import JudgedQuery as JudgedQuery
-    from owpc_ltr.data.judgments.queries import Judgments as Judgments
     from owpc_ltr.data.options import Room as Room
     from owpc_ltr.data.runs import RankedDocuments as RankedDocuments
     from owpc_ltr.data.runs import TrecRun as TrecRun

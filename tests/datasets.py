@@ -17,9 +17,8 @@ from hypothesis.extra import numpy as hnp
 from owpc_ltr_papers.folders import rotation
 
 from owpc_ltr import PartitionedDataset, read_external_features
-from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, with_scales
 from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor

@@ -21,11 +21,10 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput, PluginError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, parse_version
 from owpc_ltr.plugin_checks import check_click_model, check_export
 from owpc_ltr.plugin_checks.exports import sample_models
 from owpc_ltr.protocols import ClickFit, ExportedFile, ExportTarget, Model

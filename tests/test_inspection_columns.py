@@ -15,13 +15,19 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, train
-from owpc_ltr.data.columns import column_facts, listed, silent_features
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.inspection.columns import affine_pairs, outlying, silent_in_training, warnings_of_log
+from owpc_ltr.inspection.columns import (
+    affine_pairs,
+    outlying,
+    silent_features,
+    silent_in_training,
+    warnings_of_log,
+)
+from owpc_ltr.inspection.result import listed
 from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
-from owpc_ltr.inspection.totals import Tails, limits_of
+from owpc_ltr.inspection.totals import Tails, column_facts, limits_of
 from owpc_ltr.inspection.units import factor_between
 from tests.planted import clean, last_rows, with_column, without
 

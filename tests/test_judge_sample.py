@@ -19,8 +19,8 @@ from owpc_ltr import judge_sample
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
-from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all

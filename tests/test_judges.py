@@ -15,8 +15,8 @@ import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments, save_dataset
 from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments.grouping import judges_of
 from owpc_ltr.data.judgments.pools import read_queries
-from owpc_ltr.data.judgments.queries import judges_of
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.upload import gate_judgments
 from owpc_ltr.errors import BadInput, UsageError

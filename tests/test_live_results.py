@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr_metrics.ndcg import NDCG
 
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.queries import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import save_dataset
-from owpc_ltr.data.columns import with_scales
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments, normalised_text
+from owpc_ltr.data.dataset import RankingDataset, with_scales
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.splits import (
     HashSplit,
     Origin,
@@ -37,6 +36,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.query_choice import EvaluationQueries, choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.plain_text import normalised_text
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.feature_cost import Costs, train_at_cost

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.queries import (
+from owpc_ltr.data.judgments.grouping import (
     CLICKS,
     JUDGED_BY,
     JudgedQuery,

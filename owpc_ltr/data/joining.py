@@ -11,7 +11,7 @@ import pyarrow as pa
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, external_names, sources_in
-from owpc_ltr.data.judgments.queries import joined_judges
+from owpc_ltr.data.judgments.grouping import joined_judges
 from owpc_ltr.errors import BadInput
 
 

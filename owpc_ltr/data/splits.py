@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.data.judgments.queries import JudgedQuery, normalised_text, query_text
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.plain_text import normalised_text
 
 SIDES = ("train", "validation", "test")
 
@@ -396,6 +397,15 @@ def _words(query: str, text: str) -> str:
     if text == query and not any(map(str.isalpha, text)):
         return ""
     return normalised_text(text)
+
+
+def query_text(params: Mapping[str, Any]) -> str:
+    """The words of a query; all its parameters where none is called so.
+
+    >>> query_text({"keywords": "alien 3", "year": 1992})
+    'alien 3'
+    """
+    return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))
 
 
 def _hashes(texts: Iterable[str]) -> Digests:

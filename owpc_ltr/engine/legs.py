@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.responses import EngineRefusal, search_hits
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
@@ -39,7 +39,7 @@ from owpc_ltr.features.feature_set import (
     load_featureset,
 )
 from owpc_ltr.features.mustache import TO_JSON
-from owpc_ltr.formats.engine_versions import parse_version
+from owpc_ltr.names import parse_version
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Progress
 

@@ -17,7 +17,7 @@ from owpc_ltr.signatures import Help, Reads, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
@@ -95,7 +95,7 @@ def judged_queries(
     Raises UsageError for a dataset without document ids, or without what its queries were.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -106,7 +106,7 @@ def judged_queries(
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
     from owpc_ltr.data.click_counts import share_by_clicks
-    from owpc_ltr.data.judgments.queries import CLICKS
+    from owpc_ltr.data.judgments.grouping import CLICKS
 
     data = judgments
     if data.doc_ids is None or data.query_params is None:
@@ -198,7 +198,7 @@ def live_metric(metric: Metric, window: int) -> Metric:
 
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:
     """The queries with their parameters in the types that the feature set's templates need."""
-    from owpc_ltr.data.judgments.queries import Judgments
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.feature_log.job import typed_params
 
     params = typed_params(Judgments(list(judged)), featureset)

@@ -33,7 +33,7 @@ from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments.queries import Judgments
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.protocols import Model
 

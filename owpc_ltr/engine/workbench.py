@@ -10,8 +10,8 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.signatures import NO_STORE, Help, Writes, job
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
 

@@ -27,7 +27,7 @@ from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.evaluation.comparison import ChosenData, ComparisonRequest
     from owpc_ltr.metrics import Metric
 
@@ -264,7 +264,7 @@ def _tops(
     """The first documents of either ranker, in an order that tells nothing."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.data.splits import hashes_of
     from owpc_ltr.models.reordering import dataset_scores

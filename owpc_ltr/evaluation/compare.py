@@ -31,7 +31,7 @@ from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spe
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import Judgments
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparison_table import RankerComparison
 

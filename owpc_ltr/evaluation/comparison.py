@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import known_sides

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, numbers_in
-from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.significance import Doubt
@@ -107,8 +107,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.grouping import Weighed, importance_of, weights_of
-    from owpc_ltr.data.judgments.queries import judges_of
+    from owpc_ltr.data.judgments.grouping import Weighed, importance_of, judges_of, weights_of
 
     queries = judgments.queries
     weighed = Weighed.among(queries)
@@ -136,7 +135,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     """What users typed, query by query; None where the data do not know."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.queries import query_text
+    from owpc_ltr.data.splits import query_text
 
     if data.query_params is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (

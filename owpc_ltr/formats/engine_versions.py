@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +12,7 @@ import numpy as np
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.strict_json import a_json, shown
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.names import Version, parse_version, version_text
 from owpc_ltr.plain_text import ShortRepr
 
 LINEAR = "model/linear"
@@ -29,8 +29,6 @@ _OLD_OBJECTIVES = frozenset(
 _OBJECTIVES = _OLD_OBJECTIVES | {"rank:ndcg", "rank:map"}
 LEGACY_BM25 = 2.2
 """By how much the text scores of older Lucenes exceed those of today: k1 + 1 at k1 = 1.2."""
-
-Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,23 +64,6 @@ def serving_profile(engine: str, version: str) -> ServingProfile:
     if engine not in _PROFILES:
         raise UsageError(f"no profile of {engine[:40]!r}: choose from {', '.join(_PROFILES)}")
     return _PROFILES[engine](numbers)
-
-
-def parse_version(text: str) -> Version:
-    """The numbers of a version; what follows - or + does not count. Raises UsageError.
-
-    >>> parse_version("3.8.0-SNAPSHOT")
-    (3, 8, 0)
-    """
-    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6}){0,3})(?:[-+].*)?", text)
-    if match is None:
-        raise UsageError(f"{text[:40]!r} is not a version like 3.8.0")
-    return tuple(int(part) for part in match[1].split("."))
-
-
-def version_text(version: Version) -> str:
-    """The numbers of a version as engines write them."""
-    return ".".join(map(str, version))
 
 
 def _opensearch(version: Version) -> ServingProfile:

@@ -25,13 +25,13 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet, refuse_by_client
 from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.files.strict_json import parse_json, take, take_object
-from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text
+from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile
 from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_reason
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of, with_record
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, version_text
 from owpc_ltr.protocols import ExportedFile, Model, RankingModel
 
 _TYPE = "owpc-ltr/"

@@ -1,31 +1,23 @@
 """Commands of plugins: listed by the modules of the entry-point group `owpc_ltr.commands`.
 
-Their group is a separate one, so that a list of commands imports no loss and no optimizer. An
-import of a third-party module cannot end the process, print, or change its settings.
+Their group is a separate one, so that a list of commands imports no loss and no optimizer.
 """
 
 from __future__ import annotations
 
 import functools
-import os
-import signal
-import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
-from owpc_ltr.errors import PluginError, Stopped
+from owpc_ltr.errors import PluginError, reason_of, third_party_import
 from owpc_ltr.signatures import Command, Writes
 
 GROUP = "owpc_ltr.commands"
 _OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
 """Hooks of this group that need no command beside them."""
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 
 
 @dataclass(frozen=True)
@@ -100,40 +92,6 @@ def write_report(results: Any, out: Path | str | None, plugins: Sequence[Path | 
         _report()(results, out=out, plugins=plugins)
 
 
-@contextmanager
-def third_party_import() -> Iterator[None]:
-    """Around imports of plugins: what they print goes to standard error, as no result of ours.
-
-    Raises PluginError where one ends the process, or raises what no `except Exception` takes.
-    """
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    leave = os._exit
-    os._exit = _refuse_to_leave
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    except (Exception, Stopped, GeneratorExit):
-        raise
-    except KeyboardInterrupt as error:
-        # Ctrl-C at a prompt of Python; the command line raises something else for it.
-        if handlers[signal.SIGINT] is signal.default_int_handler:
-            raise
-        raise PluginError(_ended_by(error)) from error
-    except BaseException as error:
-        raise PluginError(_ended_by(error)) from error
-    finally:
-        os._exit = leave
-        _restore(handlers)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why a plugin failed, in one line."""
-    if isinstance(error, PluginError):
-        return str(error)
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-
-
 def _shipped_first(point: EntryPoint) -> tuple[bool, str]:
     return not point.value.startswith("owpc_ltr_"), point.name
 
@@ -156,28 +114,3 @@ def _report() -> Any:
     if found is None:
         raise PluginError("no plugin offers the command 'report': install owpc-ltr again")
     return found
-
-
-class _Leaving(BaseException):
-    """An `os._exit`, which would end the process with work undone and any exit code."""
-
-
-def _refuse_to_leave(status: Any = 0) -> NoReturn:
-    raise _Leaving(status)
-
-
-def _ended_by(error: BaseException) -> str:
-    name = "os._exit" if isinstance(error, _Leaving) else type(error).__name__
-    return (
-        f"it ends the process by {name}({', '.join(map(repr, error.args))}) while it is imported: "
-        "raise an error that says what is wrong"
-    )
-
-
-def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        return  # only the main thread can have changed them
-    for number, handler in handlers.items():
-        # None stands for one that Python did not install, and cannot.
-        if handler is not None and signal.getsignal(number) is not handler:
-            signal.signal(number, handler)

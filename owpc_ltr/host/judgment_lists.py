@@ -1,8 +1,9 @@
-"""Judgment lists of every installed format: recognised, read, written, converted."""
+"""Judgment lists of every installed format: recognised, read, written, converted; and topics."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +21,13 @@ from owpc_ltr.data.options import (
     checked_columns,
 )
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
+from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Reads, Writes, job, public, spelled
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.judgments.queries import Judgments
     from owpc_ltr.host.registry import Registry
     from owpc_ltr.protocols import JudgmentReader
 
@@ -55,7 +57,6 @@ def read_judgments(
     is not as the format says, and for a document that is judged twice unless `duplicates` names
     what to do.
     """
-    from owpc_ltr.data.judgments.queries import read_topics
     from owpc_ltr.host.registry import installed
 
     path, registry = Path(path), registry or installed()
@@ -216,7 +217,6 @@ def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
 
     Raises BadInput where it is empty, has topics in it, or is of no format that is known.
     """
-    from owpc_ltr.data.judgments.queries import begins_topics
     from owpc_ltr.data.judgments.tables import table_formats
     from owpc_ltr.files.input import first_lines, read_head
 
@@ -278,3 +278,65 @@ def _failed(registry: Registry) -> str:
         f"; plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}"
         for failure in registry.failures_of(KIND)
     )
+
+
+_OPENING = re.compile(r"<top(?:ic)?\b", re.IGNORECASE)
+_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+_TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?\s*([^<]*)", re.IGNORECASE)
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Query texts by id, from TREC `<top>` topics (their titles) or `id TAB text` lines.
+
+    Raises BadInput where an id has two texts, or a topic lacks one.
+    """
+    text = read_text(path)
+    found = _tagged(text, path) if _OPENING.search(text) else None
+    topics: dict[str, str] = {}
+    for line, query, content in found or _tabbed(text, path):
+        if topics.setdefault(query, content) != content:
+            raise BadInput(
+                f"cannot read {path}, line {line}: query {shown(query)} has a second text, "
+                f"{shown(content)}: keep one"
+            )
+    if not topics:
+        raise BadInput(f"cannot read {path}: it has no topics")
+    return topics
+
+
+def begins_topics(line: str) -> bool:
+    """Whether a file that begins with this line has TREC topics in it."""
+    return _OPENING.match(line) is not None
+
+
+def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
+    topics = []
+    for match in _TOPIC.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        number = _NUMBER.search(match.group(2)) or _ATTRIBUTE.search(match.group(1))
+        title = _TITLE.search(match.group(2))
+        if number is None or title is None or not title.group(1).strip():
+            raise BadInput(
+                f"cannot read {path}, line {line}: the topic has no "
+                f"{'number' if number is None else 'title'}"
+            )
+        topics.append((line, number.group(1), " ".join(title.group(1).split())))
+    if len(topics) != len(_OPENING.findall(text)):
+        raise BadInput(f"cannot read {path}: a topic is not closed by </top>: is the file cut?")
+    return topics
+
+
+def _tabbed(text: str, path: Path) -> list[tuple[int, str, str]]:
+    topics = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        query, tab, content = line.partition("\t")
+        if not tab or not query.strip() or not content.strip():
+            raise BadInput(
+                f"cannot read {path}, line {number}: {shown(line)} is not an id, a tab and a text"
+            )
+        topics.append((number, query.strip(), content.strip()))
+    return topics

@@ -31,9 +31,8 @@ import pluggy
 
 from owpc_ltr import protocols
 from owpc_ltr.compiling import keep_privately, why_unsafe
-from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.errors import PluginError, UsageError, reason_of, third_party_import
 from owpc_ltr.host import hookspecs
-from owpc_ltr.host.commands import reason_of, third_party_import
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import in_python
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.columns import ColumnFacts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
@@ -50,7 +49,14 @@ from owpc_ltr.inspection.sample import (
     together,
 )
 from owpc_ltr.inspection.thresholds import FEWEST_QUERIES, TRIAL_CELLS
-from owpc_ltr.inspection.totals import Gathered, Tails, contradicting_grades, gather, limits_of
+from owpc_ltr.inspection.totals import (
+    ColumnFacts,
+    Gathered,
+    Tails,
+    contradicting_grades,
+    gather,
+    limits_of,
+)
 from owpc_ltr.inspection.units import unit_changes
 from owpc_ltr.protocols import Run
 

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.columns import ColumnFacts, constant_values, empty_columns, listed
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity
+from owpc_ltr.inspection.result import NOTE, WARNING, Finding, Severity, listed
 from owpc_ltr.inspection.sample import Sample, Stretch, absent_stretches
-from owpc_ltr.inspection.totals import KEPT, Gathered, Tail, Tails
+from owpc_ltr.inspection.totals import KEPT, ColumnFacts, Gathered, Tail, Tails
 
 _CHECK = "check the templates and fields"
 _GUESS = f"{_CHECK}: one that is misspelt matches nothing"
@@ -51,6 +50,24 @@ def _same(
         advice,
         tuple(names),
     )
+
+
+def silent_features(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    """The columns that tell no document from another, for want of values or of differences."""
+    silent = {*empty_columns(facts, names), *constant_values(facts, names)}
+    return [name for name in names if name in silent]
+
+
+def empty_columns(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    """The columns without any value."""
+    return [names[column] for column in np.flatnonzero(facts.empty).tolist()]
+
+
+def constant_values(facts: ColumnFacts, names: Sequence[str]) -> dict[str, float]:
+    """The columns with one value in all rows, and which it is."""
+    # One document differs from no other in anything.
+    columns: list[int] = np.flatnonzero(facts.constant).tolist() if facts.rows > 1 else []
+    return {names[column]: float(facts.lowest[column]) for column in columns}
 
 
 def warnings_of_log(facts: ColumnFacts, names: Sequence[str]) -> list[str]:

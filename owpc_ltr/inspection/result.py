@@ -330,3 +330,16 @@ def _html_row(feature: FeatureRow) -> tuple[str, ...]:
         f"{feature.alone:.3f}",
         ", ".join(feature.checks),
     )
+
+
+_TOLD = 8
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> listed([*"abcdefghij"])
+    'a, b, c, d, e, f, g, h and 2 more'
+    """
+    told = ", ".join(names[:_TOLD])
+    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told

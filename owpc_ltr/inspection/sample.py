@@ -18,11 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.data.columns import listed
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.result import WARNING, Finding
+from owpc_ltr.inspection.result import WARNING, Finding, listed
 
 Data = RankingDataset | PartitionedDataset
 _SEED = 0

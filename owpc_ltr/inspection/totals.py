@@ -1,5 +1,7 @@
 """Totals: what one pass over all queries keeps of them, part by part, in little memory.
 
+`ColumnFacts` says which columns are empty, and which are constant.
+
 Besides counts these are the few values of each column that lie far out, and documents that stand
 several times in a query, under several grades. Where documents have ids, these tell. Where they
 have none, it is the features that tell: of two rows with the same features that no other document
@@ -19,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, numbers_in
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.duplicate_queries import Identities, identities_of, row_digests
@@ -28,8 +29,53 @@ from owpc_ltr.inspection.sample import Data
 
 _NAMED = 5
 _BLOCK_CELLS = 1 << 20
-_CACHED = 1 << 15
 _SALT = np.uint64(0x9E3779B97F4A7C15)
+_CACHED = 1 << 15
+"""Values that are looked at together: they stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """Of each column the lowest and the highest value, NaN where it has none; and its gaps."""
+
+    lowest: NDArray[np.float32]
+    highest: NDArray[np.float32]
+    missing: NDArray[np.int64]
+    rows: int
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which columns have no value at all."""
+        return np.equal(self.missing, self.rows)
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns have one and the same value in every row."""
+        return np.equal(self.missing, 0) & np.equal(self.lowest, self.highest)
+
+
+def column_facts(features: Matrix) -> ColumnFacts:
+    """Look at every value once; nothing is copied but a block of rows at a time."""
+    rows, columns = features.shape
+    lowest = np.full(columns, np.nan, np.float32)
+    highest, missing = lowest.copy(), np.zeros(columns, np.int64)
+    size = max(1, _CACHED // max(columns, 1))
+    for start in range(0, rows, size):
+        block = features[start : start + size]
+        np.fmin(lowest, np.fmin.reduce(block, axis=0), out=lowest)
+        np.fmax(highest, np.fmax.reduce(block, axis=0), out=highest)
+        missing += np.isnan(block).sum(axis=0)
+    return ColumnFacts(lowest, highest, missing, rows)
+
+
+def facts_together(one: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
+    """The facts of the rows of both."""
+    return ColumnFacts(
+        np.fmin(one.lowest, other.lowest),
+        np.fmax(one.highest, other.highest),
+        one.missing + other.missing,
+        one.rows + other.rows,
+    )
 
 
 @dataclass

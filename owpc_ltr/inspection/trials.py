@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.columns import with_scales
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, with_scales
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import (

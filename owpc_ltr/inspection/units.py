@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.columns import listed
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.result import WARNING, Finding
+from owpc_ltr.inspection.result import WARNING, Finding, listed
 from owpc_ltr.inspection.sample import Sample, Stretch, ks_distance, rows_in
 from owpc_ltr.metrics.ranking import best_first
 

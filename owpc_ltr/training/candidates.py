@@ -8,21 +8,22 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from owpc_ltr.data.columns import (
-    Facts,
-    column_facts,
-    facts_of,
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import (
+    RankingDataset,
+    deviation_of,
     scales_of,
-    silent_features,
+    squares_within_queries,
     with_scales,
 )
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
+from owpc_ltr.inspection.columns import silent_features
+from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
@@ -391,3 +392,56 @@ def named_validation(validation: Data | None) -> dict[str, Any]:
     if isinstance(validation, PartitionedDataset):
         return {"validation_parts": validation}
     return {"validation": validation}
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Of each column its values and its spread within queries; whether labels differ anywhere."""
+
+    columns: ColumnFacts
+    squares: Vector
+    largest: Vector
+    ordered: bool
+
+    @property
+    def deviation(self) -> Vector:
+        """The standard deviation of each feature within queries."""
+        return deviation_of(self.squares, self.largest, self.columns.rows)
+
+    @property
+    def ranges(self) -> list[list[float]]:
+        """The smallest and the largest value of each feature, a missing one being 0."""
+        gaps = self.columns.missing > 0
+        low = np.where(gaps, np.fmin(self.columns.lowest, 0), self.columns.lowest)
+        high = np.where(gaps, np.fmax(self.columns.highest, 0), self.columns.highest)
+        return [low.tolist(), high.tolist()]
+
+    def filled(self) -> ColumnFacts:
+        """The columns where a missing value is 0."""
+        low, high = (np.array(ends, np.float32) for ends in self.ranges)
+        return ColumnFacts(low, high, np.zeros_like(self.columns.missing), self.columns.rows)
+
+
+def facts_of(data: PartitionedDataset) -> Facts:
+    """The facts of all parts, each of which is checked by its digest meanwhile."""
+    found: Facts | None = None
+    for own in data.each(_facts, whole=True):
+        found = own if found is None else _together(found, own)
+    assert found is not None  # noqa: S101 - a dataset has a part at least
+    return found
+
+
+def _facts(part: RankingDataset) -> Facts:
+    highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
+    lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
+    ordered = bool((highest > lowest).any())
+    return Facts(column_facts(part.features), *squares_within_queries(part), ordered)
+
+
+def _together(one: Facts, other: Facts) -> Facts:
+    return Facts(
+        facts_together(one.columns, other.columns),
+        one.squares + other.squares,
+        np.maximum(one.largest, other.largest),
+        one.ordered or other.ordered,
+    )

@@ -19,8 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from owpc_ltr.data.columns import with_scales
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, with_scales
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
 from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset

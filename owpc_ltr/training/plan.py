@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.columns import check_normalisation
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, check_normalisation
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, class_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ranks_vary
-from owpc_ltr.data.judgments.queries import CLICKS, JUDGED_BY
+from owpc_ltr.data.judgments.grouping import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output

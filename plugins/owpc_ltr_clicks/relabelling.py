@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import JUDGED_BY
+from owpc_ltr.data.judgments.grouping import JUDGED_BY
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr_clicks.encoding import normalised
 

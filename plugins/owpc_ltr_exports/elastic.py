@@ -24,11 +24,11 @@ from owpc_ltr.files.strict_json import (
     take_object,
     take_strings,
 )
-from owpc_ltr.formats.engine_versions import parse_version, positions, version_text
+from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, node_table, rounded_up
 from owpc_ltr.models.trees import LEAF, TreeModel
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 _SUM = "weighted_sum"

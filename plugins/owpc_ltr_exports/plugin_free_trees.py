@@ -15,7 +15,6 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.formats.engine_versions import parse_version, version_text
 from owpc_ltr.formats.plugin_free_trees import (
     BIN,
     LOGISTIC,
@@ -28,7 +27,7 @@ from owpc_ltr.formats.plugin_free_trees import (
 )
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 _OLDEST = (1,)

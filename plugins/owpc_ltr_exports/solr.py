@@ -15,21 +15,13 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_list, take_object
-from owpc_ltr.formats.engine_versions import (
-    LEGACY_BM25,
-    ServingProfile,
-    Version,
-    needs_zero_flag,
-    parse_version,
-    positions,
-    version_text,
-)
+from owpc_ltr.formats.engine_versions import LEGACY_BM25, ServingProfile, needs_zero_flag, positions
 from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, below, node_table, up_to
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import HIGHEST, LEAF, TreeModel, shortest_floats
-from owpc_ltr.names import check_name
+from owpc_ltr.names import Version, check_name, parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 PACKAGE = "org.apache.solr.ltr"

@@ -19,10 +19,11 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import shown
-from owpc_ltr.formats.engine_versions import parse_version, positions, version_text
+from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel, logistic
+from owpc_ltr.names import parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 _TOKEN = re.compile(

@@ -21,9 +21,8 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, TypedColumn
-from owpc_ltr.data.judgments.grouping import decimal
+from owpc_ltr.data.judgments.grouping import JUDGED_BY, decimal
 from owpc_ltr.data.judgments.lines import Column, decode, whole_numbers
-from owpc_ltr.data.judgments.queries import JUDGED_BY
 from owpc_ltr.data.judgments.tables import SHOWN, TAKEN, find_roles, further_params, lines_by_role
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown

@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.grouping import weights_of
+from owpc_ltr.data.judgments.grouping import JUDGED_BY, weights_of
 from owpc_ltr.data.judgments.lines import Column, TypedColumn, decode, table_column, whole_numbers
-from owpc_ltr.data.judgments.queries import JUDGED_BY
 from owpc_ltr.data.judgments.tables import find_roles, further_params, lines_by_role
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns

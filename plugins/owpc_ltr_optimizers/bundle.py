@@ -25,20 +25,17 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.duality_gap import (
-    NOTHING_TO_GAIN,
+from owpc_ltr.kernels.risk import (
+    OverParts,
     Point,
     Risk,
+    RiskOfWeights,
     RiskOrigin,
     Tangent,
-    certificate,
-    check_below,
     check_finite,
-    reason_to_stop,
-    row,
     search,
 )
-from owpc_ltr.kernels.risk import OverParts, RiskOfWeights
+from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, certificate, check_below, reason_to_stop, row
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 

@@ -17,7 +17,7 @@ Finley & Yu, 2009). With patterns p (tangents) of each group and dual variables 
 After each pass the best point so far moves by a line search towards w, and tangents touch
 half-way between the two (`_TOWARDS`): at large C, w alone runs far ahead of what the patterns
 know, and tangents there say little. The gap is P(best) − D(β); it stops where this is at most
-tolerance · (P(0) − P(best)), see `reason_to_stop` in owpc_ltr.kernels.duality_gap.
+tolerance · (P(0) − P(best)), see `reason_to_stop` in owpc_ltr.kernels.stopping.
 
 Of data in a folder a sample of whole queries is solved so, as much as fits in little memory. Its
 weights are where cutting planes of the whole risk begin (see `bundle`), whose gap is that of all.
@@ -38,19 +38,10 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.duality_gap import (
-    NOTHING_TO_GAIN,
-    Point,
-    Risk,
-    RiskOrigin,
-    certificate,
-    check_below,
-    reason_to_stop,
-    row,
-    search,
-)
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
 from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
+from owpc_ltr.kernels.risk import OverParts, Point, Risk, RiskOrigin, search
+from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, certificate, check_below, reason_to_stop, row
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers._larank_dual import (
@@ -142,7 +133,6 @@ class LaRank:
         self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
     ) -> Fit:
         """Solve a sample, then the whole from there; all of it at once where it is small."""
-        from owpc_ltr.kernels.risk import OverParts
         from owpc_ltr_optimizers.bundle import PassLimits, solve_by_passes
 
         sample = data.sample(_SAMPLE // max(data.n_features, 1))

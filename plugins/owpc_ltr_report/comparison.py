@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreements, outcomes_of
 from owpc_ltr.evaluation.comparison_table import (
     SYMMETRY,

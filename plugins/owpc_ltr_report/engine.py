@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput

@@ -25,7 +25,7 @@ import numpy as np
 import orjson
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.search.client_rerank import (

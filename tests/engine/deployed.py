@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from tests.datasets import written

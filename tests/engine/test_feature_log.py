@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import RankingDataset
-from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Fate, LogCounts, Values

@@ -29,9 +29,8 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import log as log_module
 from owpc_ltr.engine.feature_log import snapshot
-from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.log import LogReport, id_advice, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.wrong_ids import id_advice
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores.feature_queries import render

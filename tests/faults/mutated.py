@@ -133,8 +133,7 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
 
     from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.judgments.queries import read_topics
-    from owpc_ltr.host.judgment_lists import read_judgments
+    from owpc_ltr.host.judgment_lists import read_judgments, read_topics
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}
     return {

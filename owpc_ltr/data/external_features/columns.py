@@ -24,7 +24,7 @@ from owpc_ltr.files.input import shown
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
 
 
 ValuesOf = Callable[[Sequence[str]], Matrix]

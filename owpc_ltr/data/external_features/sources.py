@@ -17,7 +17,7 @@ from owpc_ltr.plain_text import ShortRepr
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
 
 
 KEY = "joined_tables"

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import IMPORTANCE, importance_cell, said_weight
+from owpc_ltr.data.judgments.grouping import IMPORTANCE, JudgedQuery, importance_cell, said_weight
 from owpc_ltr.data.judgments.lines import declared, no_json, table_column
-from owpc_ltr.data.judgments.queries import JudgedQuery
 from owpc_ltr.data.judgments.tables import SHOWN
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput

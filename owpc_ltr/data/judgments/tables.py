@@ -14,7 +14,10 @@ import numpy as np
 
 from owpc_ltr.data.judgments.grouping import (
     IMPORTANCE,
+    JUDGED_BY,
     WEIGHT,
+    JudgedQuery,
+    Judgments,
     decimal,
     importance_cell,
     weights_of,
@@ -31,7 +34,6 @@ from owpc_ltr.data.judgments.lines import (
     table_column,
     text_column,
 )
-from owpc_ltr.data.judgments.queries import JUDGED_BY, JudgedQuery, Judgments
 from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import decimal
+from owpc_ltr.data.judgments.grouping import Judgments, decimal
 from owpc_ltr.data.judgments.lines import JudgmentLines, decode
-from owpc_ltr.data.judgments.queries import Judgments
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import kind_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.queries import Judgments, query_text
+from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.deployment.live_gate import (

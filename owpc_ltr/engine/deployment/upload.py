@@ -39,7 +39,7 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import Judgments
+    from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate

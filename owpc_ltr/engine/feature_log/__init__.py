@@ -5,7 +5,6 @@
 - job: what is logged of which index, checked before the first search, and its environment
 - snapshot: one state of the index: a point in time, or change detection
 - feature_reader: the documents of one query, searched, repeated, halved, confirmed absent, counted
-- wrong_ids: which ids the index has, where it has none of the judged documents
 - remote: chunks whose features worker processes request
 - run_folder: the unfinished work beside the output, and that work as the output
 """

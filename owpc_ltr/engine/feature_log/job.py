@@ -19,8 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from owpc_ltr.data.external_features.sources import KEY
-from owpc_ltr.data.judgments.grouping import Weighed
-from owpc_ltr.data.judgments.queries import judges_of
+from owpc_ltr.data.judgments.grouping import Weighed, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about_of_nodes
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut

@@ -19,13 +19,6 @@ MOST_IN_FLIGHT = 64
 LEAST_RATE = 0.01
 MOST_DOCUMENTS = 500
 """The most documents of one search: answers stay small enough to be checked and repeated."""
-WHOLE = {"allow_partial_search_results": "false"}
-"""What every search of a log says: no answer rather than one of some shards."""
-SAME_COPIES = "owpc-ltr"
-"""Searches of one `preference` go to the same copies of the shards: replicas are refreshed and
-merged each at its own time, and their scores differ."""
-RELEASE_SECONDS = 2.0
-"""Seconds for releasing what the engine holds for us; after a while it does so by itself."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import KEY
-from owpc_ltr.data.judgments.grouping import Weighed, importance_of, weights_of
-from owpc_ltr.data.judgments.queries import judges_of
+from owpc_ltr.data.judgments.grouping import Weighed, importance_of, judges_of, weights_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
 from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
@@ -37,12 +35,13 @@ from owpc_ltr.engine.feature_log.job import Environment, canonical, fingerprint
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
+from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.data.judgments.queries import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.feature_log.job import LogJob
 
 

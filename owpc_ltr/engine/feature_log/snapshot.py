@@ -21,13 +21,7 @@ from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed
-from owpc_ltr.engine.feature_log.request_options import (
-    RELEASE_SECONDS,
-    SAME_COPIES,
-    WHOLE,
-    LogOptions,
-    RateLimit,
-)
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 
 Contents = list[dict[str, Any]]
@@ -35,6 +29,13 @@ Contents = list[dict[str, Any]]
 and `primary_term`."""
 ShardCopies = list[tuple[str, int, str]]
 """Of each shard its index, its number, and the copy that is asked: `allocation_id`."""
+WHOLE = {"allow_partial_search_results": "false"}
+"""What every search of a log says: no answer rather than one of some shards."""
+SAME_COPIES = "owpc-ltr"
+"""Searches of one `preference` go to the same copies of the shards: replicas are refreshed and
+merged each at its own time, and their scores differ."""
+RELEASE_SECONDS = 2.0
+"""Seconds for releasing what the engine holds for us; after a while it does so by itself."""
 KEEP_ALIVE = "5m"
 """For how long the engine keeps a point in time after its last search: longer than any outage that
 a request waits for."""

@@ -14,9 +14,9 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.external_features.columns import tables_of
-from owpc_ltr.data.judgments.grouping import Weighed, importance_of
-from owpc_ltr.data.judgments.queries import JudgedQuery, query_text
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of
 from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
 from owpc_ltr.engine.search.request import SearchRequest

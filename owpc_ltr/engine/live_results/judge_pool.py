@@ -35,7 +35,7 @@ from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.queries import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.serving import Serve

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.external_features.columns import refuse_unused
-from owpc_ltr.data.judgments.queries import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.live_queries import typed_queries

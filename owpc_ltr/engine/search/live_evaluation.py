@@ -17,7 +17,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.grouping import importance_of
-from owpc_ltr.data.judgments.queries import query_text
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all

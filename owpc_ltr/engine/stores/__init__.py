@@ -15,9 +15,8 @@ from owpc_ltr.engine.client.engine import About, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.formats.stored_model import StoredModel, same_model
-from owpc_ltr.names import check_name, check_store, did_you_mean
+from owpc_ltr.names import check_name, check_store, did_you_mean, parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
