@@ -64,6 +64,25 @@ class LiveQueries:
     in_flight: int = IN_FLIGHT
     unweighted: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        judgments: Judged,
+        columns: Mapping[str, str] | None,
+        *,
+        query_template: Mapping[str, Any] | Path | str | None,
+        window: int | None,
+        topics: Mapping[str, str] | Path | str | None,
+        **others: Any,
+    ) -> LiveQueries:
+        """The queries of a job: a list with these columns is read, and the window is filled in."""
+        from owpc_ltr.evaluation.judged_data import read_lists
+
+        (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
+        window = cluster.window(query_template, window)
+        return cls(judged, query_template, window, topics=topics, **others)
+
     def judged(self) -> list[JudgedQuery]:
         """The queries, read, with their parameters."""
         return with_params(judged_queries(self.judgments, self.topics), self.params)

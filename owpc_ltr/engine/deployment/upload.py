@@ -242,11 +242,9 @@ def upload(
             "or leave it out"
         )
     queries = (topics or judgments) if judgments is not None else (data or proxy_labels)
-    if columns:
-        judgments, proxy_labels, human_labels = read_lists(
-            columns, judgments, proxy_labels, human_labels, topics=topics,
-            asked=judgments is not None,
-        )  # fmt: skip
+    judgments, proxy_labels, human_labels = read_lists(
+        columns, judgments, proxy_labels, human_labels, topics=topics, asked=judgments is not None
+    )
     window = cluster.window(query_template, window)
     live = (
         None

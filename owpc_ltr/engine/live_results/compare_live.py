@@ -104,7 +104,6 @@ def compare_live(
         write_comparison,
     )
     from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
-    from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -117,17 +116,10 @@ def compare_live(
     parsed = parse_metrics(metrics, registry)
     plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     request = ComparisonRequest(named, plan, split, not unweighted, files)
-    (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
-    live = LiveQueries(
-        judged,
-        query_template,
-        cluster.window(query_template, window),
-        split,
-        topics,
-        params,
-        in_flight,
-        unweighted,
-    )
+    live = LiveQueries.of(
+        cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
+        split=split, params=params, in_flight=in_flight, unweighted=unweighted,
+    )  # fmt: skip
     found = compare_rankers(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )

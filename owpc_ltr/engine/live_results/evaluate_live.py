@@ -82,22 +82,15 @@ def evaluate_live(
     from owpc_ltr.engine.live_results.rankers import serving_model
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.judged_data import UNUSED, read_lists
+    from owpc_ltr.evaluation.judged_data import UNUSED
     from owpc_ltr.evaluation.query_choice import choose_queries
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
-    (judged,) = read_lists(columns, judgments, topics=topics, asked=True)
-    live = LiveQueries(
-        judged,
-        query_template,
-        cluster.window(query_template, window),
-        split,
-        topics,
-        params,
-        in_flight,
-        unweighted,
-    )
+    live = LiveQueries.of(
+        cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
+        split=split, params=params, in_flight=in_flight, unweighted=unweighted,
+    )  # fmt: skip
     registry = load([Path(plugin) for plugin in plugins])
     parsed = parse_metrics(metrics, registry)
     with serving_model(
