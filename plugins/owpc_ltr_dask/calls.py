@@ -1,31 +1,25 @@
-"""Calls on workers, and their results in the order in which they were asked for.
-
-What Dask raises where workers or the scheduler are gone is one line.
-"""
+"""Calls on workers, and their results in the order in which they were asked for."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from threading import Event
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, wait
-from distributed.client import ClosedClientError
+from distributed import Client, Future, wait
 from distributed.protocol.pickle import dumps
 
-from owpc_ltr.errors import OwpcLtrError, UsageError, WorkersUnavailable
+from owpc_ltr.errors import UsageError, WorkersUnavailable
+from owpc_ltr_dask.lost_workers import PATIENCE, none_left, told
 from owpc_ltr_dask.on_worker import Failed, made
 
 _AT_ONCE = 64
 """Results that are fetched together; no more are held here."""
 _LOOK = 2.0
-PATIENCE = 30.0
-"""Seconds in which a worker may come, or come back."""
 
 Task = tuple[Callable[[], list[Any] | Failed], str | None]
 """A call that makes some results, and the worker that is best asked, if any; another may be."""
@@ -153,35 +147,3 @@ class Calls:
             if missing > self.patience:
                 raise none_left(self.scheduler, self.patience)
         raise WorkersUnavailable("the work was stopped")
-
-
-@contextmanager
-def told(scheduler: str) -> Iterator[None]:
-    """Around whatever is asked of Dask: what a call of ours raises travels another way."""
-    try:
-        yield
-    except OwpcLtrError:
-        raise
-    except KilledWorker as error:
-        raise WorkersUnavailable(
-            f"one step of the work ended {error.allowed_failures + 1} workers, one after another: "
-            "they may lack memory: give fewer processes, less --memory, or larger machines"
-        ) from error
-    except (CancelledError, ClosedClientError, OSError, TimeoutError) as error:
-        raise gone(scheduler) from error
-
-
-def gone(scheduler: str) -> WorkersUnavailable:
-    """The error for a scheduler that is not there any more."""
-    return WorkersUnavailable(
-        f"the Dask scheduler at {scheduler} does not answer any more: see its log, start it and "
-        "run the command again; nothing was written"
-    )
-
-
-def none_left(scheduler: str, seconds: float) -> WorkersUnavailable:
-    """The error for a scheduler without workers."""
-    return WorkersUnavailable(
-        f"the Dask scheduler at {scheduler} has had no worker for {seconds:.0f} seconds: start "
-        f"some, as with: dask worker {scheduler}"
-    )

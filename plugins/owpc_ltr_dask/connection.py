@@ -31,16 +31,14 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partition
 from owpc_ltr.data.partitioned.parts import Files
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
 from owpc_ltr.files.input import shown
-from owpc_ltr_dask.calls import Calls, gone, told
+from owpc_ltr_dask.calls import Calls
+from owpc_ltr_dask.lost_workers import TRIES, gone, told
 from owpc_ltr_dask.on_worker import Job, Station, call_on_worker, unfitness, versions
 from owpc_ltr_dask.parts import PartsOnWorkers
 
 R = TypeVar("R")
 
 CONNECT = 10.0  # seconds
-_TRIES = 4
-
-
 _MOST = 1024
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
@@ -158,7 +156,7 @@ class Workers:
 
     def _asked(self, job: Job) -> dict[str, str | None]:
         """Why each worker is not fit, or None; asked again where one ends meanwhile."""
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             self.calls.workers()
             with told(self.calls.scheduler):
                 try:

@@ -20,6 +20,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.parts import Form, Piece
 from owpc_ltr.errors import WorkersUnavailable
 from owpc_ltr_dask.calls import Calls
+from owpc_ltr_dask.lost_workers import TRIES, ended_often
 from owpc_ltr_dask.on_worker import Failed, Station, attempt, call_on_parts, loaded_call
 
 R = TypeVar("R")
@@ -32,7 +33,6 @@ _STEPS = 4
 """Steps a worker, at least: what is lost when one dies, or waited for at the end of a pass."""
 _SLACK = 1.1
 """How much more than its share a worker may have before parts that it has read go to another."""
-_TRIES = 4
 
 
 class PartsOnWorkers:
@@ -122,7 +122,7 @@ def together(
     named = [(one.name, of) for one, of in zip(on, data, strict=True)]  # type: ignore[union-attr]
     sent = calls.written(meet), calls.written(call)
     error: Exception = WorkersUnavailable("there was no worker")
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         members = calls.workers()[: min(len(one.pieces) for one in data)]
         try:
             result: R = _once(calls, members, named, *sent)
@@ -130,10 +130,7 @@ def together(
             error = left
         else:
             return result
-    raise WorkersUnavailable(
-        f"workers ended {_TRIES} times while they worked together: they may lack memory: give "
-        "fewer processes, less --memory, or larger machines"
-    ) from error
+    raise ended_often() from error
 
 
 def _once(
