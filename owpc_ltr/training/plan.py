@@ -78,7 +78,7 @@ class Plan:
     select: str | Metric = DEFAULT_METRIC
     normalise: str = DEFAULT_NORMALISATION
     missing: str | None = None
-    """`zero`: missing values are 0 from the first to the last, as engines before 3.2 have them."""
+    """`zero`: missing values are 0 throughout, as OpenSearch before 3.2 has them."""
     piecewise_linear: bool = False
     """Whether a feature has a curve between `knots` of its quantiles, instead of a weight."""
     knots: int = KNOTS

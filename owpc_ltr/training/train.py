@@ -107,7 +107,7 @@ def train(
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
-        Help("zero: missing values are 0, as engines before 3.8 score trees.", panel="Model"),
+        Help("zero: missing values are 0, as OpenSearch before 3.2 scores trees.", panel="Model"),
     ] = None,
     piecewise_linear: Annotated[
         bool,

@@ -1,7 +1,7 @@
 """A cluster in memory: indices, aliases and documents, as far as writes and proofs need them.
 
 `request` is as the client has it. What it does is held against a real node by
-`test_memory_cluster.py`, so that thousands of faulty runs on it tell of real ones.
+`test_stores.py`, so that thousands of faulty runs on it tell of real ones.
 """
 
 from __future__ import annotations

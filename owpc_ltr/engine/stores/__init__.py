@@ -125,8 +125,8 @@ class Store(Protocol):
         the score 0, which would put it above rescored documents with negative scores. (Each shard
         rescores its own best `window`, so that nothing beyond a window is then ever returned.) The
         engine sorts anew after each clause, beyond the window too, so that what one of several
-        clauses brings below those beyond it is not in the window of the next: `window.py` keeps
-        that from happening. A search with `sort` or scroll cannot be rescored.
+        clauses brings below those beyond it is not in the window of the next: the search's request
+        keeps that from happening. A search with `sort` or scroll cannot be rescored.
         """
         ...
 
