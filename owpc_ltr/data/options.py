@@ -15,6 +15,8 @@ DEFAULT_BUCKETS = 20
 """Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
 VALIDATION_SHARE = TEST_SHARE = 0.2
 """Shares of the queries that choose the settings, and that are kept for `evaluate`."""
+RUN_TAG = "owpc-ltr"
+"""The name of a system in TREC runs."""
 DEFAULT_FORMAT = "tsv"
 """The format that judgments are written in."""
 

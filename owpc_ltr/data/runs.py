@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.lines import NUMBER
+from owpc_ltr.data.options import RUN_TAG
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import open_regular, read_text, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
 
 _BLANK = r"\s|^$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _RANK = r"^[0-9]+$"
 _FIELDS = 6
 _BETWEEN = "\n"
@@ -130,7 +131,7 @@ def write_scores(
     scores: Vector,
     data: RankingDataset,
     path: Path | str,
-    tag: str = "owpc-ltr",
+    tag: str = RUN_TAG,
     depth: int | None = None,
     retrieved: NDArray[np.bool_] | None = None,
 ) -> None:
@@ -174,7 +175,7 @@ def write_scores(
 
 
 def write_ranking(
-    query_id: str, ranked: Sequence[tuple[str, float]], path: Path | str, tag: str = "owpc-ltr"
+    query_id: str, ranked: Sequence[tuple[str, float]], path: Path | str, tag: str = RUN_TAG
 ) -> None:
     """Write one query's documents, best first with their scores, as a TREC run.
 
@@ -209,7 +210,7 @@ def read_run(path: Path | str) -> TrecRun:
     def bad(row: int, what: str) -> BadInput:
         return _bad(path, int(numbers[row]), what)
 
-    for column, pattern, what in ((ranks, _RANK, "rank"), (scores, _NUMBER, "score")):
+    for column, pattern, what in ((ranks, _RANK, "rank"), (scores, NUMBER, "score")):
         row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
         if row >= 0:
             raise bad(row, f"the {what} {shown(str(column[row]))} is no number")

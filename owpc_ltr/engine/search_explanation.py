@@ -57,7 +57,7 @@ class ExplainRequest:
     """
 
     query: str
-    size: int = 10
+    size: int
     document: str | None = None
     above: str | None = None
     title: str | None = None

@@ -30,12 +30,11 @@ from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.significance import Doubt, Verdict, over_metrics
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import ShortRepr, printable_lines, text_table, wrapped_text
+from owpc_ltr.plain_text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
 
 SYMMETRY = (
     "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
 )
-_REPR_LINES = 15
 _UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
@@ -258,9 +257,9 @@ class RankerComparison:
             for pair in self.pairs
         ]
         lines += disagreements([one.by_human_labels for one in self.pairs], self.split)
-        if len(lines) > _REPR_LINES:
-            left = len(lines) - _REPR_LINES + 1
-            lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the comparison"]
+        if len(lines) > REPR_LINES:
+            left = len(lines) - REPR_LINES + 1
+            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
         return printable_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.data.options import RUN_TAG, MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
@@ -26,6 +26,7 @@ from owpc_ltr.evaluation.options import (
     split_in_words,
     workers_at,
 )
+from owpc_ltr.plain_text import REPR_LINES
 from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, public, spelled
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
 
     Data = RankingDataset | PartitionedDataset
-
-_REPR_LINES = 15
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,9 +145,9 @@ class Evaluation:
         ]
         lines += _disagreements(self)
         lines += [f"warning: {message}" for message in self.warnings]
-        if len(lines) > _REPR_LINES:
-            left = len(lines) - _REPR_LINES + 1
-            lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the evaluation"]
+        if len(lines) > REPR_LINES:
+            left = len(lines) - REPR_LINES + 1
+            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the evaluation"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -288,7 +287,7 @@ def write_run(
     data: RankingDataset,
     path: str | Path,
     *,
-    tag: str = "owpc-ltr",
+    tag: str = RUN_TAG,
     depth: int | None = None,
 ) -> None:
     """Write a ranking of a dataset (a ranker's, or scores, one per document) as a TREC run.

@@ -37,7 +37,7 @@ _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
 """How a line of LETOR text begins."""
 UNUSED = "metrics do not weigh documents: the weights of judgments count in training alone"
 _FEWEST_QUERIES = 20
-_FEWEST_PAIRS = 1_000
+FEWEST_PAIRS = 1_000
 _MOST_DOCUMENTS = 10_000
 _MANY = 0.5
 _SEPARATED = 0.98
@@ -236,11 +236,11 @@ def _is_ours(file: Any) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from owpc_ltr.data.parquet.writing import KEY
+    from owpc_ltr.data.parquet.writing import DATASET_KEY
 
     file.seek(0)
     try:
-        return KEY in (pq.read_schema(file).metadata or {})
+        return DATASET_KEY in (pq.read_schema(file).metadata or {})
     except (pa.ArrowInvalid, OSError):
         # What is damaged is told by who reads it.
         return True
@@ -364,7 +364,7 @@ def _worse_than_random(
 
 
 def _from_other_sources(data: RankingDataset, pairs: _Pairs) -> Iterator[Doubt]:
-    if pairs.number < _FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
+    if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
         return
     told: list[tuple[float, str, str]] = []
     for place, name in enumerate(data.feature_names):

@@ -25,7 +25,7 @@ from owpc_ltr.features.mustache import (
     variables,
 )
 from owpc_ltr.files.input import read_regular
-from owpc_ltr.files.strict_json import each_once, kind_of
+from owpc_ltr.files.strict_json import LARGEST_FILE, each_once, kind_of
 from owpc_ltr.plain_text import ShortRepr, printable, shortened
 
 MUSTACHE = "mustache"
@@ -53,7 +53,6 @@ DEEPEST = 100
 """Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
 MOST_FEATURES = 1000
 """Fewer than the 1024 clauses that an engine takes in one search."""
-_LARGEST_FILE = 50_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -270,7 +269,7 @@ def _read(source: Path | str) -> tuple[str, str]:
     if isinstance(source, str):
         return "the feature set", source
     try:
-        raw = read_regular(source, _LARGEST_FILE, "cannot read the feature set", "a feature set")
+        raw = read_regular(source, LARGEST_FILE, "cannot read the feature set", "a feature set")
         return str(source), raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error

@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.judged_data import judgment_doubts, shares_right
+from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_doubts, shares_right
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import WARNING, Finding
 from owpc_ltr.inspection.sample import Sample, Stretches, sampled
 
 _CODED_DOCUMENTS = 10_000
-_FEWEST_PAIRS = 1_000
 _TELLS = 0.2
 """A correlation below which no column has nearly all pairs right."""
 _QUANTILES = np.linspace(0, 1, thresholds.LEAK_BINS + 1)[1:-1]
@@ -81,7 +80,7 @@ def grade_codes(data: RankingDataset) -> list[str]:
     data = sampled(data, _CODED_DOCUMENTS)
     relevant = np.add.reduceat(data.labels > 0, data.offsets[:-1], dtype=np.int64)
     pairs = relevant * (np.diff(data.offsets) - relevant)
-    few = (pairs > 0).sum() < thresholds.FEWEST_QUERIES or pairs.sum() < _FEWEST_PAIRS
+    few = (pairs > 0).sum() < thresholds.FEWEST_QUERIES or pairs.sum() < FEWEST_PAIRS
     if few or not data.n_features:
         return []
     half = np.random.default_rng(0).permutation(data.n_queries) % 2

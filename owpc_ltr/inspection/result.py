@@ -7,7 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from owpc_ltr.data.html import bars, block, facts, line, table
-from owpc_ltr.plain_text import ShortRepr, printable, printable_lines, text_table, wrapped_text
+from owpc_ltr.plain_text import (
+    REPR_LINES,
+    ShortRepr,
+    printable,
+    printable_lines,
+    text_table,
+    wrapped_text,
+)
 from owpc_ltr.signatures import spelled
 
 Severity = Literal["warning", "note"]
@@ -71,7 +78,6 @@ class Finding(ShortRepr):
         return asdict(self)
 
 
-_REPR_LINES = 15
 FEATURE_ROWS = 12
 """Features that the text shows unless all are asked for."""
 _HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found")
@@ -109,9 +115,9 @@ class Inspection:
     def __repr__(self) -> str:
         lines = [f"{name}: {value}" for name, value in figures(self.data)]
         lines += [f"{one.severity}: {one.line}" for one in self.findings]
-        if len(lines) > _REPR_LINES:
-            left = len(lines) - _REPR_LINES + 1
-            lines = [*lines[: _REPR_LINES - 1], f"and {left} more findings: print the inspection"]
+        if len(lines) > REPR_LINES:
+            left = len(lines) - REPR_LINES + 1
+            lines = [*lines[: REPR_LINES - 1], f"and {left} more findings: print the inspection"]
         return printable_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:

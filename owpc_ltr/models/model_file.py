@@ -25,7 +25,14 @@ from owpc_ltr.data import html
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
 from owpc_ltr.files.output import finite_json, write_output
-from owpc_ltr.files.strict_json import a_json, each_once, shown, take_strings, why_no_json
+from owpc_ltr.files.strict_json import (
+    LARGEST_FILE,
+    a_json,
+    each_once,
+    shown,
+    take_strings,
+    why_no_json,
+)
 from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
 from owpc_ltr.signatures import public
@@ -60,8 +67,6 @@ PARITY_QUERIES = 20
 
 PARITY_DOCUMENTS = 50
 
-
-_LARGEST_FILE = 50_000_000
 
 _LINE = re.compile(rb'^ "digest": "sha256:[0-9a-f]{64}",\n', re.MULTILINE)
 
@@ -152,7 +157,7 @@ def read_content(path: Path) -> dict[str, Any]:
     """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
     raw = b""
     try:
-        raw = read_regular(path, _LARGEST_FILE, "cannot read the model", "a model file")
+        raw = read_regular(path, LARGEST_FILE, "cannot read the model", "a model file")
         content = json.loads(raw, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is not a model file: {why_no_json(raw, error)}") from error

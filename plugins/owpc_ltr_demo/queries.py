@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.errors import Refused
 from owpc_ltr.names import check_index
 from owpc_ltr_demo.corpus import Document
@@ -124,11 +125,10 @@ def candidate_pools(
     index: str,
     queries: Sequence[DemoQuery],
     progress: Callable[[str, float | None], None],
-    in_flight: int = 4,
 ) -> tuple[CandidatePool, ...]:
     """The candidates of each query, by several searches at a time."""
     done: list[CandidatePool] = []
-    with ThreadPoolExecutor(in_flight) as threads:
+    with ThreadPoolExecutor(IN_FLIGHT) as threads:
         for found in threads.map(lambda query: candidates_of(engine, index, query), queries):
             done.append(found)
             progress(f"{len(done)} of {len(queries)} queries", len(done) / len(queries))

@@ -23,12 +23,12 @@ from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, weights_of
 from owpc_ltr.data.judgments.lines import Column, TypedColumn, decode, table_column, whole_numbers
 from owpc_ltr.data.judgments.tables import find_roles, further_params, lines_by_role
+from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
 from owpc_ltr.files.input import shown
 from owpc_ltr.protocols import JudgmentReader
 
-_DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 _LARGEST = 1 << 30
 _OF_NUMBERS = ("grade", "weight", "query_weight")
 
@@ -52,7 +52,7 @@ class Parquet:
     ) -> JudgmentLines:
         """The judgments; columns of text are the file's own. `topics` as for csv."""
         table, names = _table(path)
-        if _DATASET in (table.schema.metadata or {}):
+        if DATASET_KEY in (table.schema.metadata or {}):
             raise BadInput(
                 f"cannot read {path}: it is a dataset of owpc-ltr, whose queries have features "
                 "already: train on it, or name the judgments that it was logged from"

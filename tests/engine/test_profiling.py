@@ -212,7 +212,11 @@ def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
         timed(engine, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(
-            engine, PluginFreeStore(engine), Subject("docs", {"sort": []}, FEATURESET), PARAMS
+            engine,
+            PluginFreeStore(engine),
+            Subject("docs", {"sort": []}, FEATURESET),
+            PARAMS,
+            repeat=2,
         )
     engine.shards = {"total": 2, "failed": 1}
     with pytest.raises(Refused, match="part of the index"):

@@ -144,11 +144,11 @@ def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     uploaded = put(small, linear())
     stored = small.store.get_model(uploaded.model)
     request = search_request(cluster(small), WORDS, index=small.index, query_template=QUERY)
-    honest = explain_stored(small.engine, small.store, request, stored, ExplainRequest(WORDS))
+    honest = explain_stored(small.engine, small.store, request, stored, ExplainRequest(WORDS, 10))
     assert honest.warnings == ()
     lying = liar(small)
     (told,) = explain_stored(
-        small.engine, lying.store, request, stored, ExplainRequest(WORDS)
+        small.engine, lying.store, request, stored, ExplainRequest(WORDS, 10)
     ).warnings
     assert "what was served is not what is explained" in told
 

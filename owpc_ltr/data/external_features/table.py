@@ -27,6 +27,7 @@ from owpc_ltr.data.external_features.sources import (
     refuse_taken,
 )
 from owpc_ltr.data.options import ROLES
+from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns
@@ -98,7 +99,6 @@ def _bad(file: str, what: str) -> BadInput:
 
 
 _BATCH_ROWS = 1 << 17
-_DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 
 
 @public
@@ -138,7 +138,7 @@ def _from_file(path: Path) -> ExternalTable:
         found = columns_in(file, path, os.fstat(file.fileno()).st_size)
         if found.rows is None:
             raise BadInput(f"cannot use {path}: it is an Arrow file; write it as Parquet")
-        if _DATASET in (found.schema.metadata or {}):
+        if DATASET_KEY in (found.schema.metadata or {}):
             raise BadInput(
                 f"cannot use {path}: it is a dataset of owpc-ltr, with labels: give a table of "
                 "keys and numbers"

@@ -241,13 +241,13 @@ def _chunked(column: Column) -> Column:
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def read_numbers(column: Column, largest: float) -> tuple[Vector, int | None]:
     """The numbers of a column, and the first row that has none between ±`largest`, if any."""
     if is_text(column):
-        row = pc.index(pc.match_substring_regex(column, _NUMBER), False).as_py()
+        row = pc.index(pc.match_substring_regex(column, NUMBER), False).as_py()
         if row >= 0:
             return np.zeros(0), row
     numbers = _numbers(column)

@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
 from owpc_ltr.data.options import ROLES, judgment_list
-from owpc_ltr.data.parquet.writing import COLUMNS, FORMAT, KEY, digest_of
+from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FORMAT, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import reading_columns
 from owpc_ltr.files.input import open_regular, shown
@@ -207,7 +207,7 @@ class Parts:
 
     def _about(self) -> dict[str, Any]:
         metadata = self.schema.metadata or {}
-        if KEY not in metadata:
+        if DATASET_KEY not in metadata:
             names = {name.lower() for name in self.schema.names}
             if names <= {known for role in ROLES.values() for known in role}:
                 raise BadInput(f"cannot read {self.path}: {judgment_list()}")
@@ -217,7 +217,7 @@ class Parts:
                 "owpc_ltr.save_dataset"
             )
         try:
-            about = json.loads(metadata[KEY])
+            about = json.loads(metadata[DATASET_KEY])
             version = about["format"]
             sound = version != FORMAT or _is_sound(about)
         except (ValueError, KeyError, TypeError, RecursionError):

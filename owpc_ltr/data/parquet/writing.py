@@ -22,7 +22,8 @@ from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import public
 
 FORMAT = 1
-KEY = b"owpc_ltr"
+DATASET_KEY = b"owpc_ltr"
+"""What the metadata of a dataset's file stand under; no other file has it."""
 COLUMNS = {
     "query_id": pa.string(),
     "document_id": pa.string(),
@@ -71,7 +72,7 @@ def write_dataset(
             *((name, kept[name].type) for name in field_columns),
             *((name, pa.float32()) for name in columns),
         ],
-        {KEY: metadata},
+        {DATASET_KEY: metadata},
     )
     rows = np.repeat(np.arange(dataset.n_queries), np.diff(dataset.offsets))
     with (

@@ -82,8 +82,8 @@ def window_latencies(
     subject: Subject,
     queries: Sequence[Params],
     *,
+    repeat: int,
     windows: Sequence[int] = WINDOWS,
-    repeat: int = 30,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> dict[int, Samples]:
@@ -99,8 +99,8 @@ def added_milliseconds(
     subject: Subject,
     queries: Sequence[Params],
     *,
+    repeat: int,
     window: int = DEFAULT_WINDOW,
-    repeat: int = 20,
 ) -> float:
     """What a model adds to a search, in milliseconds by our clock: the median over repeats."""
     samples = model_latencies(
@@ -115,8 +115,8 @@ def model_latencies(
     subjects: Mapping[str, Subject],
     queries: Sequence[Params],
     *,
+    repeat: int,
     window: int = DEFAULT_WINDOW,
-    repeat: int = 20,
     seed: int = 0,
 ) -> dict[str, Samples]:
     """The latency of one live query with each of several models, and with `none`."""
@@ -285,7 +285,7 @@ def feature_costs(
     subject: Subject,
     queries: Sequence[Params],
     *,
-    repeat: int = 30,
+    repeat: int,
     window: int = DEFAULT_WINDOW,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,

@@ -18,7 +18,7 @@ from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.grouping import importance_of
 from owpc_ltr.data.splits import query_text
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
@@ -55,7 +55,7 @@ class LiveQuestion(ShortRepr):
     queries: Sequence[JudgedQuery]
     metrics: Sequence[Metric]
     window: int = DEFAULT_WINDOW
-    in_flight: int = 4
+    in_flight: int = IN_FLIGHT
     seed: int = 0
     unweighted: bool = False
 

@@ -13,6 +13,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
+from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores import Store
@@ -116,7 +117,7 @@ def _reordered(
 def serve_all(
     ways: Sequence[Serve],
     requests: Sequence[SearchRequest],
-    in_flight: int = 4,
+    in_flight: int = IN_FLIGHT,
     progress: Callable[[str, float | None], None] | None = None,
 ) -> list[tuple[Served, ...]]:
     """Of every way, the answers to all requests, in order.
