@@ -16,6 +16,7 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, SearchIndex
 from owpc_ltr.errors import BadInput, Refused, give_warnings
 from owpc_ltr.evaluation.options import METRIC, Resamples
 from owpc_ltr.evaluation.resampling import RESAMPLES
+from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
     Help,
@@ -85,6 +86,7 @@ def fuse(
     topics: Topics = None,
     columns: Columns = None,
     in_flight: InFlight = IN_FLIGHT,
+    report: ReportPage = None,
     resamples: Resamples = RESAMPLES,
     seed: Seed = 0,
     plugins: Plugins = (),
@@ -140,6 +142,7 @@ def fuse(
     if query_template_out is not None:
         text = json.dumps(read.query_template, indent=1, ensure_ascii=False) + "\n"
         write_output(query_template_out, text.encode())
+    write_report(result, report, plugins)
     if out is not None:
         if not (result.is_better or force):
             raise Refused(

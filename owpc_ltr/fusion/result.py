@@ -96,6 +96,13 @@ class Fusion(ShortRepr):
         return dict(zip(self.model.feature_names, self.model.weights.tolist(), strict=True))
 
     @property
+    def shares(self) -> dict[str, float]:
+        """The share of each leg in the spread of the model's scores."""
+        spread = np.nanstd(np.nan_to_num(self.data.features), axis=0) * np.abs(self.model.weights)
+        shares = spread / max(float(spread.sum()), 1e-300)
+        return dict(zip(self.model.feature_names, shares.tolist(), strict=True))
+
+    @property
     def headline(self) -> str:
         """The verdict in a line: better, or why not to fuse."""
         found = self.decision
@@ -180,11 +187,9 @@ def _facts(found: Fusion) -> Iterator[str]:
         "low and high are 95 % intervals; p of the learned weights is that of one comparison, "
         "which decides; the others are corrected for all in the table (Holm)"
     )
-    spread = np.nanstd(np.nan_to_num(found.data.features), axis=0) * np.abs(found.model.weights)
-    shares = spread / max(float(spread.sum()), 1e-300)
     yield "weights: " + ", ".join(
-        f"{name} {weight:.6g} ({share:.0%} of the spread)"
-        for (name, weight), share in zip(found.weights.items(), shares.tolist(), strict=True)
+        f"{name} {weight:.6g} ({found.shares[name]:.0%} of the spread)"
+        for name, weight in found.weights.items()
     )
     recall = found.recall
     legs = ", ".join(f"{name} {share:.2f}" for name, share in recall.legs.items())

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_i
 from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
 from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, forest
-from owpc_ltr_report.figures import amount, capital, interval, p_words, signed
+from owpc_ltr_report.figures import amount, capital, interval, p_cell, p_words, signed
 from owpc_ltr_report.page import PageVerdict, Section
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def comparison_section(found: RankerComparison) -> Section:
         "pairs": [
             (
                 pair.a, pair.b, pair.metric, signed(pair.comparison.mean_difference),
-                interval(pair.comparison), _p_cell(pair.p_holm),
+                interval(pair.comparison), p_cell(pair.p_holm),
                 pair.gained, pair.lost, pair.comparison.ties, outcome,
             )
             for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
@@ -224,10 +224,6 @@ def comparison_section(found: RankerComparison) -> Section:
         ],
     }  # fmt: skip
     return Section("comparison", _forests(found, pairs), words)
-
-
-def _p_cell(p: float) -> str:
-    return p_words(p).removeprefix("p ").removeprefix("= ")
 
 
 def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
@@ -282,7 +278,7 @@ def proxy_labels_section(found: RankerComparison) -> Section | None:
     rows = [
         (
             pair.a, pair.b, pair.metric, signed(labels.by_both.mean), interval(labels.by_both),
-            _p_cell(labels.p_holm), interval(labels.by_human), round(labels.strength, 2),
+            p_cell(labels.p_holm), interval(labels.by_human), round(labels.strength, 2),
             round(labels.n_worth), labels.n_more, outcome,
         )
         for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)

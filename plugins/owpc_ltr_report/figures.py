@@ -41,6 +41,15 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
 
 
+def p_cell(p: float) -> str:
+    """The same below a header that says p.
+
+    >>> p_cell(0.0001), p_cell(0.0312)
+    ('< 0.001', '0.031')
+    """
+    return p_words(p).removeprefix("p ").removeprefix("= ")
+
+
 def plain(value: object) -> str:
     """A value of any type in few characters.
 

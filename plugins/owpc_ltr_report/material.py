@@ -18,11 +18,12 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.explanations.explanation import Explanation
+from owpc_ltr.fusion.result import Fusion
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import load_model
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr_report import clicks, engine, features, inspections, queries, training
+from owpc_ltr_report import clicks, engine, features, fusion, inspections, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores
 from owpc_ltr_report.page import Page, PageVerdict, Section
@@ -30,7 +31,7 @@ from owpc_ltr_report.page import Page, PageVerdict, Section
 T = TypeVar("T")
 _SINGLE = (
     RankingDataset, PartitionedDataset, RankerComparison, Scores, engine.Latency, Inspection,
-    Pooled, Selection, Verification, ClickJudgments,
+    Pooled, Selection, Verification, ClickJudgments, Fusion,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
 _SEVERAL = NamedModel, Bound, queries.Example, Explanation
@@ -111,6 +112,10 @@ def _sections(of: Material) -> Iterator[Section | None]:
     """The sections in their order; None where a result has nothing to show."""
     models, latencies = of.all(NamedModel), of.all(engine.Latency)
     comparison, data = of.one(RankerComparison), of.one(RankingDataset)
+    for fused in of.all(Fusion):
+        yield fusion.fusion_section(fused)
+        if comparison is None:
+            yield queries.queries_section(fusion.learned_comparison(fused))
     for found in of.all(RankerComparison):
         yield compared.comparison_section(found)
         yield compared.proxy_labels_section(found)
@@ -141,6 +146,7 @@ def _verdict(of: Material) -> PageVerdict | None:
     """The verdict of the strongest evidence on the page."""
     verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
         RankerComparison: compared.verdict_of,
+        Fusion: fusion.fusion_verdict,
         Verification: engine.drift_verdict,
         Selection: training.selection_verdict,
         Pooled: engine.pool_verdict,

@@ -152,11 +152,14 @@ def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> Non
         assert {step["window_size"] for step in body["rescore"]} == {60}
         if not found.is_better:
             with pytest.raises(Refused, match=r"model.json is not written: .*force=") as caught:
-                fuse(cluster, legs, window=30, out=model, **asked)
+                fuse(cluster, legs, window=30, out=model, report=tmp_path / "no.html", **asked)
+            assert (tmp_path / "no.html").exists()
             assert isinstance(caught.value.result, Fusion)
             assert not model.exists()
-        fuse(cluster, legs, window=30, out=model, force=True, **asked)
+        page = tmp_path / "page.html"
+        fuse(cluster, legs, window=30, out=model, report=page, force=True, **asked)
         assert model.exists()
+        assert found.headline.partition(": ")[0].capitalize() in page.read_text()
 
 
 def test_what_cannot_be_fused_is_told_in_a_line(node_url: str, tmp_path: Path) -> None:

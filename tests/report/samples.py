@@ -18,7 +18,14 @@ from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_report.charts import VEGA_LITE, Chart
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
+from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.engine.legs import Leg, Legs
+from owpc_ltr.features.feature_set import Feature
+from owpc_ltr.fusion.fuse import _measured
+from owpc_ltr.fusion.result import Fusion
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
+from owpc_ltr.signatures import silent
+from tests.test_fusion import world
 
 NAMES = ("good", "noise", "bm25")
 HOSTILE = (
@@ -89,6 +96,18 @@ def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
     """A ranker by the good feature and noise, against `feature:bm25`."""
     data = dataset(n_queries)
     return evaluate(linear(good, other, 0.0), data.without_missing(), baseline="feature:bm25")
+
+
+@cache
+def fused(second: float) -> Fusion:
+    """Two legs of which the second adds so much."""
+    logged = world(150 if second else 60, second)
+    names = logged.data.feature_names
+    legs = Legs("legs", tuple(Leg(name, {}, Feature(name, (), {})) for name in names), 20)
+    return _measured(
+        legs, logged, Judgments([]), "ndcg@10",
+        seed=0, resamples=500, complete=True, plugins=(), progress=silent,
+    )  # fmt: skip
 
 
 def fields_of(part: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ import pytest
 import owpc_ltr
 from owpc_ltr import evaluate
 from tests.proxy_labels import comparison
-from tests.report.samples import HOSTILE, against, curves, dataset, hostile_clicked, linear
+from tests.report.samples import HOSTILE, against, curves, dataset, fused, hostile_clicked, linear
 
 pytestmark = pytest.mark.thorough
 
@@ -168,8 +168,14 @@ def judged_by_two() -> str:
     return str(owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"])).html())
 
 
-@pytest.mark.parametrize(("made", "charts"), [(judged_by_clicks, 7), (judged_by_two, 4)])
-def test_pages_of_proxy_judgments_are_so_too(
+def of_fusion() -> str:
+    return str(owpc_ltr.report(fused(0.0)).html())
+
+
+@pytest.mark.parametrize(
+    ("made", "charts"), [(judged_by_clicks, 7), (judged_by_two, 4), (of_fusion, 4)]
+)
+def test_pages_of_proxy_judgments_and_of_fusions_are_so_too(
     browser: Any, tmp_path: Path, made: Callable[[], str], charts: int
 ) -> None:
     """On a phone in the dark, and on a desk by day."""

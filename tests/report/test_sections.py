@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.comparison import comparison_of, verdict_of
 from owpc_ltr_report.engine import read_latency
+from owpc_ltr_report.figures import amount, p_cell, signed
 from owpc_ltr_report.queries import (
     TOP_DOCUMENTS,
     example_documents,
@@ -33,7 +34,7 @@ from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
-from tests.report.samples import NAMES, Elements, dataset, linear
+from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
 
 COSTS = {
     "index": "movies",
@@ -318,6 +319,43 @@ def test_a_comparison_turned_round_twice_is_itself() -> None:
     one = compared().pairs[0].comparison
     assert one.reversed().reversed() == one
     assert one.reversed().mean_difference == -one.mean_difference
+
+
+@pytest.mark.parametrize(
+    ("second", "title", "mood"),
+    [(1.0, "Better", "better"), (0.0, "Do not fuse", "no significant difference")],
+)
+def test_a_fusion_says_whether_to_fuse_and_what_limits_it(
+    second: float, title: str, mood: str
+) -> None:
+    found = fused(second)
+    page = owpc_ltr.report(found)
+    assert page.verdict is not None
+    assert (page.verdict.title, page.verdict.mood) == (title, mood)
+    assert [section.name for section in page.sections] == ["fusion", "queries"]
+    for chart in page.charts.values():
+        check(chart)
+    words = page.sections[0].words
+    rankers = [row[0] for row in words["means"]]
+    assert rankers == [
+        "lexical", "dense", "RRF k=60", "min_max, equal weights", "best of 82 engine settings",
+        "learned weights",
+    ]  # fmt: skip
+    # The one comparison that decides, and no corrected one.
+    own = words["differences"][-1]
+    assert own[:2] == ("learned weights", signed(found.decision.mean_difference))
+    assert own[3:] == (p_cell(found.decision.p_permutation), mood)
+    recall = {row["name"]: row["value"] for row in page.charts["recall"].spec["data"]["values"]}
+    assert recall == {
+        **found.recall.legs,
+        "all legs": found.recall.union, "the one request": found.recall.request,
+    }  # fmt: skip
+    text = page.html()
+    for said in (
+        f"{found.recall.unreachable:,} of {found.recall.relevant:,} relevant documents",
+        signed(found.optimism.expected), amount(found.optimism.lost), found.engine_setting,
+    ):  # fmt: skip
+        assert said in text
 
 
 def test_an_explanation_is_an_example_of_what_moved() -> None:

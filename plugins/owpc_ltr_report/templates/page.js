@@ -16,7 +16,7 @@
       titleFontWeight: "normal",
     },
     axisY: { labelLimit: narrow() ? 130 : 280 },
-    axisX: { labelLimit: narrow() ? 80 : 160 },
+    axisX: { labelLimit: narrow() ? 80 : 160, labelSeparation: 6 },
     legend: {
       labelColor: "var(--ink)", labelFontSize: 12, symbolStrokeColor: "var(--ink)",
       labelLimit: narrow() ? 260 : 400, columns: narrow() ? 1 : 4,
