@@ -18,7 +18,7 @@ from owpc_ltr_clicks.judgments import ClickJudgments
 from owpc_ltr_report.charts import VEGA_LITE, Chart
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
-from owpc_ltr.data.judgments.queries import Judgments
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.legs import Leg, Legs
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.fuse import _measured
