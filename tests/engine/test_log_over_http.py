@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from tests.commands import Run, commands_in
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply, make_engine
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 
-OPTIONS = LogOptions(pause=0, chunk=10, in_flight=2)
+OPTIONS = LogOptions(pause=0, chunk=10)
 Fault = Callable[[Reply], Reply]
 
 
@@ -91,7 +91,9 @@ def judgments(tmp_path: Path) -> Path:
     return path
 
 
-def log(cluster: Cluster, out: Path, clock: Clock | None = None, **limits: float) -> LogReport:
+def log(
+    cluster: Cluster, out: Path, clock: Clock | None = None, in_flight: int = 2, **limits: float
+) -> LogReport:
     """Log; pauses between attempts pass by `clock`, which says at once that they are over."""
     limits = {"deadline": 20.0, "timeout": 5.0, **limits}
     engine = (
@@ -102,7 +104,8 @@ def log(cluster: Cluster, out: Path, clock: Clock | None = None, **limits: float
     store = PluginFreeStore(engine)
     try:
         featureset = store.get_featureset("movies")
-        return run_log(engine, store, featureset, small_judgments(), "movies", out, options=OPTIONS)
+        options = replace(OPTIONS, in_flight=in_flight)
+        return run_log(engine, store, featureset, small_judgments(), "movies", out, options=options)
     finally:
         engine.close()
 
@@ -184,7 +187,8 @@ def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
         # No answer is late here, however busy the machine: pauses alone use the deadline up.
         clock, limits = Clock(), {"deadline": 120.0, "timeout": 60.0}
     with pytest.raises(OwpcLtrError, match=message) as caught:
-        log(cluster, out, clock, **limits)
+        # One request at a time: a second would see the pauses of the first as time of its own.
+        log(cluster, out, clock, in_flight=1, **limits)
     assert clock is None or sum(clock.pauses) <= limits["deadline"] + 1e-6
     assert caught.value.exit_code == code
     assert "\n" not in str(caught.value)
