@@ -9,6 +9,7 @@ from owpc_ltr_clicks.simulation import Users, clicks, example_world
 
 from owpc_ltr import make_dataset
 from owpc_ltr.errors import UsageError
+from tests.engine.ubi_indices import ubi_documents
 
 WORLD = example_world(50, 20)
 
@@ -79,7 +80,7 @@ def test_a_judged_dataset_is_a_world() -> None:
 
 def test_documents_of_user_behavior_insights_hold_the_same_lists_and_clicks() -> None:
     events = clicks(WORLD, sessions=200)
-    queries, acts = map(list, simulate.ubi_documents(events))
+    queries, acts = map(list, ubi_documents(events))
     rows = events.to_pylist()
     assert [d for q in queries for d in q["query_response_hit_ids"]] == [
         row["document"] for row in rows if row["action"] == "impression"

@@ -20,9 +20,10 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from tests.clicks.counts import cells_of, counted
 from tests.commands import Run, commands_in
+from tests.engine.ubi_indices import ubi_documents
 
 EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=700)
-QUERIES, ACTS = map(list, simulate.ubi_documents(EVENTS))
+QUERIES, ACTS = map(list, ubi_documents(EVENTS))
 TEXT = {"type": "keyword"}
 MAPPINGS: dict[str, dict[str, Any]] = {
     # As the OpenSearch plugin makes them, and as the engine does by itself.

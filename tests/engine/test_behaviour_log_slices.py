@@ -22,10 +22,10 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.clicks.counts import cells_of
 from tests.commands import Run, commands_in
-from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_indices
+from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_documents, ubi_indices
 
 pytestmark = pytest.mark.node
-QUERIES, ACTS = map(list, simulate.ubi_documents(
+QUERIES, ACTS = map(list, ubi_documents(
     simulate.clicks(simulate.example_world(10, 8), sessions=500)
 ))  # fmt: skip
 # Without a time, delivered twice, and of an id that another query has.

@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.models.model_file import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
-from tests.engine.ubi_indices import filled
+from tests.engine.ubi_indices import filled, ubi_documents
 from tests.faults.learning import write_letor
 from tests.faults.running import Ended, run
 
@@ -133,7 +133,7 @@ class World:
     def _write_behaviour(self) -> None:
         events = simulate.clicks(simulate.example_world(4, 8), sessions=60)
         pq.write_table(events, self.path("events.parquet"))
-        for index, documents in zip(self.ubi, simulate.ubi_documents(events), strict=True):
+        for index, documents in zip(self.ubi, ubi_documents(events), strict=True):
             filled(self.engine, index, list(documents), {})
 
     def _write_files(self) -> None:
