@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -89,6 +90,8 @@ class Reply:
 
 
 Handler = Callable[[Call], Reply]
+Work = Callable[[], Reply]
+"""What is left to do for an answer."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,9 @@ class Endpoint:
     path: str
     handler: Handler
     methods: tuple[str, ...] = ("POST",)
-    at_once: Callable[[Call], Reply | None] | None = None
-    """Answers what takes a few milliseconds, in the thread that receives requests; None for all
-    else."""
+    at_once: Callable[[Call], Reply | Work] | None = None
+    """Asked first, in the thread that receives requests: answers what takes a few milliseconds, and
+    gives back what else there is to do."""
 
 
 class Observer:
@@ -212,33 +215,31 @@ class _Service:
             endpoint.path, body, started + settings.deadline, request.path_params,
             request.query_params, request.headers,
         )  # fmt: skip
+        work: Work = partial(endpoint.handler, call)
         if endpoint.at_once is not None:
-            reply = endpoint.at_once(call)
-            if reply is not None:
-                return reply
+            begun = endpoint.at_once(call)
+            if isinstance(begun, Reply):
+                return begun
+            work = begun
         if self._answering >= settings.concurrency:
             return _busy()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
         timer = loop.call_later(max(call.left(), 0.0), self._late, answer)
         self._answering += 1
-        self._threads.start(lambda: self._work(endpoint.handler, call, loop, answer))
+        self._threads.start(lambda: self._work(work, loop, answer))
         try:
             return await answer
         finally:
             timer.cancel()
 
     def _work(
-        self,
-        handler: Handler,
-        call: Call,
-        loop: asyncio.AbstractEventLoop,
-        answer: asyncio.Future[Reply],
+        self, work: Work, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Reply]
     ) -> None:
         """Answer a request, in one of the threads."""
         reply, fault = None, None
         try:
-            reply = handler(call)
+            reply = work()
         except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
             fault = error
         with suppress(RuntimeError):  # the service has ended meanwhile

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
@@ -340,6 +340,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
 @given(st.lists(st.one_of(FINITE, st.integers(-5, 5).map(float)), min_size=1, max_size=30))
+@example([-2595190770000000.0, 1e10, 9999999999.5, -4.862810965e-05])
 def test_java_casts_every_answer(values: list[float]) -> None:
     found = Candidates(np.zeros((len(values), 1), np.float32), {})
     ranking = ranked(np.array(values), found)
