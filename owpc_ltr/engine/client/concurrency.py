@@ -197,6 +197,8 @@ class RequestThreads:
                 try:
                     finished.put((number, work(item), None))
                 except BaseException as error:  # noqa: BLE001 - raised again by the caller's thread
+                    # Before this thread takes its next task, which the caller may be too late for.
+                    stopped.set()
                     finished.put((number, None, error))
 
             return run

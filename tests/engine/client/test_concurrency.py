@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable
@@ -291,3 +291,22 @@ def test_what_a_search_waits_for_others_is_part_of_its_deadline() -> None:
             engine.request("POST", "/movies/_search", body={}, deadline=1.0)
         # It would be 1.7 s if the wait did not count.
         assert time.monotonic() - begun < 1.5
+
+
+def test_nothing_begins_after_the_first_error_however_late_the_caller_hears_of_it() -> None:
+    begun: list[int] = []
+    failed = threading.Event()
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == 1:
+            failed.set()
+            raise EngineUnavailable("gone")
+
+    def busy(_: int) -> None:
+        failed.wait()
+        time.sleep(0.05)
+
+    with pytest.raises(EngineUnavailable), RequestThreads(1) as threads:
+        threads.map(work, [0, 1, 2, 3], busy)
+    assert begun == [0, 1]
