@@ -9,8 +9,10 @@ of depth 6. In turn:
 - service times: what a request takes of one core, from its bytes to the answer's, without HTTP
 - HTTP: one connection, one request after another
 - open loop: requests are sent when they are due, whether or not earlier ones are answered, and a
-  latency begins when its request was due; the service has one core, the sender the others
-- with `--url`, documents by id, beside the engine's own search for the same features, in turn
+  latency begins when its request was due; one process has one core, the sender the others; then two
+  processes and the sender share all cores
+- with `--url`, documents by id, beside the engine's own search for the same features, in turn, each
+  answer decoded
 - with `--memory`, what the service holds after so many requests
 """
 
@@ -62,11 +64,13 @@ def main() -> None:
             rankers = Rankers(connect("http://127.0.0.1:9"), [path])
             print_row(f"{path.stem}", service_times(rankers, body))
         for path in models:
-            with service(path) as (port, process):
-                print_header(f"\n{path.stem}, over HTTP")
-                print_row("one at a time", one_at_a_time(port, body, 500))
+            print_header(f"\n{path.stem}, over HTTP")
+            with service(path) as one, cores_apart(one[1]):
+                print_row("one at a time", one_at_a_time(one[0], body, 500))
                 for rate in given.rates:
-                    print_load(port, process, body, rate, given.seconds)
+                    print_load([one], body, rate, given.seconds)
+            with service(path) as one, service(path) as other:
+                print_load([one, other], body, max(given.rates), given.seconds)
         if given.memory:
             with service(models[0]) as (port, process):
                 print_memory(port, process, body, given.memory)
@@ -125,24 +129,37 @@ def service_times(rankers: Rankers, body: bytes, times: int = 2_000) -> list[flo
     return found[times // 10 :]
 
 
+Service = tuple[int, subprocess.Popen[str]]
+"""Its port and its process."""
+
+
 @contextlib.contextmanager
-def service(path: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """A service of one model: its port and its process."""
+def service(path: Path, *options: str) -> Iterator[Service]:
+    """A service of one model."""
     line = [sys.executable, "-m", "owpc_ltr", "serve", str(path), "--port", "0", *options]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)  # noqa: S603
     try:
         assert process.stderr is not None
-        told = process.stderr.readline()
-        assert " at http" in told, told
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) > 1:
-            os.sched_setaffinity(process.pid, cores[:1])
-            os.sched_setaffinity(0, cores[1:])
+        # A line before it says which cluster is used.
+        while " at http" not in (told := process.stderr.readline()):
+            assert told, f"the service ended with {process.wait(30)}"
         yield int(told.rpartition(":")[2]), process
-        os.sched_setaffinity(0, cores)
     finally:
         process.terminate()
         process.wait(30)
+
+
+@contextlib.contextmanager
+def cores_apart(process: subprocess.Popen[str]) -> Iterator[None]:
+    """All threads of a process have one core, and this process has the others."""
+    cores = sorted(os.sched_getaffinity(0))
+    for thread in Path(f"/proc/{process.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores[:1])
+    os.sched_setaffinity(0, cores[1:] or cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def one_at_a_time(port: int, body: bytes, times: int) -> list[float]:
@@ -160,28 +177,33 @@ def one_at_a_time(port: int, body: bytes, times: int) -> list[float]:
     return found[times // 10 :]
 
 
-def print_load(
-    port: int, process: subprocess.Popen[str], body: bytes, rate: float, seconds: float
-) -> None:
-    began, cpu = time.perf_counter(), cpu_seconds(process)
-    latencies, refused = asyncio.run(open_loop(port, body, rate, int(rate * seconds)))
+def print_load(services: Sequence[Service], body: bytes, rate: float, seconds: float) -> None:
+    ports = [port for port, _ in services]
+    began, cpu = time.perf_counter(), sum(cpu_seconds(process) for _, process in services)
+    latencies, refused = asyncio.run(open_loop(ports, body, rate, int(rate * seconds)))
     wall = time.perf_counter() - began
-    used = (cpu_seconds(process) - cpu) / len(latencies)
+    used = (sum(cpu_seconds(process) for _, process in services) - cpu) / len(latencies)
+    processes = "" if len(services) == 1 else f", {len(services)} processes"
     print_row(
-        f"{rate:g}/s due", latencies,
+        f"{rate:g}/s due{processes}", latencies,
         f"{len(latencies) / wall:7.1f}/s done, {refused} not 200, {1e3 * used:.2f} ms CPU each",
     )  # fmt: skip
 
 
-async def open_loop(port: int, body: bytes, rate: float, count: int) -> tuple[list[float], int]:
-    """Milliseconds from when each request was due to its whole answer; how many were refused."""
+async def open_loop(
+    ports: Sequence[int], body: bytes, rate: float, count: int
+) -> tuple[list[float], int]:
+    """Milliseconds from when each request was due to its whole answer; how many were refused.
+
+    Each port has as many connections as the others.
+    """
     head = f"POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     due: asyncio.Queue[float | None] = asyncio.Queue()
     latencies: list[float] = []
     refused = 0
 
-    async def connection() -> None:
+    async def connection(port: int) -> None:
         nonlocal refused
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while (began := await due.get()) is not None:
@@ -193,7 +215,8 @@ async def open_loop(port: int, body: bytes, rate: float, count: int) -> tuple[li
             refused += b" 200 " not in answer[:20]
         writer.close()
 
-    tasks = [asyncio.create_task(connection()) for _ in range(CONNECTIONS)]
+    each = range(CONNECTIONS // len(ports))
+    tasks = [asyncio.create_task(connection(port)) for port in ports for _ in each]
     start = time.perf_counter() + 0.1
     for number in range(count):
         when = start + number / rate
