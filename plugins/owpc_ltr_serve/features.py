@@ -22,7 +22,13 @@ import orjson
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.documents import IDS, value_at
-from owpc_ltr.engine.search.client_rerank import check_featureset, fields_of_hits, whole_answer
+from owpc_ltr.engine.search.client_rerank import (
+    check_featureset,
+    document_fields,
+    features_of_hits,
+    fields_of_hits,
+    whole_answer,
+)
 from owpc_ltr.engine.stores import Search
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import kind_of
@@ -169,24 +175,20 @@ def of_ids(
     distinct = list(dict.fromkeys(ids))
     values = None if served.joined is None else served.joined.of_query(query_id, params)
     search = store.log_search(featureset, params, distinct)
-    needed = [name for name in served.ranker.field_names if name != IDS]
-    body = {**search.body, "_source": needed or False}
+    body = {**search.body, "_source": list(document_fields(served.ranker)) or False}
     answer = whole_answer(engine, served.index, Search(body, search.params), seconds)
-    hits = {hit["_id"]: hit for hit in answer["hits"]["hits"]}
-    absent = tuple(place for place, own in enumerate(ids) if own not in hits)
-    present = [own for own in ids if own in hits]
-    if not present:
+    by_id = {hit["_id"]: hit for hit in answer["hits"]["hits"]}
+    absent = tuple(place for place, own in enumerate(ids) if own not in by_id)
+    hits = [by_id[own] for own in ids if own in by_id]
+    if not hits:
         raise BadRequest(
             f"documents: '{served.index}' has none of these {len(ids)} ids; a document is an id, "
             "an object of feature values, or the LTR plugin's log"
         )
-    rows = {own: store.features_of(featureset, hit) for own, hit in hits.items()}
     with np.errstate(over="ignore"):
-        matrix: Matrix = np.array([rows[own] for own in present], dtype=np.float32)
-    if values is not None:
-        matrix = np.hstack([matrix, values(present)])
-    sources = [hits[own].get("_source") or {} for own in present]
-    fields = fields_of_hits(served.ranker, present, sources)
+        matrix = features_of_hits(store, featureset, values, hits)
+    sources = [hit.get("_source") or {} for hit in hits]
+    fields = fields_of_hits(served.ranker, [hit["_id"] for hit in hits], sources)
     warnings = (f"{len(absent)} of {len(ids)} documents are not in the index",) if absent else ()
     return Candidates(matrix, fields, absent, warnings)
 

@@ -268,11 +268,17 @@ def score_hits(
     if not hits:
         return np.zeros((0, len(ranker.feature_names)), np.float32), np.zeros(0)
     ids = [hit["_id"] for hit in hits]
-    rows: Matrix = np.array([store.features_of(featureset, hit) for hit in hits], dtype=np.float32)
-    if values is not None:
-        rows = np.hstack([rows, values(ids)])
     sources = [hit.get("_source") or {} for hit in hits]
+    rows = features_of_hits(store, featureset, values, hits)
     return rows, ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
+
+
+def features_of_hits(
+    store: Store, featureset: FeatureSet, values: ValuesOf | None, hits: Sequence[dict[str, Any]]
+) -> Matrix:
+    """The features of hits, one row each; external ones, looked up in `values`, come last."""
+    rows: Matrix = np.array([store.features_of(featureset, hit) for hit in hits], dtype=np.float32)
+    return rows if values is None else np.hstack([rows, values([hit["_id"] for hit in hits])])
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
