@@ -168,6 +168,8 @@ def serve(
         access_log=False,
         server_header=False,
         lifespan="on",
+        ws="none",
+        proxy_headers=False,
         timeout_graceful_shutdown=int(deadline + _GRACE),
         **tls,
     )

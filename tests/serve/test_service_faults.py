@@ -428,6 +428,33 @@ def test_other_paths_are_not_forwarded_and_say_so(gateway: Running) -> None:
     assert not [path for path in asked if path != "/"]
 
 
+def test_the_pattern_of_a_path_is_no_path_itself(gateway: Running) -> None:
+    answer = gateway.ask("POST", "/{index}/_search", SEARCH)
+    assert (answer.status, answer.json()["error"]["type"]) == (400, "illegal_argument_exception")
+
+
+def test_a_head_request_has_the_answers_headers_and_no_body(gateway: Running) -> None:
+    for path in ("/health", "/metrics"):
+        answer = gateway.ask("HEAD", path)
+        assert (answer.status, answer.content) == (200, b"")
+        assert int(answer.headers["content-length"]) > 0
+
+
+def test_a_client_that_offers_http2_is_answered_in_http11(gateway: Running) -> None:
+    # Java's own client offers it with every request, and sends the body all the same.
+    offer = {
+        "Connection": "Upgrade, HTTP2-Settings",
+        "Upgrade": "h2c",
+        "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+    }
+    connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=20)
+    with contextlib.closing(connection):
+        for _ in range(2):
+            connection.request("POST", f"/{INDEX}/_search", json.dumps(SEARCH), offer)
+            answer = connection.getresponse()
+            assert [hit["_id"] for hit in json.load(answer)["hits"]["hits"]] == BEST
+
+
 def test_no_header_of_an_answer_is_made_by_who_asks(tmp_path: Path) -> None:
     log = ImpressionLog(tmp_path / "shown.jsonl")
     with running(tmp_path, impressions=log) as made:
