@@ -12,7 +12,7 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr_report.charts import Chart, Row, Table, bars, columns, lines, share_by_rank
+from owpc_ltr_report.charts import Chart, Row, Table, drawing, lines
 from owpc_ltr_report.figures import capital, plain, shortened, signed
 from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
@@ -72,7 +72,7 @@ def _events_section(found: ClickJudgments) -> Section:
         rows, total = [("used", log.used), *reasons], max(log.used + sum(n for _, n in reasons), 1)
         cells = [(name, n, f"{n / total:.2%}") for name, n in rows]
         table = Table("Events by use", ("what", "events", "share"), cells)
-        spec = bars(reasons, "events", ",")
+        spec = drawing("bars", reasons, title="events", digits=",")
         charts = [Chart("unused-events", "Unused events", spec, sentence, table)]
     others = [(name or "(none)", n) for name, n in content["other_actions"].items()]
     words = {"told": found.warnings, "log": log, "others": others}
@@ -103,7 +103,7 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> Chart:
         )
         for rank, value, lowest, highest in rows
     ]  # fmt: skip
-    spec = share_by_rank(rows[:_RANKS_IN_CHART], "examination probability")
+    spec = drawing("share_by_rank", rows[:_RANKS_IN_CHART], y="examination probability")
     table, title = Table(_EXAMINATION, headers, cells), f"{_EXAMINATION}, by {chosen.name}"
     return Chart("examination", title, spec, f"{falls} {certainty}", table)
 
@@ -196,7 +196,7 @@ def _documents(name: str, title: str, of: str, rows: list[tuple[str, int]]) -> C
     sentence = f"Of {total:,} documents most, {most / total:.1%}, have {value}."
     cells = [(label, count, f"{count / total:.1%}") for label, count in rows]
     table = Table(title, (of, "documents", "share"), cells)
-    return Chart(name, title, columns(rows, of, "documents"), sentence, table)
+    return Chart(name, title, drawing("columns", rows, x=of, y="documents"), sentence, table)
 
 
 def _binned(values: Vector) -> list[tuple[str, int]]:

@@ -29,14 +29,14 @@ from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
-from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, forest
+from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, drawing
 from owpc_ltr_report.figures import amount, capital, interval, p_cell, p_words, signed
 from owpc_ltr_report.page import PageVerdict, Section
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.measurement import Measured
 
-_Difference = tuple[str, float, float, float, Outcome]
+Difference = tuple[str, float, float, float, Outcome]
 """A row of a forest plot: a label, a difference, its ends, and the outcome."""
 
 
@@ -234,7 +234,6 @@ def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Cha
         f"comparison-{number}": [pair for pair in against if pair.metric == str(metric)]
         for number, metric in enumerate(found.metrics)
     }  # fmt: skip
-    caption = f"Differences from {found.baseline}"
     charts = []
     for name, of in plots.items():
         rows = [
@@ -244,29 +243,27 @@ def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Cha
             )
             for one in of
         ]  # fmt: skip
-        listed = "; ".join(f"{_in_words(row)}, {row[-1]}" for row in rows)
-        sentence = f"{caption}, with 95 % intervals: {listed}."
         if of:
             title = f"{of[0].a if alone else f'{of[0].metric}: rankers'} against {found.baseline}"
-            charts.append(_forest(name, title, sentence, of, rows, (caption, "of")))
+            caption = f"Differences from {found.baseline}"
+            charts.append(forest_plot(name, title, {one.metric for one in of}, rows, caption, "of"))
     return charts
 
 
-def _forest(
-    name: str, title: str, sentence: str, pairs: Sequence[ComparedPair],
-    rows: Sequence[_Difference], table: tuple[str, str],
-) -> Chart:  # fmt: skip
-    metrics, (caption, labels) = {pair.metric for pair in pairs}, table
-    spec = forest(rows, f"difference of {metrics.pop() if len(metrics) == 1 else 'the metric'}")
-    headers = labels, "difference", "95 % low", "95 % high", "verdict"
+def forest_plot(
+    name: str, title: str, metrics: set[str], rows: Sequence[Difference], caption: str, labels: str
+) -> Chart:
+    """A forest plot whose sentence lists all differences; `labels` is the header of its labels."""
+    metric = next(iter(metrics)) if len(metrics) == 1 else "the metric"
+    spec = drawing("forest", rows, title=f"difference of {metric}")
     cells = [(label, *map(signed, figures), outcome) for label, *figures, outcome in rows]
+    listed = "; ".join(
+        f"{label} {value} ({low} to {high}), {outcome}"
+        for label, value, low, high, outcome in cells
+    )
+    sentence = f"{caption}, with 95 % intervals: {listed}."
+    headers = labels, "difference", "95 % low", "95 % high", "verdict"
     return Chart(name, title, spec, sentence, Table(caption, headers, cells), OUTCOME_LEGEND)
-
-
-def _in_words(row: _Difference) -> str:
-    label, *figures, _ = row
-    value, low, high = map(signed, figures)
-    return f"{label} {value} ({low} to {high})"
 
 
 def proxy_labels_section(found: RankerComparison) -> Section | None:
@@ -290,7 +287,7 @@ def proxy_labels_section(found: RankerComparison) -> Section | None:
 
 def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     """The differences by both kinds of labels and by either, for the pairs of two rankers."""
-    rows: list[_Difference] = []
+    rows: list[Difference] = []
     for pair in pairs:
         metric = f"{pair.metric}, " if len(pairs) > 1 else ""
         found, human = _labels_of(pair), _labels_of(pair).by_human
@@ -305,10 +302,14 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
             ("proxy alone (biased)", found.by_proxy, Outcome.CANNOT_TELL),
         )
         rows += [(f"{metric}{of}", one.mean, one.low, one.high, end) for of, one, end in estimates]
-    sentence = f"Differences with 95 % intervals: {'; '.join(map(_in_words, rows))}."
-    caption = f"Differences of {pairs[0].a} from {pairs[0].b}"
     title = f"{pairs[0].a} against {pairs[0].b}, by labels"
-    return _forest("proxy-labels", title, sentence, pairs, rows, (caption, "labels"))
+    caption = f"Differences of {pairs[0].a} from {pairs[0].b}"
+    metrics = {pair.metric for pair in pairs}
+    chart = forest_plot("proxy-labels", title, metrics, rows, caption, "labels")
+    listed = "; ".join(
+        f"{label} {value} ({low} to {high})" for label, value, low, high, _ in chart.table.rows
+    )
+    return replace(chart, sentence=f"Differences with 95 % intervals: {listed}.")
 
 
 def _labels_of(pair: ComparedPair) -> PredictionPowered:

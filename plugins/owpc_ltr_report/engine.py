@@ -13,7 +13,7 @@ from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr_report.charts import Chart, Table, bars, lines
+from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.figures import plain, signed
 from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
@@ -76,23 +76,24 @@ def latency_section(latency: Latency) -> Section | None:
         ordered = sorted(latency.features, key=lambda row: -row[1])
         first = ordered[:_FEATURES_IN_CHART]
         known = all(None not in row for row in first)
-        spec = bars(first if known else [row[:2] for row in first], "milliseconds per search")
+        rows = first if known else [row[:2] for row in first]
+        spec = drawing("bars", rows, title="milliseconds per search")
         most = ", ".join(f"{name} ({plain(cost)} ms)" for name, cost, _, _ in ordered[:3])
         sentence = f"The most expensive of {len(ordered)} are {most}."
         headers = "feature", "milliseconds", "95 % low", "95 % high"
         table = Table("Milliseconds of each feature", headers, ordered)
         charts.append(Chart("feature-costs", "The cost of each feature", spec, sentence, table))
     if len(latency.windows) > 1:
-        sizes, medians, high = zip(*latency.windows, strict=True)
         series = {
-            "median": list(zip(sizes, medians, strict=True)),
-            "95th percentile": list(zip(sizes, high, strict=True)),
+            "median": [(size, median) for size, median, _ in latency.windows],
+            "95th percentile": [(size, high) for size, _, high in latency.windows],
         }
-        axes = "window (documents)", "milliseconds"
+        axes, sizes = ("window (documents)", "milliseconds"), [row[0] for row in latency.windows]
         spec = lines(series, *axes, log_x=True, zero=True, ticks=sizes)
+        smallest, largest = latency.windows[0], latency.windows[-1]
         sentence = (
-            f"The median goes from {plain(medians[0])} ms for {sizes[0]:g} documents to "
-            f"{plain(medians[-1])} ms for {sizes[-1]:g}."
+            f"The median goes from {plain(smallest[1])} ms for {smallest[0]:g} documents to "
+            f"{plain(largest[1])} ms for {largest[0]:g}."
         )
         table = Table("Milliseconds by window", ("window", *series), latency.windows)
         charts.append(Chart("windows", "The cost of a larger window", spec, sentence, table))
@@ -118,10 +119,8 @@ def drift_section(found: Verification) -> Section:
             (one.feature, one.by, one.mean_before, one.mean_now, f"{one.newly_missing:.1%}")
             for one in found.features
         ]
-        table, spec = (
-            Table("Features at the upload and now", headers, rows),
-            bars(drifted, "standard deviations"),
-        )
+        table = Table("Features at the upload and now", headers, rows)
+        spec = drawing("bars", drifted, title="standard deviations")
         charts.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
     return Section("drift", charts, {"found": found})
 
@@ -145,7 +144,7 @@ def pool_section(found: Pooled) -> Section:
     drawn = rows[:_ROWS_IN_CHART]
     sentence = f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents."
     table = Table("Documents to grade", ("query", "documents"), rows)
-    spec = bars(drawn, "documents", ",d")
+    spec = drawing("bars", drawn, title="documents", digits=",d")
     chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
     return Section("pool", [chart], {"found": found})
 

@@ -17,7 +17,7 @@ from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.charts import Chart, Row, Table, bars, feature_curve, histogram
+from owpc_ltr_report.charts import Chart, Row, Table, drawing
 from owpc_ltr_report.figures import plain
 from owpc_ltr_report.page import Section
 
@@ -123,7 +123,8 @@ def _importance_chart(what: str, rows: list[tuple[str, float]], number: int) -> 
     sentence = f"By {words}: {first}."
     if len(rows) > _BARS:
         sentence += f" The chart has the first {_BARS} of {len(rows)}."
-    table, spec = Table("Features by importance", ("feature", what), rows), bars(rows[:_BARS], what)
+    table = Table("Features by importance", ("feature", what), rows)
+    spec = drawing("bars", rows[:_BARS], title=what)
     return Chart(f"importance-{number}", "The most important features", spec, sentence, table)
 
 
@@ -186,7 +187,8 @@ def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
             sentence += f"; missing gives {plain(curve.missing)}"
             rows.append(("missing", curve.missing))
         table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
-        spec = feature_curve(points, curve.missing, (min(outputs), max(outputs)))
+        domain = min(outputs), max(outputs)
+        spec = drawing("feature_curve", points, missing=curve.missing, domain=domain)
         charts.append(Chart(f"shape-{number}-{place}", curve.feature, spec, sentence, table))
     return charts
 
@@ -237,7 +239,13 @@ def scores_section(found: Scores, data: RankingDataset) -> Section | None:
     )
     title = "Scores of relevant documents and of the others"
     table = Table(title, ("score from", *(f"share of {group}" for group in shares)), rows)
-    spec = histogram(edges.tolist(), shares, "score less the mean of its query", "share")
+    drawn = [
+        (group, edge, share)
+        for group, of_bins in shares.items()
+        # The last edge ends the last bin.
+        for edge, share in zip(edges.tolist(), [*of_bins, 0.0], strict=True)
+    ]
+    spec = drawing("histogram", drawn, x="score less the mean of its query", y="share")
     chart = Chart("scores", title, spec, sentence, table)
     return Section("scores", [chart], {"name": found.name})
 

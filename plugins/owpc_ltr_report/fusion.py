@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.significance import Comparison, Outcome
 from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
-from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, bars, forest
-from owpc_ltr_report.comparison import comparison_of
+from owpc_ltr_report.charts import Chart, Table, drawing
+from owpc_ltr_report.comparison import forest_plot
 from owpc_ltr_report.figures import amount, capital, interval, p_cell, plain, signed
 from owpc_ltr_report.page import PageVerdict, Section
 
@@ -24,22 +23,21 @@ def fusion_verdict(found: Fusion) -> PageVerdict:
     )
 
 
-def learned_comparison(found: Fusion) -> RankerComparison:
-    """The comparison of all rankers, seen from the learned weights."""
-    return comparison_of(found.comparison, LEARNED)
-
-
 def fusion_section(found: Fusion) -> Section:
     """Every ranker against the best leg, and what limits fusion."""
     rankers = {one.name: one.means[found.metric] for one in found.comparison.rankers}
     means = [
         (name, amount(mean.mean), interval(mean, plus=False)) for name, mean in rankers.items()
     ]
-    rows = list(_differences(found))
+    pairs = list(_pairs(found))
     differences = [
         (name, signed(one.mean_difference), interval(one), p_cell(p), outcome)
-        for name, one, p, outcome in rows
+        for name, one, p, outcome in pairs
     ]
+    drawn = [(name, one.mean_difference, one.low, one.high, is_) for name, one, _, is_ in pairs]
+    title = f"{found.metric}: rankers against {found.best_leg} alone"
+    caption = f"Differences from {found.best_leg} alone"
+    forest = forest_plot("fusion", title, {found.metric}, drawn, caption, "ranker")
     weights = [
         (name, plain(weight), f"{found.shares[name]:.0%}") for name, weight in found.weights.items()
     ]
@@ -47,35 +45,16 @@ def fusion_section(found: Fusion) -> Section:
         "found": found, "learned": LEARNED,
         "means": means, "differences": differences, "weights": weights,
     }  # fmt: skip
-    return Section("fusion", [_forest(found, rows), _recall(found)], words)
+    return Section("fusion", [forest, _recall(found)], words)
 
 
-def _differences(found: Fusion) -> Iterator[tuple[str, Comparison, float, Outcome]]:
+def _pairs(found: Fusion) -> Iterator[tuple[str, Comparison, float, Outcome]]:
     """Each ranker against the best leg; for the learned weights, the comparison that decides."""
     for pair in found.comparison.pairs:
         if pair.a == LEARNED:
             yield LEARNED, found.decision, found.decision.p_permutation, found.verdict.outcome
         else:
             yield pair.a, pair.comparison, pair.p_holm, pair.verdict.outcome
-
-
-def _forest(found: Fusion, rows: Sequence[tuple[str, Comparison, float, Outcome]]) -> Chart:
-    drawn = [(name, one.mean_difference, one.low, one.high, is_) for name, one, _, is_ in rows]
-    listed = "; ".join(
-        f"{name} {signed(value)} ({signed(low)} to {signed(high)}), {outcome}"
-        for name, value, low, high, outcome in drawn
-    )
-    caption = f"Differences from {found.best_leg} alone"
-    headers = "ranker", "difference", "95 % low", "95 % high", "verdict"
-    cells = [(name, *map(signed, figures), outcome) for name, *figures, outcome in drawn]
-    return Chart(
-        "fusion",
-        f"{found.metric}: rankers against {found.best_leg} alone",
-        forest(drawn, f"difference of {found.metric}"),
-        f"{caption}, with 95 % intervals: {listed}.",
-        Table(caption, headers, cells),
-        OUTCOME_LEGEND,
-    )
 
 
 def _recall(found: Fusion) -> Chart:
@@ -87,4 +66,5 @@ def _recall(found: Fusion) -> Chart:
     )
     title = "The share of the relevant documents that are candidates"
     table = Table("Recall of the candidates", ("found by", "recall"), rows)
-    return Chart("recall", title, bars(rows, "recall", ".2f"), sentence, table)
+    spec = drawing("bars", rows, title="recall", digits=".2f")
+    return Chart("recall", title, spec, sentence, table)

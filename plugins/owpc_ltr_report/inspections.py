@@ -8,7 +8,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr_report.charts import Chart, Table, bars, learning_curve
+from owpc_ltr_report.charts import Chart, Table, drawing
 from owpc_ltr_report.comparison import query_selection, short_name
 from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
 
@@ -28,7 +28,7 @@ def data_section(
         if len(rows) <= _GRADES_IN_CHART:
             share = sum(count for grade, count in counts.items() if grade > 0) / max(n, 1)
             sentence = f"{share:.1%} of the judged documents are relevant (graded above 0)."
-            spec = bars([row[:2] for row in rows], "documents", ",")
+            spec = drawing("bars", [row[:2] for row in rows], title="documents", digits=",")
             table = Table(title, ("grade", "documents", "share"), grades)
             charts = [Chart("grades", title, spec, sentence, table)]
     measured_on = None if measured is None else query_selection(measured)
@@ -47,7 +47,7 @@ def inspection_section(found: Inspection) -> Section:
         points = [(one.queries, one.mean, one.low, one.high) for one in curve.points]
         caption = f"{curve.metric} on {curve.held_out:,} held-out queries"
         table = Table(caption, ("training queries", "mean", "95 % low", "95 % high"), points)
-        spec = learning_curve(points, "queries to train on", curve.metric)
+        spec = drawing("learning_curve", points, x="queries to train on", y=curve.metric)
         title = "Are there enough judgments?"
         charts = [Chart("learning-curve", title, spec, curve.told, table)]
     words = {"findings": findings, "canary": found.canary, "n_warnings": len(found.warnings)}

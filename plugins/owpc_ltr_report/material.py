@@ -18,6 +18,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.explanations.explanation import Explanation
+from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import load_model
@@ -115,7 +116,8 @@ def _sections(of: Material) -> Iterator[Section | None]:
     for fused in of.all(Fusion):
         yield fusion.fusion_section(fused)
         if comparison is None:
-            yield queries.queries_section(fusion.learned_comparison(fused))
+            learned = compared.comparison_of(fused.comparison, LEARNED)
+            yield queries.queries_section(learned)
     for found in of.all(RankerComparison):
         yield compared.comparison_section(found)
         yield compared.proxy_labels_section(found)

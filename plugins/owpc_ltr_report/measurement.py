@@ -13,12 +13,11 @@ from owpc_ltr_papers.risk_bounds import Bound
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.evaluate import evaluate
 from owpc_ltr.evaluation.measurement import ranker_of
-from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import warnings_of
@@ -27,8 +26,6 @@ from owpc_ltr.signatures import Progress
 from owpc_ltr_report.comparison import short_names
 from owpc_ltr_report.features import Scores
 from owpc_ltr_report.queries import changed_examples
-
-Data = RankingDataset | PartitionedDataset
 
 
 def measure(

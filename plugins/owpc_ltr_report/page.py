@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.plain_text import printable
 from owpc_ltr.version import VERSION
 from owpc_ltr_report import figures
-from owpc_ltr_report.charts import VEGA_LITE, Chart, Row
+from owpc_ltr_report.charts import VEGA_LITE, Chart, Row, template
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -87,8 +86,8 @@ class Page:
             "queries": {"per-query": {key: lists[0][key] for key in drawn}} if lists else {},
         })  # fmt: skip
         # The content of <script> and <style> ends at its end tag alone, and is not escaped.
-        script, library = _template("page.js"), chart_library()
-        style = _template("colours.css") + _template("layout.css")
+        script, library = template("page.js"), chart_library()
+        style = template("colours.css") + template("layout.css")
         return _environment().get_template("page.html.jinja").render(
             page=self, version=VERSION,
             policy=_policy(library, script), style=Markup(style),  # noqa: S704
@@ -130,16 +129,11 @@ def chart_library() -> str:
 
 
 @cache
-def _template(name: str) -> str:
-    return (files("owpc_ltr_report") / "templates" / name).read_text(encoding="utf-8")
-
-
-@cache
 def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
-        loader=FunctionLoader(_template), autoescape=True, undefined=StrictUndefined,
+        loader=FunctionLoader(template), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=_sanitized,
     )  # fmt: skip
     filters = figures.capital, figures.interval, figures.known, figures.part_of, figures.plain

@@ -16,7 +16,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
-from owpc_ltr_report.charts import Chart, Row, Table, changes, dumbbells
+from owpc_ltr_report.charts import Chart, Row, Table, drawing, dumbbells
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.figures import amount, shortened, signed
 from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
@@ -86,7 +86,7 @@ def _changes(metric: Metric, gains: Vector) -> Chart:
     title = f"How many queries change, and by how much ({metric})"
     sentence = f"{better:,} queries get better, {worse:,} worse, {same:,} do not change."
     table = Table("Queries by their change", ("change", "queries"), [row[:2] for row in rows])
-    return Chart("changes", title, changes(rows), sentence, table)
+    return Chart("changes", title, drawing("changes", rows), sentence, table)
 
 
 def _change(place: int, steps: Vector) -> str:

@@ -17,7 +17,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
-from owpc_ltr_report.charts import Chart, Table, bars, columns, folds_and_means, lines
+from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.figures import amount, part_of, plain
 from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
@@ -164,7 +164,7 @@ def _candidates(tried: Sequence[Record], record: Record, number: int) -> Iterato
         spec = lines(ordered, _C_AXIS, metric, log_x=True)
     else:
         names = [", ".join(plain(row[name]) for name in varied) for row in rows]
-        spec = bars(list(zip(names, values, strict=True)), metric)
+        spec = drawing("bars", list(zip(names, values, strict=True)), title=metric)
     # The selected one is the first whose validation value is the model's.
     best = next((row for row in tried if row.get("validation") == record.get("validation")), None)
     settings = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
@@ -220,9 +220,8 @@ def _weights(record: Record, plugins: Sequence[Path | str], number: int) -> Iter
     if not weights:
         return
     half = next((n for n in range(1, len(weights) + 1) if sum(weights[:n]) >= 0.5), len(weights))
-    spec = columns(
-        list(enumerate(weights, 1)), "rank of an irrelevant document", "share of the weight"
-    )
+    axes = {"x": "rank of an irrelevant document", "y": "share of the weight"}
+    spec = drawing("columns", list(enumerate(weights, 1)), **axes)
     sentence = (
         f"The weight of the loss {loss.get('name')} on an irrelevant document at each rank above "
         f"a relevant one: half of it is on the first {half} of {len(weights)} ranks."
@@ -265,11 +264,9 @@ def selection_section(found: Selection) -> Section:
         f"{amount(found.choices[-1].test[metric])}; dots are folds, strokes their means."
     )
     rows = [(one.name, one.validation, *map(one.test.get, metrics)) for one in found.choices]
-    headers, caption = (
-        ("settings", "validation", *metrics),
-        "Means over folds of the folds' test means",
-    )
-    table, spec = Table(caption, headers, rows), folds_and_means(dots, metric)
+    headers = "settings", "validation", *metrics
+    table = Table("Means over folds of the folds' test means", headers, rows)
+    spec = drawing("folds_and_means", dots, title=metric)
     charts.insert(0, Chart("families", f"{metric} of each choice", spec, sentence, table))
     words = {"metric": metric, "folds": len(found.folds)}
     return Section("selection", charts, words)

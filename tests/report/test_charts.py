@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.charts import Chart, bars, dumbbells, lines, svg_of
+from owpc_ltr_report.charts import Chart, drawing, dumbbells, lines, svg_of
 from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import Material, page_of
 from owpc_ltr_report.page import Page
@@ -159,6 +159,6 @@ def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_wen
 
 @pytest.mark.parametrize("name", ["toString", "constructor", "__proto__", "hasOwnProperty"])
 def test_names_that_every_object_of_javascript_has_are_drawn(name: str) -> None:
-    drawn = svg_of(bars([(name, 1.0), ("other", 2.0)], "value"))
+    drawn = svg_of(drawing("bars", [(name, 1.0), ("other", 2.0)], title="value"))
     assert f">{name}" in drawn
     assert drawn.count('aria-roledescription="bar"') == 2
