@@ -20,7 +20,7 @@ from owpc_ltr_metrics.winner_takes_all import WinnerTakesAll
 from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.models.linear import LinearModel
@@ -107,6 +107,27 @@ class NoHistory(Wrapped):
         return dataclasses.replace(fit, history=())
 
 
+class NoReason(Wrapped):
+    def twist(self, fit: Fit, _run: Run) -> Fit:
+        return replace(fit, certificate=replace(fit.certificate, stop_reason=""))
+
+
+class FakeRiskAtZero(Wrapped):
+    def twist(self, fit: Fit, _run: Run) -> Fit:
+        return replace(fit, certificate=replace(fit.certificate, risk_at_zero=99.0))
+
+
+class NoScores(LinearModel):
+    def score(self, features: Matrix) -> Vector:
+        return math.nan * super().score(features)
+
+
+class ScoresNothing(Wrapped):
+    def twist(self, fit: Fit, _run: Run) -> Fit:
+        assert isinstance(fit.model, LinearModel)
+        return replace(fit, model=NoScores(fit.model.feature_names, fit.model.weights))
+
+
 class WrongFeatures(Wrapped):
     def twist(self, fit: Fit, _run: Run) -> Fit:
         model = LinearModel(("a", "b", "c", "d"), fit.model.weights)  # type: ignore[attr-defined]
@@ -128,6 +149,9 @@ def test_an_honest_optimizer_passes() -> None:
         (ThreadsMatter(), "2 threads"),
         (Forgetful(), "same seed"),
         (NoHistory(), "empty history"),
+        (NoReason(), "does not say why it stopped"),
+        (FakeRiskAtZero(), "reports the risk at zero"),
+        (ScoresNothing(), "gave scores that are not finite"),
         (WrongFeatures(), "features"),
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, Wrapped) else None,

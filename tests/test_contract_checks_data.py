@@ -178,6 +178,16 @@ class NoRequest(Honest):
         return replace(super().export(*words, **more), request="")
 
 
+class SaysLogOdds(Honest):
+    def export(self, *words: Any, **more: Any) -> ExportedFile:
+        return replace(super().export(*words, **more), log_odds=True)
+
+
+class ScoresNothing(Honest):
+    def scores(self, *words: Any) -> Vector:
+        return np.nan * super().scores(*words)
+
+
 class NoVersions(Honest):
     versions: ClassVar[tuple[str, ...]] = ()
 
@@ -239,6 +249,8 @@ def test_a_constant_a_query_is_free() -> None:
         (FillsTheFeatures(), "changed the features"),
         (WrongShape(), "shape"),
         (NoRequest(), "gave the request ''"),
+        (SaysLogOdds(), "says log-odds, and the model scores no probabilities"),
+        (ScoresNothing(), "gave scores that are not finite"),
         (NoVersions(), "knows no version"),
         (ScoresFromMemory(), "scores a document"),
     ],

@@ -191,6 +191,11 @@ class LoadsAnother(Centred):
         return Above(tuple(content["feature_names"]), (0.0,))
 
 
+class NamesNoFeature(Centred):
+    def fit(self, *given: Any) -> Above:
+        return Above(("a", "b", "c", "d"), super().fit(*given).shares)
+
+
 class Whimsical(Centred):
     def whim(self, _run: Run) -> float:
         return float(np.random.default_rng().random())
@@ -356,6 +361,7 @@ def test_an_objective_cannot_be_hidden(liar: Reranker, sentence: str) -> None:
         (MixesQueries(), "among others"),
         (NeedsTwo(), "nan"),
         (LoadsAnother(), "its own JSON"),
+        (NamesNoFeature(), "has the features"),
         (Whimsical(), "the same seed"),
         (CountsThreads(), "2 threads"),
     ],
