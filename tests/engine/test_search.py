@@ -344,7 +344,8 @@ def test_a_cluster_without_scripts_is_told_what_to_do() -> None:
     reason = "cannot execute [inline] scripts"
     refusal = EngineRefusal("POST /docs/_search", 400, "illegal_argument_exception", reason)
     assert "script.allowed_types" in str(refusal)
-    assert "the client then scores" in str(refusal)
+    assert "interval.holds" in str(refusal)
+    assert "--store-kind plugin-free: the client then scores it" in str(refusal)
 
 
 @pytest.mark.parametrize("low", [-1e6, -3.0, -1.0, -1e-9, 0.0, FLOOR / 3, FLOOR, 1.0])

@@ -230,7 +230,11 @@ _CAST = re.compile(r"class \S+ cannot be cast to class \S+( \(.*\))?")
 """Java's words for a query on a field of another type: they name two classes, and no field."""
 _WRONG_TYPE = "a field is mapped as another type than the query on it needs"
 _PARSER_PLACE = re.compile(r"\s*at \[Source: REDACTED[^\]]*\]")
-_NO_SCRIPTS = "allow them (script.allowed_types), or upload the model, which the client then scores"
+_NO_SCRIPTS = (
+    "allow them (script.allowed_types), use a model whose scores are bounded for every document "
+    "(models show: interval.holds), or upload it with --store-kind plugin-free: the client then "
+    "scores it"
+)
 _ADVICE = (
     ("please create it first", "`owpc-ltr featureset push` makes it"),
     ("no such index [.ltrstore", "the store is not there: `owpc-ltr featureset push` makes it"),

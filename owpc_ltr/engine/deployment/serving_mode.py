@@ -185,7 +185,7 @@ def _linear(case: _Case, window: int) -> ServingMode:
     try:
         case.engine.request("POST", f"/{case.index}/_search", body=body)
     except EngineRefusal as refusal:
-        return _by_client(case, f"the engine refuses its script ({refusal.reason})")
+        return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")
     return mode
 
 
