@@ -12,6 +12,7 @@ import pyarrow as pa
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
@@ -79,6 +80,24 @@ def liar(small: Small, by: float = 1.001) -> Small:
     return replace(small, store=cast(Store, Liar(small.store, by)))
 
 
+NO_SCRIPTS = {"type": "illegal_argument_exception", "reason": "cannot execute [inline] scripts"}
+
+
+@dataclass
+class Scriptless:
+    """An engine that allows no inline scripts."""
+
+    engine: Engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if "script_score" in json.dumps(given.get("body")):
+            raise EngineRefusal(f"{method} {path}", 400, **NO_SCRIPTS)
+        return self.engine.request(method, path, **given)
+
+
 ABSENT = Reply({"found": False}, 404)
 WHOLE = {"timed_out": False, "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
 
@@ -95,6 +114,7 @@ class Plugin:
 
     version: str
     off: float = 0.0
+    scripts: bool = True
     documents: dict[str, Any] = field(default_factory=dict)
     models: dict[str, Any] = field(default_factory=dict)
 
@@ -110,7 +130,7 @@ class Plugin:
             index = {"mappings": {}, "settings": {"index": {"uuid": "u"}}}
             return Reply({"small": index})
         if path == "/small/_search":
-            return Reply(self.search(asked.body))
+            return self.search(asked.body)
         if path.startswith("/owpc-ltr-pointers"):
             return self.aliases(asked, path)
         return self.ltr(asked, path)
@@ -160,9 +180,11 @@ class Plugin:
             return done("deleted", f"model-{name}") if self.models.pop(name, None) else ABSENT
         return Reply({"_source": self.models[name]}) if name in self.models else ABSENT
 
-    def search(self, body: dict[str, Any]) -> dict[str, Any]:
-        ids = find(body, "ids")["values"]
-        values = np.array([features_of(document) for document in ids], np.float32)
+    def search(self, body: dict[str, Any]) -> Reply:
+        if not self.scripts and find(body, "script_score"):
+            return Reply({"error": NO_SCRIPTS, "status": 400}, 400)
+        ids = (find(body, "ids") or {"values": []})["values"]
+        values = np.array([features_of(document) for document in ids], np.float32).reshape(-1, 3)
         hits: list[dict[str, Any]] = [{"_id": document, "_score": 0.0} for document in ids]
         if "rescore" in body:
             name = find(body["rescore"], "sltr")["model"]
@@ -176,7 +198,7 @@ class Plugin:
                 for feature, value in zip(FEATURESET.feature_names, row, strict=True)
             ]
             hit["fields"] = {"_ltrlog": [{"main": entries}]}
-        return {**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}}
+        return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
 
 
 def features_of(document: str) -> list[float]:

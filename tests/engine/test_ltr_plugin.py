@@ -344,6 +344,26 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     assert not any("certificate" in path for path in plugin.documents)
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_model_whose_request_the_engine_refuses_is_taken_out(
+    scripts: bool, fake: FakeEngine
+) -> None:
+    """The proof's own searches take no script; the request of scores without a known end does."""
+    plugin = Plugin("3.8.0", scripts=scripts)
+    engine = connected(fake, plugin)
+    store = LtrPluginStore(engine)
+    bounded = upload_model(engine, store, trees(), FEATURESET, index="small", name="m")
+    if scripts:
+        upload_model(engine, store, linear(), FEATURESET, index="small", name="m")
+        return
+    with pytest.raises(Refused, match=r"cannot execute \[inline\] scripts.*removed again"):
+        upload_model(engine, store, linear(), FEATURESET, index="small", name="m")
+    assert list(plugin.models) == [bounded.model]
+    alias = Aliases(engine, store).find("m")
+    assert alias is not None
+    assert alias.current == bounded.model
+
+
 def test_what_the_engine_would_refuse_is_not_sent(fake: FakeEngine) -> None:
     """A scale that float32 rounds to 0, which is no standard deviation in the engine."""
     plugin = Plugin("3.8.0")

@@ -14,7 +14,6 @@ import pytest
 from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -39,6 +38,7 @@ from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import commands_in
+from tests.engine.deployed import Scriptless
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.models import random_forest
@@ -132,22 +132,6 @@ def test_without_a_measurement_the_same_model_is_always_served_alike(
     second = put(small, model, budget=Budget())
     assert second.parity.scored_by == "client"
     assert "--budget 10ms measures it" in told(second)
-
-
-@dataclass
-class Scriptless:
-    """An engine that allows no inline scripts."""
-
-    engine: Engine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
-
-    def request(self, method: str, path: str, **given: Any) -> Any:
-        if "script_score" in json.dumps(given.get("body")):
-            why = "cannot execute [inline] scripts"
-            raise EngineRefusal(f"{method} {path}", 400, "illegal_argument_exception", why)
-        return self.engine.request(method, path, **given)
 
 
 @pytest.mark.parametrize("budget", [Budget(), PATIENT])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, differences, provenance
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
@@ -18,6 +19,7 @@ from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
+from tests.engine.deployed import Scriptless
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster
 
 
@@ -74,6 +76,19 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
 def test_a_model_without_a_certificate_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no deployment record"):
         look(small, "never@00000000")
+
+
+def test_a_request_that_the_engine_refuses_since_is_drift(small: Small) -> None:
+    """Applications get an error, though every score is as it was."""
+    done = put(small)
+    engine = cast(Engine, Scriptless(small.engine))
+    found = look(replace(small, engine=engine, store=small.store_through(engine)), done.model)
+    assert found.parity is not None
+    assert found.parity.largest_difference <= PARITY_TOLERANCE
+    (drift,) = found.drift
+    assert "cannot execute [inline] scripts" in drift
+    bounded = put(small, 1.0, 0.0, 0.0)
+    assert look(replace(small, engine=engine), bounded.model).drift == ()
 
 
 def test_features_that_moved_are_named_with_how_far(small: Small) -> None:

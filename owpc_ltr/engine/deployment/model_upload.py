@@ -36,7 +36,13 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     drift_refusal,
 )
-from owpc_ltr.engine.deployment.proof import Answered, check_parity, feature_drifts, ranking_drift
+from owpc_ltr.engine.deployment.proof import (
+    Answered,
+    check_parity,
+    feature_drifts,
+    ranking_drift,
+    request_refusal,
+)
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingMode,
@@ -304,13 +310,23 @@ class _Upload:
             )
             features = feature_drifts(self.computed_features, answered)
             rankings = ranking_drift(answered)
-            refusal = parity.refusal(self.tolerance) or drift_refusal(
-                features, rankings, self.max_drift
+            interval = interval_of(self.model, self.stored.featureset, answered)
+            refusal = (
+                parity.refusal(self.tolerance)
+                or drift_refusal(features, rankings, self.max_drift)
+                or request_refusal(
+                    self.engine,
+                    self.store,
+                    self.stored,
+                    index=self.index,
+                    params=answered[0].sample["params"],
+                    interval=interval,
+                )
             )
             if refusal:
                 rest = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
-            record = self.record(parity, answered)
+            record = self.record(parity, answered, interval)
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -366,7 +382,9 @@ class _Upload:
             return False
         return False
 
-    def record(self, parity: Parity, answered: list[Answered]) -> DeploymentRecord:
+    def record(
+        self, parity: Parity, answered: list[Answered], interval: ScoreInterval
+    ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
         featureset = self.stored.featureset
         now = observe(self.engine, self.store, featureset.name, self.index)
@@ -381,7 +399,7 @@ class _Upload:
             engine=now.engine,
             indices=now.indices,
             parity=parity.as_dict(),
-            interval=interval_of(self.model, featureset, answered),
+            interval=interval,
             gate=self.gated.as_dict() if self.gated else None,
             record=record,
             samples=tuple(one.remembered() for one in answered),

@@ -20,7 +20,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.client.responses import EngineRefusal, hits_of
 from owpc_ltr.engine.deployment.parity import (
     CLIENT,
     ENGINE,
@@ -30,6 +30,7 @@ from owpc_ltr.engine.deployment.parity import (
     Parity,
     RankAgreement,
 )
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
@@ -41,6 +42,7 @@ from owpc_ltr.formats.plugin_free import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import packed, unpacked
+from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
@@ -234,6 +236,30 @@ class _Scorer:
         # A missing or non-finite score must not pass for a number.
         found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
         return found - score_shift(self.stored)
+
+
+def request_refusal(
+    engine: Engine,
+    store: Store,
+    stored: StoredModel,
+    *,
+    index: str,
+    params: dict[str, Any],
+    interval: ScoreInterval,
+) -> EngineRefusal | None:
+    """Why the engine refuses the request that applications send; None where it answers.
+
+    The interval of the scores may take a script, which a proof of the scores does without.
+    """
+    if is_client_scored(stored):
+        return None
+    clauses = rescore_clauses(store, stored, params, DEFAULT_WINDOW, interval)
+    body = {"query": {"match_all": {}}, "size": 1, "_source": False, "rescore": clauses}
+    try:
+        engine.request("POST", f"/{check_index(index)}/_search", body=body)
+    except EngineRefusal as refusal:
+        return refusal
+    return None
 
 
 def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:

@@ -23,11 +23,11 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.deployment.proof import request_refusal
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
-from owpc_ltr.engine.search.request import default_query, rescore_clauses
+from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
@@ -160,7 +160,7 @@ def choose_serving_mode(
     if needs_client:
         return _by_client(case, needs_client)
     if isinstance(model, LinearModel):
-        return _linear(case, budget.window)
+        return _linear(case)
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
@@ -172,7 +172,7 @@ def choose_serving_mode(
         return _by_client(case, str(refusal))
 
 
-def _linear(case: _Case, window: int) -> ServingMode:
+def _linear(case: _Case) -> ServingMode:
     """In the engine, unless the request for it takes scripts, and the engine allows none."""
     mode = ServingMode(export_for(case.engine, case.store, case.model, case.featureset, case.name))
     seen = np.zeros((2, len(case.model.feature_names)), np.float32)
@@ -180,13 +180,12 @@ def _linear(case: _Case, window: int) -> ServingMode:
     if interval.proven:
         return mode
     params = case.samples[0]["params"]
-    clauses = rescore_clauses(case.store, mode.stored, params, window, interval)
-    body = {"query": {"match_all": {}}, "size": 1, "_source": False, "rescore": clauses}
-    try:
-        case.engine.request("POST", f"/{case.index}/_search", body=body)
-    except EngineRefusal as refusal:
-        return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")
-    return mode
+    refusal = request_refusal(
+        case.engine, case.store, mode.stored, index=case.index, params=params, interval=interval
+    )
+    if refusal is None:
+        return mode
+    return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")
 
 
 def known_interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreInterval:

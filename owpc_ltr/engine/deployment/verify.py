@@ -94,8 +94,8 @@ def verify(
     """Check an uploaded model again, and look for drift.
 
     Compares the feature set, the engine's version, the index, its mapping, the features of the
-    model's judged documents, and their scores with what the upload stored in the cluster. The exit
-    code is 5 if something drifted.
+    model's judged documents, and their scores with what the upload stored in the cluster, and
+    sends the request of applications. The exit code is 5 if something drifted.
 
     Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
     are looked up in `extra_features`; without them they are those of the upload, with a warning.
@@ -139,7 +139,12 @@ def verify_model(
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-    from owpc_ltr.engine.deployment.proof import check_parity, feature_drifts, ranking_drift
+    from owpc_ltr.engine.deployment.proof import (
+        check_parity,
+        feature_drifts,
+        ranking_drift,
+        request_refusal,
+    )
 
     deployment = DeploymentRecords(engine, store).get(model)
     index = deployment.index if index is None else check_index(index)
@@ -173,9 +178,11 @@ def verify_model(
     drift += [f"feature '{one.feature}' drifted by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
         drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
-    refusal = parity.refusal(tolerance)
-    if refusal:
-        drift.append(refusal)
+    refused = request_refusal(
+        engine, store, stored, index=index, params=answered[0].sample["params"],
+        interval=deployment.interval,
+    )  # fmt: skip
+    drift += [str(refusal) for refusal in (parity.refusal(tolerance), refused) if refusal]
     rankings = ranking_drift(answered)
     return Verification(model, index, tuple(drift), parity, features, rankings, notes)
 
