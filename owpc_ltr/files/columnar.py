@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -11,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import (
     FREE_BYTES,
     LARGEST_RATIO,
     open_bytes,
-    open_regular,
+    open_for_arrow,
     read_bytes,
-    shown,
 )
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
@@ -123,13 +121,13 @@ class ColumnFile:
 def open_columns(path: Path) -> Iterator[ColumnFile]:
     """A Parquet or Arrow file, also one that is compressed as a whole.
 
-    What goes wrong in the block is told as `reading_columns` does.
+    What goes wrong in the block is told as `open_for_arrow` does.
     """
     import pyarrow as pa
 
     with open_bytes(path, any_content=True) as source:
         packed = source.compressed
-    with open_regular(path) as file, reading_columns(path):
+    with open_for_arrow(path) as file:
         size = os.fstat(file.fileno()).st_size
         if packed:
             content: Any = read_bytes(path, _LARGEST, any_content=True)
@@ -161,23 +159,6 @@ def columns_in(file: IO[bytes] | Any, path: Path | str, size: int) -> ColumnFile
             "out those that say nothing"
         )
     return ColumnFile(path, schema, metadata and metadata.num_rows, file, size, metadata)
-
-
-@contextmanager
-def reading_columns(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[None]:
-    """What goes wrong while a file is read in this block: BadInput, or DiskFault of the disk."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, MemoryError, UnicodeError, RecursionError) as error:
-        if getattr(error, "errno", None) == errno.EIO:
-            raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
-        why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
-        raise BadInput(
-            f"cannot read {path}: it is no whole {kind} ({shown(why, 120)[1:-1]}): write or fetch "
-            "it again"
-        ) from error
 
 
 def _has_categories(kind: Any) -> bool:

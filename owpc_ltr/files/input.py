@@ -44,6 +44,24 @@ def open_regular(path: Path, cannot: str = READ) -> IO[bytes]:
         raise _unreadable(path, cannot, error) from error
 
 
+@contextmanager
+def open_for_arrow(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[IO[bytes]]:
+    """The file, open; what goes wrong in the block is BadInput, or DiskFault of the disk."""
+    import pyarrow as pa
+
+    with open_regular(path) as file:
+        try:
+            yield file
+        except (pa.ArrowException, OSError, MemoryError, UnicodeError, RecursionError) as error:
+            if getattr(error, "errno", None) == errno.EIO:
+                raise DiskFault(f"{READ} {path}: {os.strerror(errno.EIO)}") from error
+            why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
+            raise BadInput(
+                f"{READ} {path}: it is no whole {kind} ({shown(why, 120)[1:-1]}): write or fetch "
+                "it again"
+            ) from error
+
+
 def read_regular(path: Path, largest: int, cannot: str = READ, kind: str = "") -> bytes:
     """The bytes of a plain file, as they are. Raises BadInput where it is larger than `largest`."""
     with open_regular(path, cannot) as file:

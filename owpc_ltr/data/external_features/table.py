@@ -30,8 +30,8 @@ from owpc_ltr.data.options import ROLES
 from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
-from owpc_ltr.files.columnar import columns_in, reading_columns
-from owpc_ltr.files.input import open_regular, shown
+from owpc_ltr.files.columnar import columns_in
+from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import public
 
@@ -132,7 +132,7 @@ def _read(source: Any, number: int) -> ExternalTable:
 
 
 def _from_file(path: Path) -> ExternalTable:
-    with open_regular(path) as file, reading_columns(path, "Parquet file"):
+    with open_for_arrow(path, "Parquet file") as file:
         digest = _file_digest(file)
         # What was digested is what is read, should another file take the name meanwhile.
         found = columns_in(file, path, os.fstat(file.fileno()).st_size)

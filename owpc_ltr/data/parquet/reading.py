@@ -20,8 +20,7 @@ from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numb
 from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FORMAT, digest_of
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.columnar import reading_columns
-from owpc_ltr.files.input import open_regular, shown
+from owpc_ltr.files.input import open_for_arrow, shown
 
 NEEDED = ("query_id", "label")
 LEARNABLE = ("query_id", "label", "document_weight", "query_weight")
@@ -45,8 +44,8 @@ def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
 
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, open; what goes wrong in the block is told as `reading_columns` does."""
-    with open_regular(path) as file, reading_columns(path, "Parquet file"):
+    """The file, open; what goes wrong in the block is told as `open_for_arrow` does."""
+    with open_for_arrow(path, "Parquet file") as file:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
             # A query's parameters, which may be long vectors, stand on each of its rows.
