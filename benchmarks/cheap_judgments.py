@@ -58,7 +58,7 @@ def main() -> None:
         print(f"  of people's spread one difference tells {explained(human, one):.2f}, "
               f"with others {explained(human, more):.2f}")  # fmt: skip
         for n in asked.n:
-            told = resampled(human, cheap, width, n, asked.resamples, rng)
+            told = resampled(human, cheap, width, n, resamples=asked.resamples, rng=rng)
             print(f"{false_positives:3.0%}/{false_negatives:3.0%} {n:5d} {told}", flush=True)
 
 

@@ -138,8 +138,8 @@ def our_rate(work: Work, in_flight: int | None) -> float:
             work.store,
             work.featureset,
             work.judgments,
-            work.index,
-            Path(folder) / "dataset.parquet",
+            index=work.index,
+            out=Path(folder) / "dataset.parquet",
             options=LogOptions(in_flight=in_flight, max_absent=1.0),
         )
     return report.pairs_per_second

@@ -54,7 +54,9 @@ def main() -> None:
         r = np.corrcoef(cheap.ravel(), np.tile(human, len(cheap)))[0, 1]
         errs = f"{100 * false_positives:3g}%/{100 * false_negatives:2g}%"
         for n in asked.n:
-            for told in compared(human, cheap, studied.width, n, asked.resamples, rng):
+            for told in compared(
+                human, cheap, studied.width, n, resamples=asked.resamples, rng=rng
+            ):
                 print(f"{errs:<9} {r:5.2f} {n:5d}  {told}", flush=True)
 
 
@@ -92,11 +94,11 @@ def ways(
     place = np.arange(len(ids))
     yield prediction_powered(machine, np.where(place < n, people, np.nan), ids)
     strata = strata_by_size(machine).astype(str)
-    drawn = draw_next(machine, strata, place < 0, ids, n, seed).queries
+    drawn = draw_next(machine, strata, place < 0, ids, n=n, seed=seed).queries
     alone = np.where(np.isin(place, drawn), people, np.nan)
     yield prediction_powered(machine, alone, ids, strata=strata.tolist())
     first = place < n // 2
-    more = draw_next(machine, strata, first, ids, n - n // 2, seed).queries
+    more = draw_next(machine, strata, first, ids, n=n - n // 2, seed=seed).queries
     both = np.where(first | np.isin(place, more), people, np.nan)
     yield prediction_powered(machine, both, ids, strata=strata.tolist())
     yield prediction_powered(machine, alone, ids)

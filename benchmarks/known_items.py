@@ -158,7 +158,7 @@ def log(cluster: Cluster, index: str, judgments: Judgments, folder: Path) -> Ran
     name = hashlib.sha256(repr([q.doc_ids for q in judgments.queries[:5]]).encode()).hexdigest()
     out = folder / f"{name[:12]}.parquet"
     run_log(
-        cluster.engine, cluster.store, featureset(), judgments, index, out,
+        cluster.engine, cluster.store, featureset(), judgments, index=index, out=out,
         options=LogOptions(), progress=lambda _: None,
     )  # fmt: skip
     return read_dataset(out)
@@ -371,8 +371,8 @@ def _rows(
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
         yield _row(partial(cluster.upload, name=NAME, index=index, max_drift=1e9), model, data,
-                   judged, live(cluster, index, model, world.truth()),
-                   (name, kind, warned))  # fmt: skip
+                   judged, truth=live(cluster, index, model, world.truth()),
+                   told=(name, kind, warned))  # fmt: skip
 
 
 def _row(
@@ -456,8 +456,8 @@ def _package(fields: Mapping[str, str]) -> Package:
     tags = re.sub(r"[^a-z0-9]+", " ", fields.get("Tag", ""))
     depends = " ".join(re.findall(r"[a-z0-9.+-]{2,}", fields.get("Depends", ""))[:40])
     return Package(
-        fields["Package"], source, fields["Description"].split("\n")[0], tags, depends,
-        fields.get("Section", ""), float(fields.get("Installed-Size", "0") or 0),
+        fields["Package"], source, fields["Description"].split("\n")[0], tags, depends=depends,
+        section=fields.get("Section", ""), size=float(fields.get("Installed-Size", "0") or 0),
     )  # fmt: skip
 
 

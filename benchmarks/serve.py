@@ -103,8 +103,8 @@ def made_models(folder: Path) -> list[Path]:
         np.where(is_leaf, LEAF, rng.integers(0, FEATURES, len(is_leaf))).astype(np.int32),
         np.where(is_leaf, 0, rng.uniform(0, 10, len(is_leaf))).astype(np.float32),
         np.where(is_leaf, 0, starts + 2 * np.tile(places, TREES) + 1).astype(np.int32),
-        np.zeros(len(is_leaf), bool),
-        np.where(is_leaf, rng.normal(size=len(is_leaf)), 0.0),
+        default_left=np.zeros(len(is_leaf), bool),
+        value=np.where(is_leaf, rng.normal(size=len(is_leaf)), 0.0),
     )
     trees = TreeModel(NAMES, forest, record=record)
     trees.save(folder / f"{TREES} trees of depth {DEPTH}.json")

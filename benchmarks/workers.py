@@ -67,7 +67,9 @@ def main() -> None:
             with use_workers(f"local:{number}") as workers:
                 started = time.perf_counter() - begin
                 parts = workers.parts(data)
-                found = told(number, started, parts, arguments.trees, base, plain, workers)
+                found = told(
+                    number, started, parts, arguments.trees, base=base, plain=plain, workers=workers
+                )
             assert found["sums"] == expected["sums"], "the risk depends on who reckons"
             if base is not None:
                 assert found["trees"] == base["trees"], "the trees depend on how many grow them"

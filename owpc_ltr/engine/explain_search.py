@@ -85,14 +85,16 @@ def explain_search(
         window=window, query_id=query_id,
     )  # fmt: skip
     tables = tables_of(extra_features or None)
-    asked = ExplainRequest(keywords, request.size, document, above, title_field, tables)
+    asked = ExplainRequest(
+        keywords, request.size, document, above, title=title_field, tables=tables
+    )
     if reranker is None:
         stored = store.get_model(name)
         found = explain_stored(cluster.engine, store, request, stored, asked)
     else:
         found = explain_reordered(
             cluster.engine, cluster.store, request, reranker,
-            f"the reranker {reranker.reranker}", asked,
+            name=f"the reranker {reranker.reranker}", asked=asked,
         )  # fmt: skip
     write_report(found, report, plugins)
     return found

@@ -467,7 +467,9 @@ def brought_by_legs(
     legs = read_legs(source, engine, index, DEFAULT_WINDOW if window is None else window)
     legs.check_vectors(judged.queries)
     shards = shards_of(engine, index)
-    found = find_candidates(engine, index, legs, judged.queries, shards, IN_FLIGHT, progress)
+    found = find_candidates(
+        engine, index, legs, judged.queries, shards=shards, in_flight=IN_FLIGHT, progress=progress
+    )
     refuse_silent(legs, found)
     return candidates_as_judgments(judged, found)
 

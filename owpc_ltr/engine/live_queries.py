@@ -102,7 +102,14 @@ class LiveQueries:
         if featureset is not None:
             judged = typed_queries(judged, featureset)
         return LiveQuestion(
-            index, query, judged, metrics, self.window, self.in_flight, seed, self.unweighted
+            index,
+            query,
+            queries=judged,
+            metrics=metrics,
+            window=self.window,
+            in_flight=self.in_flight,
+            seed=seed,
+            unweighted=self.unweighted,
         )
 
 
@@ -145,9 +152,9 @@ def judged_queries(
             json.loads(params),
             documents[a:b],
             data.labels[a:b],
-            None if sure is None else sure[a:b],
-            importance,
-            [CLICKS] * (b - a) if by_clicks else None,
+            weights=None if sure is None else sure[a:b],
+            importance=importance,
+            judged_by=[CLICKS] * (b - a) if by_clicks else None,
         )
         for query_id, params, importance, a, b in zip(
             data.query_ids.to_pylist(),

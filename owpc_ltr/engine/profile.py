@@ -226,8 +226,9 @@ def measure_profile(
     )  # fmt: skip
     room = capacity(engine, store, subject.featureset, subject.model, params[0])
     return Profile(
-        subject.index, store.kind, len(params), repeat, window, tuple(costs), whole, latencies,
-        derived_from(subject.featureset), room,
+        subject.index, store.kind, queries=len(params), repeat=repeat, window=window,
+        costs=tuple(costs), searches=whole, windows=latencies,
+        derived=derived_from(subject.featureset), capacity=room,
     )  # fmt: skip
 
 

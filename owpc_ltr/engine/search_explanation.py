@@ -79,11 +79,21 @@ def explain_stored(
     model = _local(engine, store, stored)
     if is_client_scored(stored):
         base = ReorderingModel(client_model(stored), "", None)
-        window = _by_client(engine, store, request, base, stored.featureset, joined, asked)
+        window = _by_client(
+            engine, store, request, base, featureset=stored.featureset, joined=joined, asked=asked
+        )
     else:
         window = _by_engine(engine, store, request, stored, asked)
     return _explained(
-        engine, store, request, model, stored.name, stored.featureset, joined, window, asked
+        engine,
+        store,
+        request=request,
+        ranker=model,
+        name=stored.name,
+        featureset=stored.featureset,
+        joined=joined,
+        window=window,
+        asked=asked,
     )
 
 
@@ -101,8 +111,20 @@ def explain_reordered(
     joined = columns_for(sources, asked.tables, "the reranker")
     featureset = find_featureset(store, ranker)
     prepare(ranker)
-    window = _by_client(engine, store, request, ranker, featureset, joined, asked)
-    return _explained(engine, store, request, ranker, name, featureset, joined, window, asked)
+    window = _by_client(
+        engine, store, request, ranker, featureset=featureset, joined=joined, asked=asked
+    )
+    return _explained(
+        engine,
+        store,
+        request=request,
+        ranker=ranker,
+        name=name,
+        featureset=featureset,
+        joined=joined,
+        window=window,
+        asked=asked,
+    )
 
 
 @dataclass(frozen=True)
@@ -203,11 +225,11 @@ def _explained(
     listed = ServedList(
         asked.query,
         name,
-        window.doc_ids,
-        window.titles,
-        features.astype(np.float32),
-        np.array(window.scores, dtype=np.float64),
-        window.ranks_before,
-        window.fields,
+        doc_ids=window.doc_ids,
+        titles=window.titles,
+        features=features.astype(np.float32),
+        scores=np.array(window.scores, dtype=np.float64),
+        ranks_before=window.ranks_before,
+        fields=window.fields,
     )
     return explain_list(ranker, listed, size=asked.size, document=asked.document, above=asked.above)

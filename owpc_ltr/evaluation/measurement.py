@@ -138,7 +138,12 @@ def measured_means(
     """The mean of each metric's values, and of those of scoring all documents the same."""
     return tuple(
         Measured(
-            metric, metric.average(own, weights), own, metric.average(tied, weights), weights, seed
+            metric,
+            metric.average(own, weights),
+            own,
+            metric.average(tied, weights),
+            weights=weights,
+            seed=seed,
         )
         for metric, own, tied in zip(metrics, values, all_tied, strict=True)
     )

@@ -158,7 +158,9 @@ def columns_in(file: IO[bytes] | Any, path: Path | str, size: int) -> ColumnFile
             f"cannot read {path}: it has {len(schema)} columns, more than {MOST_COLUMNS}: leave "
             "out those that say nothing"
         )
-    return ColumnFile(path, schema, metadata and metadata.num_rows, file, size, metadata)
+    return ColumnFile(
+        path, schema, metadata and metadata.num_rows, file, _size=size, _metadata=metadata
+    )
 
 
 def _has_categories(kind: Any) -> bool:

@@ -49,8 +49,8 @@ class _Copy:
             np.array(self.threshold),
             left,
             right,
-            np.array(self.default_left),
-            np.array(self.value),
+            default_left=np.array(self.default_left),
+            value=np.array(self.value),
         )
 
     def grow(self, node: int, depth: int) -> int:
@@ -228,7 +228,9 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
     values = section.numbers("leaf_value", leaves) * scale
     if splits == 0:
         none = np.zeros(1, dtype=np.int64)
-        return NodeTable(none - 1, np.zeros(1), none, none, np.zeros(1, dtype=bool), values)
+        return NodeTable(
+            none - 1, np.zeros(1), none, none, default_left=np.zeros(1, dtype=bool), value=values
+        )
     threshold = section.thresholds(splits)
     decision = section.integers("decision_type", splits)
     if (decision & _CATEGORICAL).any() or (decision < 0).any():
@@ -248,8 +250,8 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
         np.append(below(_around_zero(threshold)), np.zeros(leaves)),
         np.append(left, padding),
         np.append(right, padding),
-        np.append(default_left, padding > 0),
-        np.append(np.zeros(splits), values),
+        default_left=np.append(default_left, padding > 0),
+        value=np.append(np.zeros(splits), values),
     )
     zeros = np.append(missing_type == _ZERO, padding > 0)
     return send_zeros(table, zeros, section.where) if zeros.any() else table

@@ -169,8 +169,8 @@ def _mean(forests: tuple[Forest, ...]) -> Forest:
                 forest.threshold[part].astype(np.float64),
                 left,
                 left + 1,
-                forest.default_left[part],
-                forest.value[part] / len(forests),
+                default_left=forest.default_left[part],
+                value=forest.value[part] / len(forests),
             )
             growing.add(table, f"ensemble {number} of the RankLib model")
     return growing.forest("the RankLib model")
@@ -215,7 +215,15 @@ def _stumps(line: str, where: str) -> Forest:
         feature = np.array([int(match[1]) - 1, LEAF, LEAF])
         left = np.array([1, 0, 0])
         growing.add(
-            NodeTable(feature, below(threshold), left, left + 1, threshold >= 0, outputs), where
+            NodeTable(
+                feature,
+                below(threshold),
+                left,
+                left + 1,
+                default_left=threshold >= 0,
+                value=outputs,
+            ),
+            where,
         )
     return growing.forest(where)
 
@@ -459,7 +467,14 @@ class _Reader:
         feature, left, right = (np.array(columns[i], dtype=np.int64) for i in (0, 2, 3))
         threshold = np.array(columns[1])
         self.growing.add(
-            NodeTable(feature, below(threshold), left, right, threshold >= 0, np.array(columns[4])),
+            NodeTable(
+                feature,
+                below(threshold),
+                left,
+                right,
+                default_left=threshold >= 0,
+                value=np.array(columns[4]),
+            ),
             f"{self.where}, line {self.line()}",
         )
 

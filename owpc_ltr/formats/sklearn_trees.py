@@ -129,8 +129,8 @@ def _add_tree(
             below(threshold),
             left,
             right,
-            default_left,
-            tree.value[:, 0, 0] * scale,
+            default_left=default_left,
+            value=tree.value[:, 0, 0] * scale,
         ),
         where,
     )
@@ -176,8 +176,8 @@ def _add_histogram_tree(growing: _Growing, nodes: Any, where: str) -> None:
             below(nodes["num_threshold"].astype(np.float64)),
             left,
             right,
-            to_left,
-            nodes["value"].astype(np.float64),
+            default_left=to_left,
+            value=nodes["value"].astype(np.float64),
         ),
         where,
     )

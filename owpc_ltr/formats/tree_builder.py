@@ -40,8 +40,8 @@ def node_table(nodes: Sequence[Node]) -> NodeTable:
         np.array(threshold, dtype=np.float64),
         np.array(left, dtype=np.int64),
         np.array(right, dtype=np.int64),
-        np.array(default_left, dtype=np.bool_),
-        np.array(value, dtype=np.float64),
+        default_left=np.array(default_left, dtype=np.bool_),
+        value=np.array(value, dtype=np.float64),
     )
 
 
@@ -69,8 +69,8 @@ class GrowingForest:
                 np.where(leaf, 0.0, table.threshold[order]),
                 left,
                 np.where(leaf, 0, left + 1),
-                table.default_left[order] & ~leaf,
-                np.where(leaf, table.value[order], 0.0),
+                default_left=table.default_left[order] & ~leaf,
+                value=np.where(leaf, table.value[order], 0.0),
             )
         )
 
@@ -88,8 +88,8 @@ class GrowingForest:
                 np.concatenate(
                     [t.left + start for t, start in zip(self.trees, starts, strict=True)]
                 ).astype(np.int32),
-                np.concatenate([tree.default_left for tree in self.trees]),
-                np.concatenate([tree.value for tree in self.trees]),
+                default_left=np.concatenate([tree.default_left for tree in self.trees]),
+                value=np.concatenate([tree.value for tree in self.trees]),
             )
         except BadInput as error:
             raise BadInput(f"{where}: {error}") from error

@@ -97,8 +97,8 @@ class _Rows:
             np.array(self.threshold),
             left,
             left + 1,
-            np.array(self.default_left),
-            to_single(np.array(self.value)).astype(np.float64),
+            default_left=np.array(self.default_left),
+            value=to_single(np.array(self.value)).astype(np.float64),
         )
 
 

@@ -149,7 +149,9 @@ def _read_tree(tree: Any, outputs: LeafOutputs, weight: float, where: str) -> No
         raise BadInput(f"{where} splits on a feature of negative number")
     _check_parents(tree, left, right, where)
     feature = np.where(leaf, LEAF, feature)
-    return NodeTable(feature, threshold, left, right, default_left == 1, value * weight)
+    return NodeTable(
+        feature, threshold, left, right, default_left=default_left == 1, value=value * weight
+    )
 
 
 def _check_rounds(inner: dict[str, Any], count: int) -> None:

@@ -295,7 +295,7 @@ def measure_fusion(
         values,
         best_leg,
         best_engine,
-        str(fusions[most]),
-        optimism_of(tried, values[best_leg], drawing.seed),
-        lists,
+        chosen=str(fusions[most]),
+        optimism=optimism_of(tried, values[best_leg], drawing.seed),
+        lists=lists,
     )

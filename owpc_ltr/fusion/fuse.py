@@ -129,11 +129,19 @@ def fuse(
     read.check_vectors(judged.queries)
     shards = shards_of(cluster.engine, where)
     found = find_candidates(
-        cluster.engine, where, read, judged.queries, shards, in_flight, progress
+        cluster.engine,
+        where,
+        read,
+        judged.queries,
+        shards=shards,
+        in_flight=in_flight,
+        progress=progress,
     )
     refuse_silent(read, found)
     store_legs(cluster, read, where, judged.queries[0].params)
-    logged = _logged(cluster, read, judged, found, where, data_out, progress)
+    logged = _logged(
+        cluster, read, judged, found, index=where, data_out=data_out, progress=progress
+    )
     result = _measured(read, logged, judged, metric, seed=seed, resamples=resamples,
                        complete=complete, plugins=plugins, progress=progress)  # fmt: skip
     result = replace(

@@ -63,9 +63,9 @@ def _rescore_in_hybrid(search: SearchBody) -> Findings:
             "rescore-in-hybrid", WARNING, "$.rescore",
             "'rescore' changes the scores of each query of 'hybrid' before they are normalized, "
             "and not the fused list",
-            "search with bool.should of the queries and one rescorer, or rescore the fused hits "
-            "in the application",
-            "neural-search #914, PR #917",
+            advice="search with bool.should of the queries and one rescorer, or rescore the fused "
+            "hits in the application",
+            source="neural-search #914, PR #917",
         )  # fmt: skip
 
 
@@ -78,21 +78,22 @@ def _pagination_depth(search: SearchBody) -> Findings:
     if depth is None and search.first:
         yield RequestFinding(
             "from-without-depth", WARNING, "$.from",
-            "'hybrid' refuses 'from' without 'pagination_depth' (400)", advice, source,
+            "'hybrid' refuses 'from' without 'pagination_depth' (400)",
+            advice=advice, source=source,
         )  # fmt: skip
     elif depth is None and "pagination_depth" not in search.hybrids[0].value:
         yield RequestFinding(
             "no-pagination-depth", WARNING, place,
             f"without 'pagination_depth' only the first {search.window} documents of each query "
             "and shard are fused, and another size changes the order",
-            advice, source,
+            advice=advice, source=source,
         )  # fmt: skip
     elif depth is not None and depth < search.first + search.size:
         yield RequestFinding(
             "depth-below-page", WARNING, f"{place}.pagination_depth",
             f"the page ends at {search.first + search.size}, and only {depth} documents of each "
             "query and shard are fused",
-            advice, source,
+            advice=advice, source=source,
         )  # fmt: skip
 
 
@@ -107,8 +108,8 @@ def _pipeline(search: SearchBody) -> Findings:
         "no-pipeline", WARNING, where,
         "without a normalization or score-ranker processor the hits of 'hybrid' are scores of "
         "single queries between markers such as -9549511700, with documents twice",
-        "name a search pipeline that has one",
-        "neural-search, HybridQueryPhaseSearcher; OpenSearch 2.19.1",
+        advice="name a search pipeline that has one",
+        source="neural-search, HybridQueryPhaseSearcher; OpenSearch 2.19.1",
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _legs(search: SearchBody) -> Findings:
         yield RequestFinding(
             "too-many-queries", WARNING, f"{search.hybrids[0].place}.queries",
             f"'hybrid' refuses more than {MAX_LEGS} queries (400), here are {len(search.legs)}",
-            "join some by bool.should", "neural-search, HybridQueryBuilder",
+            advice="join some by bool.should", source="neural-search, HybridQueryBuilder",
         )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def _skipping_means(search: SearchBody) -> Findings:
                 f"the {str(technique.value).replace('_', ' ')} leaves out a query that misses the "
                 "document, with its weight: a document that one query found can pass one that all "
                 "found",
-                "use arithmetic_mean", f"neural-search, {_java(technique.value)}",
+                advice="use arithmetic_mean", source=f"neural-search, {_java(technique.value)}",
             )  # fmt: skip
 
 
@@ -151,14 +152,14 @@ def _weights(search: SearchBody) -> Findings:
             yield RequestFinding(
                 "weights-sum", WARNING, weights.place,
                 f"weights from 0 to 1 that sum to 1 are wanted (400), these sum to {sum(values):g}",
-                "divide each by the sum", source,
+                advice="divide each by the sum", source=source,
             )  # fmt: skip
         if search.legs and len(values) != len(search.legs):
             yield RequestFinding(
                 "weights-count", WARNING, weights.place,
                 f"{len(values)} weights for {len(search.legs)} queries: the pipeline is stored, "
                 "and every search is refused (400)",
-                "give one weight a query", source,
+                advice="give one weight a query", source=source,
             )  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def _z_score(search: SearchBody) -> Findings:
                 "z-score-raw", WARNING, technique.place,
                 "a score that is the mean of its query, as that of a single hit, is not normalized "
                 "and passes all others",
-                "use min_max", "neural-search, ZScoreNormalizationTechnique",
+                advice="use min_max", source="neural-search, ZScoreNormalizationTechnique",
             )  # fmt: skip
 
 
@@ -181,7 +182,8 @@ def _k_below_window(search: SearchBody) -> Findings:
             yield RequestFinding(
                 "k-below-window", WARNING, query.k_place,
                 f"the vector query finds {query.k} documents a shard, and {what} is {window}",
-                f"set k to {window} or more", "neural-search #1202; k-NN, query parameter k",
+                advice=f"set k to {window} or more",
+                source="neural-search #1202; k-NN, query parameter k",
             )  # fmt: skip
 
 
@@ -209,8 +211,8 @@ def _knn_rescorer(search: SearchBody) -> Findings:
                 "knn-rescorer", WARNING, found.place,
                 f"'{_kind(found.place)}' as a rescorer scores its k nearest documents of the "
                 "shard, and 0 all others of the window",
-                "use script_score with the similarity, which scores every document",
-                "k-NN, approximate search; measured: the same first 10 in 11 % of queries",
+                advice="use script_score with the similarity, which scores every document",
+                source="k-NN, approximate search; measured: the same first 10 in 11 % of queries",
             )  # fmt: skip
 
 
@@ -225,13 +227,13 @@ def _rank_window(search: SearchBody) -> Findings:
                 "rank-window-10", WARNING, retriever.place,
                 f"without 'rank_window_size' '{_kind(retriever.place)}' takes {DEFAULT_SIZE} "
                 "documents of each retriever",
-                advice, source,
+                advice=advice, source=source,
             )  # fmt: skip
         elif given is not None and window is not None and window < search.size:
             yield RequestFinding(
                 "rank-window-below-page", WARNING, given.place,
                 f"a window of {window} is refused for a page of {search.size} (400)",
-                advice, source,
+                advice=advice, source=source,
             )  # fmt: skip
 
 
@@ -241,8 +243,8 @@ def _licence(search: SearchBody) -> Findings:
             yield RequestFinding(
                 "licence", NOTE, retriever.place,
                 f"'{_kind(retriever.place)}' needs Elastic's Enterprise licence; others answer 403",
-                "without one, search with bool.should of the queries and one rescorer",
-                "Elasticsearch, RRFRankPlugin",
+                advice="without one, search with bool.should of the queries and one rescorer",
+                source="Elasticsearch, RRFRankPlugin",
             )  # fmt: skip
 
 
@@ -253,8 +255,8 @@ def _explain(search: SearchBody) -> Findings:
         yield RequestFinding(
             "explain-unfused", NOTE, "$.explain",
             "explanations are of the queries' own scores, not of the fused one",
-            "add the response processor hybrid_score_explanation to the pipeline",
-            "neural-search, ExplanationResponseProcessor",
+            advice="add the response processor hybrid_score_explanation to the pipeline",
+            source="neural-search, ExplanationResponseProcessor",
         )  # fmt: skip
 
 

@@ -48,9 +48,9 @@ class LookedAt:
             engine,
             index,
             engine.identity(),
-            sum(int(each.get("number_of_shards", 1)) for each in own),
-            fields,
-            search.get("default_pipeline"),
+            shards=sum(int(each.get("number_of_shards", 1)) for each in own),
+            fields=fields,
+            default_pipeline=search.get("default_pipeline"),
         )
 
     def __str__(self) -> str:
@@ -127,9 +127,9 @@ def _unknown_parts(looked: LookedAt, search: SearchBody) -> list[RequestFinding]
                 "missing-plugin", WARNING, search.hybrids[0].place,
                 f"{looked.identity.distribution} {looked.identity.version} there has no query "
                 "'hybrid' (400)",
-                "install OpenSearch's neural-search plugin, or search with bool.should of the "
-                "queries and one rescorer",
-                "neural-search",
+                advice="install OpenSearch's neural-search plugin, or search with bool.should of "
+                "the queries and one rescorer",
+                source="neural-search",
             )
         )  # fmt: skip
     retriever = search.root.get("retriever")
@@ -137,8 +137,8 @@ def _unknown_parts(looked: LookedAt, search: SearchBody) -> list[RequestFinding]
         found.append(
             RequestFinding(
                 "missing-retriever", WARNING, retriever.place,
-                "OpenSearch has no retrievers (400)", "write the queries as 'hybrid'",
-                "OpenSearch, search request body",
+                "OpenSearch has no retrievers (400)", advice="write the queries as 'hybrid'",
+                source="OpenSearch, search request body",
             )
         )  # fmt: skip
     name = search.pipeline_name
@@ -147,7 +147,7 @@ def _unknown_parts(looked: LookedAt, search: SearchBody) -> list[RequestFinding]
             RequestFinding(
                 "missing-pipeline", WARNING, "$.search_pipeline",
                 f"there is no search pipeline '{name}' (400)",
-                "store it, or name one that there is", "OpenSearch, search pipelines",
+                advice="store it, or name one that there is", source="OpenSearch, search pipelines",
             )
         )  # fmt: skip
     return found
@@ -164,7 +164,7 @@ def _vectors(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
                 RequestFinding(
                     "no-vector-field", WARNING, query.place,
                     f"the field '{query.field}' {what}, and not a vector (400)",
-                    "name a field of vectors", "the index's mapping",
+                    advice="name a field of vectors", source="the index's mapping",
                 )
             )  # fmt: skip
         elif query.length is not None and length is not None and query.length != length:
@@ -173,7 +173,7 @@ def _vectors(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
                     "vector-length", WARNING, query.place,
                     f"the query's vector has {query.length} numbers, and those of "
                     f"'{query.field}' {length} (400)",
-                    "make both by the same model", "the index's mapping",
+                    advice="make both by the same model", source="the index's mapping",
                 )
             )  # fmt: skip
     return found
@@ -190,9 +190,9 @@ def _shards(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
             "ranks-by-shard" if by_shard else "windows-by-shard", WARNING, search.hybrids[0].place,
             f"{what} are those of each of {looked.shards} shards: another number of shards is "
             "another order",
-            "compare on one shard, or set pagination_depth and k well above the page",
-            "neural-search #325; OpenSearch 2.19.1: the first 10 of one and three shards agreed in "
-            "14 % of queries",
+            advice="compare on one shard, or set pagination_depth and k well above the page",
+            source="neural-search #325; OpenSearch 2.19.1: the first 10 of one and three shards "
+            "agreed in 14 % of queries",
         )
     ]  # fmt: skip
 
@@ -209,7 +209,8 @@ def _by_version(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
                     RequestFinding(
                         "needs-later-version", WARNING, part.place,
                         f"OpenSearch {looked.identity.version} {what}",
-                        f"leave it out, or use {said} or later", f"neural-search {said}",
+                        advice=f"leave it out, or use {said} or later",
+                        source=f"neural-search {said}",
                     )
                 )  # fmt: skip
     return found
@@ -246,8 +247,8 @@ def _licence(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
         RequestFinding(
             "licence-refused", WARNING, fusing[0].place,
             f"the cluster's licence is '{kind}', and fusing retrievers need 'enterprise' (403)",
-            "search with bool.should of the queries and one rescorer",
-            "Elasticsearch, GET _license",
+            advice="search with bool.should of the queries and one rescorer",
+            source="Elasticsearch, GET _license",
         )
     ]  # fmt: skip
 

@@ -220,9 +220,9 @@ def _features(
                 float(facts.missing[column] / max(facts.rows, 1)),
                 float(facts.lowest[column]),
                 _quartiles(sample.data.features[:, column]),
-                float(facts.highest[column]),
-                float(right[column]),
-                tuple(dict.fromkeys(one.check for one in findings if name in one.columns)),
+                highest=float(facts.highest[column]),
+                alone=float(right[column]),
+                checks=tuple(dict.fromkeys(one.check for one in findings if name in one.columns)),
             )
         )
     return tuple(rows)
@@ -321,13 +321,14 @@ def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding
     return Finding(
         "grade-typo",
         WARNING,
-        f"grade {level:g}",
-        f"the grade {level:g} stands {'once' if count == 1 else f'{count:,} times'}{where}; all "
-        f"others are {others[0]:g} to {others[-1]:g}",
-        "check that it is meant: gains grow with the grade, and such a document dominates training",
-        (),
-        ids,
-        found.grade_rows.get(level),
+        subject=f"grade {level:g}",
+        message=f"the grade {level:g} stands {'once' if count == 1 else f'{count:,} times'}"
+        f"{where}; all others are {others[0]:g} to {others[-1]:g}",
+        advice="check that it is meant: gains grow with the grade, and such a document dominates "
+        "training",
+        columns=(),
+        queries=ids,
+        row=found.grade_rows.get(level),
     )
 
 
@@ -339,9 +340,10 @@ def queries_without_contrast(found: Gathered) -> Iterator[Finding]:
             "one-document-queries",
             found.lengths[1],
             "one document",
-            thresholds.ONE_DOCUMENT,
-            found.single_ids,
-            "judge more documents of them: there is no order to learn, and any metric is perfect",
+            limit=thresholds.ONE_DOCUMENT,
+            ids=found.single_ids,
+            advice="judge more documents of them: there is no order to learn, and any metric is "
+            "perfect",
         )
     if found.alike:
         yield _contrast_finding(
@@ -349,9 +351,9 @@ def queries_without_contrast(found: Gathered) -> Iterator[Finding]:
             "no-contrast",
             found.alike,
             "documents of one grade only",
-            thresholds.WITHOUT_CONTRAST,
-            found.alike_ids,
-            "training passes over them: judge further documents, or grade finer",
+            limit=thresholds.WITHOUT_CONTRAST,
+            ids=found.alike_ids,
+            advice="training passes over them: judge further documents, or grade finer",
         )
 
 
@@ -367,7 +369,7 @@ def _contrast_finding(
         severity,
         f"{count:,} queries",
         f"{several} {what} ({share:.1%}), as '{ids[0]}'",
-        advice,
-        (),
-        tuple(ids),
+        advice=advice,
+        columns=(),
+        queries=tuple(ids),
     )

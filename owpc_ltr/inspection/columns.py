@@ -26,8 +26,8 @@ def constant_columns(facts: ColumnFacts, names: Sequence[str]) -> Iterator[Findi
             WARNING,
             listed(empty),
             f"no document has a value for {listed(empty)}",
-            _GUESS,
-            tuple(empty),
+            advice=_GUESS,
+            columns=tuple(empty),
         )
     # A numbered feature of a published form has no field, and 0 is how it is left out.
     unused = [name for name, value in constant.items() if value == 0 and name.isdecimal()]
@@ -47,8 +47,8 @@ def _same(
         severity,
         listed(names),
         f"every document has the same value for {told}",
-        advice,
-        tuple(names),
+        advice=advice,
+        columns=tuple(names),
     )
 
 
@@ -178,8 +178,8 @@ def _copies_finding(names: list[str]) -> Finding:
         WARNING,
         listed(names),
         f"'{names[0]}' stands again as {rest}, the same value in every document",
-        "leave the copies out, or fix the feature that was meant",
-        tuple(names),
+        advice="leave the copies out, or fix the feature that was meant",
+        columns=tuple(names),
     )
 
 
@@ -189,8 +189,8 @@ def _affine(one: str, other: str) -> Finding:
         NOTE,
         f"{one}, {other}",
         f"'{other}' is a multiple of '{one}' plus a constant",
-        "leave one out: it costs a query and says nothing new",
-        (one, other),
+        advice="leave one out: it costs a query and says nothing new",
+        columns=(one, other),
     )
 
 
@@ -214,8 +214,8 @@ def missing_values(found: Gathered, sample: Sample, names: Sequence[str]) -> Ite
             NOTE,
             names[column],
             f"'{names[column]}' is missing in {rates[column]:.1%} of the documents",
-            "it can help few queries: see whether it is worth its cost",
-            (names[column],),
+            advice="it can help few queries: see whether it is worth its cost",
+            columns=(names[column],),
         )
 
 
@@ -248,9 +248,9 @@ def _gone(name: str, sample: Sample, stretch: Stretch) -> Finding:
         name,
         f"'{name}' is missing, or 0, in all documents {sample.place(stretch.first, stretch.last)}, "
         "and elsewhere is not",
-        _LOG_AGAIN,
-        (name,),
-        (blocks[0].first, blocks[1].last),
+        advice=_LOG_AGAIN,
+        columns=(name,),
+        queries=(blocks[0].first, blocks[1].last),
     )
 
 
@@ -262,9 +262,9 @@ def _in_queries(found: Gathered, column: int, name: str) -> Finding:
         name,
         f"'{name}' is missing, or 0, in all documents of {int(found.gone[column]):,} queries, as "
         f"'{ids[0]}', and hardly ever in others",
-        _LOG_AGAIN,
-        (name,),
-        ids,
+        advice=_LOG_AGAIN,
+        columns=(name,),
+        queries=ids,
     )
 
 
@@ -316,13 +316,14 @@ def _outlier_finding(name: str, tail: Tail, few: int) -> Finding:
     return Finding(
         "outlier",
         WARNING,
-        name,
-        f"{one} {times:,.0f} times as far from the median as all others (up to "
+        subject=name,
+        message=f"{one} {times:,.0f} times as far from the median as all others (up to "
         f"{tail.value[0]:g}, query '{queries[0]}')",
-        "check these documents: a slipped unit or decimal point, or a value that stands for none",
-        (name,),
-        queries[:5],
-        tail.row[0],
+        advice="check these documents: a slipped unit or decimal point, or a value that stands for "
+        "none",
+        columns=(name,),
+        queries=queries[:5],
+        row=tail.row[0],
     )
 
 
@@ -331,10 +332,10 @@ def _infinite(name: str, tail: Tail) -> Finding:
     return Finding(
         "outlier",
         WARNING,
-        name,
-        f"'{name}' is infinite, as for query '{queries[0]}'",
-        "fix the feature; nothing can be trained on it",
-        (name,),
-        queries[:5],
-        tail.row[0],
+        subject=name,
+        message=f"'{name}' is infinite, as for query '{queries[0]}'",
+        advice="fix the feature; nothing can be trained on it",
+        columns=(name,),
+        queries=queries[:5],
+        row=tail.row[0],
     )

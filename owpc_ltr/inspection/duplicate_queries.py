@@ -108,9 +108,9 @@ def _finding(
         WARNING if many else NOTE,
         f"{count:,} queries",
         f"{count:,} queries with the same {what} are {sides.where}, as {' and '.join(both)}",
-        advice,
-        (),
-        shown,
+        advice=advice,
+        columns=(),
+        queries=shown,
     )
 
 

@@ -125,8 +125,8 @@ def _code(name: str) -> Finding:
         name,
         f"'{name}' is a code of the grade: what grade other queries have at its values tells more "
         f"than {thresholds.SEPARATED:.0%} of the pairs",
-        "leave it out: it was made from the judgments, and will not be there in a search",
-        (name,),
+        advice="leave it out: it was made from the judgments, and will not be there in a search",
+        columns=(name,),
     )
 
 
@@ -136,8 +136,8 @@ def _copy(name: str) -> Finding:
         WARNING,
         name,
         f"'{name}' is the grade in other words: its values alone tell every grade of every query",
-        "leave it out: it was made from the judgments, and will not be there in a search",
-        (name,),
+        advice="leave it out: it was made from the judgments, and will not be there in a search",
+        columns=(name,),
     )
 
 
@@ -147,8 +147,8 @@ def _of(doubt: Doubt) -> Finding:
         WARNING,
         doubt.columns[0] if doubt.columns else "judgments",
         doubt.message,
-        doubt.advice,
-        doubt.columns,
+        advice=doubt.advice,
+        columns=doubt.columns,
     )
 
 
@@ -383,9 +383,9 @@ def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -
         WARNING,
         "labels",
         f"{where} {what}",
-        "check the scale of these grades"
+        advice="check the scale of these grades"
         if reverse
         else "check that these labels were matched to the right documents",
-        (),
-        queries,
+        columns=(),
+        queries=queries,
     )

@@ -334,7 +334,7 @@ def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Fin
         f"{names[0]}, {names[1]}",
         f"'{names[0]}' and '{names[1]}' have each other's values "
         f"{sample.place(stretch.first, stretch.last)}",
-        "check how these rows were made: columns in another order, or names exchanged",
-        names,
-        (first.first, last.last),
+        advice="check how these rows were made: columns in another order, or names exchanged",
+        columns=names,
+        queries=(first.first, last.last),
     )

@@ -394,9 +394,9 @@ def contradicting_grades(
         WARNING,
         "grades",
         f"{told} documents {what}, as in '{queries[0]}'",
-        _KEEP_ONE,
-        (),
-        tuple(queries),
+        advice=_KEEP_ONE,
+        columns=(),
+        queries=tuple(queries),
     )
 
 

@@ -246,7 +246,7 @@ def _finding(names: list[str], change: Change) -> Finding:
         WARNING,
         names[0] if one else f"{len(names)} columns",
         f"{what} {times}{elsewhere}{plus} {change.place}, and otherwise alike",
-        _ADVICE,
-        tuple(names),
-        change.queries,
+        advice=_ADVICE,
+        columns=tuple(names),
+        queries=change.queries,
     )

@@ -32,7 +32,7 @@ def check_loss(loss: Loss, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     for sample in (*samples, *_DEGENERATE):
         for scores in sample.points:
-            _check_query(require, loss, bound, scores, sample.labels, rng)
+            _check_query(require, loss, bound, scores, labels=sample.labels, rng=rng)
     for claim, measure, limits in _CLAIMS:
         if getattr(loss, claim):
             figures = _worst(measure, bound, samples)

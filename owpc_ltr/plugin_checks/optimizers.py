@@ -48,7 +48,7 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
             C = getattr(optimizer, "C", None)
             no_cost = not loss.conservative and np.isnan(fit.certificate.objective)
             if C is not None and not no_cost and isinstance(fit.model, LinearModel):
-                _check_objective(require, loss, data, fit, C, fit.model.weights, risk)
+                _check_objective(require, loss, data, fit, C=C, w=fit.model.weights, risk=risk)
 
 
 def _check_risk(require: Require, loss: Loss, data: RankingDataset, fit: Fit) -> float:

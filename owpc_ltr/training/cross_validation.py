@@ -223,7 +223,7 @@ def cross_validate(
             if key in finished.pieces:
                 results[number] = [FitRow(**row) for row in finished.pieces[key].value]
                 continue
-            walk = partial(_walk, fold, plan, path, measured, replace(run, progress=_silence))
+            walk = partial(_walk, fold, plan, path, measured, run=replace(run, progress=_silence))
             future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
             waiting[future] = number, key
         try:

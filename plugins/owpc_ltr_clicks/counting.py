@@ -283,7 +283,9 @@ def _behaviour(
     )  # fmt: skip
     parts = [replace(whole, **_columns(part)) for part in (rest, held)]
     lists = table.lists.of(coded[new])
-    return Behaviour(whole, parts[0], parts[1], lists, coder.event_counts, options)
+    return Behaviour(
+        whole, parts[0], parts[1], lists, event_counts=coder.event_counts, options=options
+    )
 
 
 def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:

@@ -102,8 +102,9 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore
     # Summed exactly, so that the order of the lists changes no bit.
     of_lists = math.fsum(list_log_likelihoods(model, fit, lists).tolist()) / max(lists.n_lists, 1)
     return HeldOutScore(
-        name, of_lists, lists.n_lists, mean_of_all, float(np.exp(-mean_of_all)), np.exp(-mean),
-        int(shown.sum()), fit.examination, fit.identified,
+        name, of_lists, lists=lists.n_lists, log_likelihood=mean_of_all,
+        perplexity=float(np.exp(-mean_of_all)), by_rank=np.exp(-mean),
+        impressions=int(shown.sum()), examination=fit.examination, identified=fit.identified,
     )  # fmt: skip
 
 

@@ -237,8 +237,9 @@ def _single_events(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> 
     clicked = rows["value"] > 0
     nothing = np.zeros(len(rows), bool)
     return ListResults(
-        rows["person"], rows["view"], rows["query"], rows["document"], rank, ~clicked, clicked,
-        nothing, nothing, rows["value"], np.ones(len(rows), np.int64), nothing,
+        rows["person"], rows["view"], query=rows["query"], document=rows["document"], rank=rank,
+        shown=~clicked, clicked=clicked, reached=nothing, last=nothing, value=rows["value"],
+        events=np.ones(len(rows), np.int64), again=nothing,
     )  # fmt: skip
 
 

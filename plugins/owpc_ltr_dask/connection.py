@@ -98,10 +98,10 @@ class Workers:
                 self._new_name(),
                 versions(),
                 self._plugins,
-                str(folder),
-                fingerprint,
-                room.size,
-                room.float16,
+                folder=str(folder),
+                fingerprint=fingerprint,
+                memory=room.size,
+                float16=room.float16,
             )
             self._opened[folder, room] = PartsOnWorkers(self.calls, self._station(about))
         files = Files(folder, room)

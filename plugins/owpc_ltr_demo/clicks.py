@@ -236,7 +236,9 @@ def train_on_clicks(
             training, not_logged = _regraded(splits.training, table)
             validation, _ = _regraded(splits.validation, table)
             grid = {"optimizer.C": DEFAULT_C}
-            trained = fit_owpc(session, training, validation, splits.source, SETTINGS, grid)
+            trained = fit_owpc(
+                session, training, validation, splits.source, settings=SETTINGS, grid=grid
+            )
             models[name] = trained.model
             figures[name] = {
                 "settings": dict(trained.settings),

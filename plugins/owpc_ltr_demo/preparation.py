@@ -146,8 +146,8 @@ def log_candidates(
                 node.store,
                 node.featureset,
                 judgments,
-                INDEX,
-                session.options.file(".parquet"),
+                index=INDEX,
+                out=session.options.file(".parquet"),
                 options=LogOptions(restart=True),
                 progress=_counted(show, judgments.n_judgments),
             )

@@ -42,7 +42,9 @@ def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> L
         "train", "train OWPC by LaRank, weights and C selected on validation queries"
     ):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
-        trained = fit_owpc(session, splits.training, splits.validation, splits.source, {}, grid)
+        trained = fit_owpc(
+            session, splits.training, splits.validation, splits.source, settings={}, grid=grid
+        )
         model = trained.model
         assert isinstance(model, LinearModel)  # noqa: S101 - for the type checker
         save_model(model, session.options.file("-owpc.json"))

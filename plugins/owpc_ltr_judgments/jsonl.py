@@ -180,7 +180,9 @@ class _Found:
         )
 
     def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:
-        found = find_roles(keys, place, self.topics is not None, "each line", "key", self.given)
+        found = find_roles(
+            keys, place, self.topics is not None, "each line", column="key", given=self.given
+        )
         return {role: keys[position] for role, position in found.items()}
 
 

@@ -83,13 +83,13 @@ def run_protocol(
     outcome = Reproduction(
         plan.protocol,
         tuple(rows),
-        (*notes, *absent_notes(protocol, collections)),
-        tuple(citations(rows)),
-        plan.seed,
-        plan.extent.quick,
-        journal.reused,
-        journal.stale,
-        plan.format,
+        notes=(*notes, *absent_notes(protocol, collections)),
+        citations=tuple(citations(rows)),
+        seed=plan.seed,
+        quick=plan.extent.quick,
+        reused=journal.reused,
+        stale=journal.stale,
+        format=plan.format,
     )
     if plan.out is not None:
         outcome.write(plan.out)
@@ -109,7 +109,7 @@ def _rows(
     results = bench.results(cut, parts_of(methods))
     if not cut.as_published:
         missing.append(f"{cut.label}: not the published folds, so that no difference is told")
-    return rows_of(protocol, methods, cut, results, plan.seed, plan.extent.quick)
+    return rows_of(protocol, methods, cut, results, seed=plan.seed, quick=plan.extent.quick)
 
 
 def protocol_of(plan: ReproductionPlan) -> Protocol:

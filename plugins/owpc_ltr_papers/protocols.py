@@ -311,7 +311,9 @@ def _reranking_methods(extent: Extent) -> Sequence[Method]:
         for name in list(_LOSSES)[: 1 if extent.quick else None]:
             loss, settings = _LOSSES[name]
             for sums, told in (("raw", ""), ("mean", ", mean sums")):
-                job = _reranking(f"reranked by {name}{told}", base, loss, settings, sums, extent)
+                job = _reranking(
+                    f"reranked by {name}{told}", base, loss, settings, sums=sums, extent=extent
+                )
                 row = f"{published}, reranked by {name}{told}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
             if base.name == _NEVER_NEGATIVE:
@@ -323,7 +325,9 @@ def _as_is(base: Job, name: str, extent: Extent) -> Method:
     """Equation 14 to the letter, b being the score itself: for a base that is never negative."""
     loss, settings = _LOSSES[name]
     own = {**settings, "reranker.positive": "as-is"}
-    job = _reranking(f"reranked by {name}, scores as they are", base, loss, own, "raw", extent)
+    job = _reranking(
+        f"reranked by {name}, scores as they are", base, loss, own, sums="raw", extent=extent
+    )
     job = replace(job, lift=_LIFT)
     return Method(job.name, (job,), f"{base.name}, reranked by {name}", against=base.name)
 
@@ -333,7 +337,7 @@ def _reranking(
 ) -> Reranking:
     own = {**settings, "reranker.kernel_sums": sums}
     grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
-    return Reranking(f"{base.name}, {name}", base, loss, own, grid, SELECT)
+    return Reranking(f"{base.name}, {name}", base, loss, own, grid=grid, select=SELECT)
 
 
 def _own_bases(extent: Extent) -> list[Job]:

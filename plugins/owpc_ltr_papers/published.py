@@ -72,7 +72,9 @@ def _figures_of(source: str, table: dict[str, Any]) -> Iterator[Figure]:
         for column, value in zip(table["columns"], values, strict=True):
             data_set, metric = table.get("data-set", column), table.get("metric", column)
             if not math.isnan(value):
-                yield Figure(source, table["where"], data_set, method, metric, float(value))
+                yield Figure(
+                    source, table["where"], data_set, method, metric=metric, value=float(value)
+                )
 
 
 @cache

@@ -81,7 +81,13 @@ def reproduce(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UsageError(f"{spelled('out')} {out} is a file: name a folder")
     plan = ReproductionPlan(
-        protocol, Path(letor), tuple(data_sets), folder, Extent(quick, with_ranklib), seed, format
+        protocol,
+        Path(letor),
+        tuple(data_sets),
+        folder,
+        extent=Extent(quick, with_ranklib),
+        seed=seed,
+        format=format,
     )
     run = Run(seed=seed, threads=threads, progress=progress)
     try:

@@ -154,13 +154,13 @@ def margin_bound(model: LinearModel, data: RankingDataset, owpc: Loss, delta: fl
     return Bound(
         "OWPC Theorem 4",
         "ranking error of a relevant document, from 0 to 1",
-        _log(float(empirical[best])),
-        float(complexities[best]),
-        0.0,
-        sizes.queries,
+        log_empirical=_log(float(empirical[best])),
+        log_complexity=float(complexities[best]),
+        log_largest_risk=0.0,
+        queries=sizes.queries,
         # With more queries another margin would be the best one.
-        min(map(needed, margins.tolist(), empirical.tolist())),
-        float(margins[best]),
+        queries_needed=min(map(needed, margins.tolist(), empirical.tolist())),
+        margin=float(margins[best]),
     )
 
 
@@ -236,9 +236,9 @@ def rademacher_bounds(
                 about,
                 empirical,
                 at(sizes.queries),
-                largest,
-                sizes.queries,
-                _queries_needed(at, empirical, largest),
+                log_largest_risk=largest,
+                queries=sizes.queries,
+                queries_needed=_queries_needed(at, empirical, largest),
             )
         )
     return bounds

@@ -40,7 +40,7 @@ class JsonLines:
             raise BadInput(f"cannot read {path}: it has no judgment")
         ids, texts, documents, grades = (list(column) for column in zip(*rows, strict=True))
         params = {"query": texts, "keywords": texts}
-        lines = JudgmentLines(path, numbers, ids, documents, grades, params)
+        lines = JudgmentLines(path, numbers, ids, documents, grades=grades, params=params)
         row = lines.row_without_text()
         if row is not None:
             raise lines.bad(row, f"query {shown(ids[row])} has no text")

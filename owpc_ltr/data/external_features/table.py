@@ -369,7 +369,7 @@ def make_table(
         twice = np.flatnonzero(hashes[1:] == hashes[:-1])
         if not len(twice):
             kind = np.int32 if len(rows) < 1 << 31 else np.int64
-            return ExternalTable(source, texts, values, seed, hashes, rows.astype(kind))
+            return ExternalTable(source, texts, values, seed, hashes=hashes, rows=rows.astype(kind))
         first, second = rows[twice], rows[twice + 1]
         same = np.flatnonzero(_equal(texts, first, [column.at(second) for column in texts]))
         if len(same):

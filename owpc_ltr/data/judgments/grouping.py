@@ -158,9 +158,9 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
             {name: values[number] for name, values in params.items() if _said(values[number])},
             documents[begin:end],
             labels[begin:end],
-            None if sure is None else sure[begin:end],
-            importance[number],
-            None if judges is None else judges[begin:end],
+            weights=None if sure is None else sure[begin:end],
+            importance=importance[number],
+            judged_by=None if judges is None else judges[begin:end],
         )
         for number, (query_id, begin, end) in enumerate(
             zip(queries, begins.tolist(), ends.tolist(), strict=True)

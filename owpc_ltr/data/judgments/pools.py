@@ -48,7 +48,9 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
             raise BadInput(f"cannot read {path}, line {number}: the query or its id is empty")
-        query = JudgedQuery(query_id, params, [], np.zeros(0, np.float32), None, importance)
+        query = JudgedQuery(
+            query_id, params, [], np.zeros(0, np.float32), weights=None, importance=importance
+        )
         before = found.setdefault(query_id, query)
         known = before.importance if importance is None else importance
         if before.params != params or before.importance not in {None, known}:

@@ -146,9 +146,9 @@ def lines_by_role(
         numbers,
         query_ids,
         values[roles["doc_id"]],
-        values[roles["grade"]],
-        params,
-        place,
+        grades=values[roles["grade"]],
+        params=params,
+        place=place,
         weights=values[roles["weight"]] if "weight" in roles else None,
         importance=values[roles["query_weight"]] if "query_weight" in roles else None,
         judged_by=values[roles["judged_by"]] if "judged_by" in roles else None,
@@ -198,9 +198,9 @@ def parse_table(
     roles = find_roles(header, path, topics is not None, given=columns)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
-    _refuse_swallowed(text, path, numbers, delimiter, len(header), roles["grade"])
+    _refuse_swallowed(text, path, numbers, delimiter, width=len(header), grade=roles["grade"])
     values = [fields[column :: len(header)] for column in range(len(header))]
-    lines = lines_by_role(path, numbers, header, values, roles, topics)
+    lines = lines_by_role(path, numbers, header, values, roles=roles, topics=topics)
     return replace(lines, notes=(f"{alone} queries have no rating",)) if alone else lines
 
 

@@ -47,9 +47,9 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
         range(1, len(documents) + 1),
         column,
         documents,
-        grades,
-        {"keywords": column, "query": column},
-        "rating",
+        grades=grades,
+        params={"keywords": column, "query": column},
+        place="rating",
         notes=(f"{empty} queries have no rating",) if empty else (),
     )
     row = lines.row_without_text()

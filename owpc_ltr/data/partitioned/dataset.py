@@ -284,8 +284,8 @@ def open_partitioned(folder: Path | str, memory: int | Room | None = None) -> Pa
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,
-        manifest.whole_source,
-        pieces,
+        manifest=manifest.whole_source,
+        pieces=pieces,
     )
 
 

@@ -228,12 +228,12 @@ def _parsed(about: dict[str, Any]) -> Manifest:
     return Manifest(
         tuple(about["features"]),
         tuple(about["columns"]),
-        about["featureset_hash"],
-        about["buckets"],
-        tuple(parts),
-        about["source"],
-        about["counts"],
-        Share(**about["share"]),
+        featureset_hash=about["featureset_hash"],
+        buckets=about["buckets"],
+        parts=tuple(parts),
+        source=about["source"],
+        counts=about["counts"],
+        share=Share(**about["share"]),
     )
 
 

@@ -202,12 +202,12 @@ class _Writer:
         return Manifest(
             self.first.feature_names,
             (*columns, *(["document_fields"] if self.first.document_fields is not None else [])),
-            self.first.featureset_hash,
-            self.buckets,
-            parts,
-            told.source,
-            told.counts,
-            self.share,
+            featureset_hash=self.first.featureset_hash,
+            buckets=self.buckets,
+            parts=parts,
+            source=told.source,
+            counts=told.counts,
+            share=self.share,
         )
 
     def source(self) -> dict[str, Any] | None:
@@ -252,7 +252,8 @@ class _Writer:
         self.seen[bucket] = np.union1d(self.seen.get(bucket, np.empty(0, np.uint64)), hashes)
         positions = hashes / 2**64
         ends = float(positions.min()), float(positions.max())
-        written.append(Part(path, bucket, dataset.n_queries, dataset.n_documents, digest, ends))
+        queries, documents = dataset.n_queries, dataset.n_documents
+        written.append(Part(path, bucket, queries, documents, digest=digest, positions=ends))
 
     def _refuse_again(self, bucket: int, several: list[RankingDataset]) -> None:
         """Refuse a query that stands twice among these, or in an earlier part of the bucket."""

@@ -147,7 +147,9 @@ class Engine:
             seconds = min(left, self.settings.timeout)
             begun, status = time.monotonic(), None
             try:
-                answer = self._transport.send(method, path, texts, content, content_type, seconds)
+                answer = self._transport.send(
+                    method, path, texts, content, content_type=content_type, seconds=seconds
+                )
             except ErrorAnswer as error:
                 status = error.status
                 raise self._meaning(f"{method} {path}", path, error) from None

@@ -134,7 +134,13 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
     # As evidence another metric would do; the deciding one must be the gate's.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
     return LiveGate(
-        question, QUERY, "auto", gate.progress, gate.tables, gate.accepted, gate.cautions
+        question,
+        QUERY,
+        "auto",
+        gate.progress,
+        tables=gate.tables,
+        accepted=gate.accepted,
+        cautions=gate.cautions,
     )
 
 

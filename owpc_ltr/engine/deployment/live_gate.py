@@ -261,8 +261,8 @@ def pass_live_gate(
     measured = found.measured[0]
     result = GateResult(
         str(measured.metric), QUERY_ALONE if other is None else other.model,
-        measured.comparison, tuple(found.losers()), (*chosen.warnings, *gate.cautions),
-        question.weights is not None, live=found, of_live_lists=True,
+        measured.comparison, tuple(found.losers()), cautions=(*chosen.warnings, *gate.cautions),
+        weighted=question.weights is not None, live=found, of_live_lists=True,
         doubts=(*found.verdict().doubts, *_feature_doubts(engine, store, featureset, question)),
         accepted=gate.accepted,
     )  # fmt: skip

@@ -152,7 +152,7 @@ def check_parity(
     queries are in the index, or very few: a proof on them says little. A share of 0 accepts any
     number.
     """
-    scorer = _Scorer(engine, store, stored, model, index, joined)
+    scorer = _Scorer(engine, store, stored, model, index=index, joined=joined)
     answered = [one for sample in samples if (one := scorer.answered(sample)) is not None]
     asked = {
         "documents": sum(len(sample["document_ids"]) for sample in samples),
@@ -200,9 +200,9 @@ class _Scorer:
             tuple(ids),
             labels,
             features,
-            before,
-            self.model.score(features),
-            served,
+            before=before,
+            local=self.model.score(features),
+            served=served,
             earlier=None if before is None else self.model.score(before),
         )
 

@@ -155,7 +155,7 @@ def choose_serving_mode(
     """
     if store.kind == "ltr-plugin" and not client_scored:
         return ServingMode(export_for(engine, store, model, featureset, name))
-    case = _Case(engine, store, model, featureset, name, index, samples)
+    case = _Case(engine, store, model, featureset, name=name, index=index, samples=samples)
     needs_client = "as requested" if client_scored else featureset.why_by_client
     if needs_client:
         return _by_client(case, needs_client)

@@ -249,7 +249,15 @@ def upload(
     live = (
         None
         if judgments is None
-        else LiveQueries(judgments, query_template, window, split, topics, params, in_flight)
+        else LiveQueries(
+            judgments,
+            query_template,
+            window,
+            split,
+            topics=topics,
+            params=params,
+            in_flight=in_flight,
+        )
     )
     needs_data = data is None and proxy_labels is None and human_labels is None and live is None
     if require_gain is not None and needs_data:
@@ -275,7 +283,13 @@ def upload(
     if judged.data is not None and (metric is None or live is not None):
         _warn_of_judgments(cluster, judged.data, trained_on, index, live)
     proof = _Proof(
-        cluster, where, trained_on, baseline, tables_of(extra_features), accept_unproven, progress
+        cluster,
+        where,
+        trained_on,
+        baseline,
+        tables=tables_of(extra_features),
+        accepted=accept_unproven,
+        progress=progress,
     )
     gate: Gate | LiveGate | None = None
     if metric is not None and live is not None:
@@ -430,8 +444,8 @@ class _Proof:
             self.baseline,
             live.split,
             self.progress,
-            self.tables,
-            self.accepted,
+            tables=self.tables,
+            accepted=self.accepted,
         )
 
     def gate(
@@ -456,14 +470,14 @@ class _Proof:
         return Gate(
             metric,
             judged.data,
-            ask,
-            self.baseline,
-            judged.human,
-            judged.strata,
-            self.progress,
-            self.tables,
-            self.accepted,
-            () if query_template is not None else (_ALL_FIELDS,),
+            ask=ask,
+            over=self.baseline,
+            human=judged.human,
+            strata=judged.strata,
+            progress=self.progress,
+            tables=self.tables,
+            accepted=self.accepted,
+            cautions=() if query_template is not None else (_ALL_FIELDS,),
         )
 
 

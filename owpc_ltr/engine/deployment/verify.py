@@ -184,7 +184,9 @@ def verify_model(
     )  # fmt: skip
     drift += [str(refusal) for refusal in (parity.refusal(tolerance), refused) if refusal]
     rankings = ranking_drift(answered)
-    return Verification(model, index, tuple(drift), parity, features, rankings, notes)
+    return Verification(
+        model, index, tuple(drift), parity, features=features, rankings=rankings, notes=notes
+    )
 
 
 def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:

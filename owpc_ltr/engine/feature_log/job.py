@@ -129,16 +129,16 @@ def plan(
     return LogJob(
         engine,
         store,
-        featureset,
-        index,
-        options,
-        judgments,
-        params,
-        cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
-        environment,
-        description,
-        Weighed.among(judgments.queries),
-        joined,
+        featureset=featureset,
+        index=index,
+        options=options,
+        judgments=judgments,
+        params=params,
+        chunks=cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
+        environment=environment,
+        description=description,
+        weighed=Weighed.among(judgments.queries),
+        joined=joined,
     )
 
 

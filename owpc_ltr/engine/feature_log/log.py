@@ -139,7 +139,16 @@ def run_log(
     if parted is not None:
         parted.check(out, joined)
         judgments = parted.own(judgments)
-    job = plan(engine, store, featureset, judgments, index, source, options or LogOptions(), joined)
+    job = plan(
+        engine,
+        store,
+        featureset=featureset,
+        judgments=judgments,
+        index=index,
+        source=source,
+        options=options or LogOptions(),
+        tables=joined,
+    )
     if parted is not None:
         job = parted.of_the_whole(job, whole)
     # Chunks of another size are another job's, though they would give the same values.
@@ -155,7 +164,13 @@ def run_log(
             doubts: list[str] = []
         else:
             dataset, columns = assemble(
-                folder, job.chunks, judgments, job.params, job.environment, description, job.joined
+                folder,
+                job.chunks,
+                judgments,
+                params=job.params,
+                environment=job.environment,
+                job=description,
+                joined=job.joined,
             )
             refuse_drift(job.environment, job.observe())
             publish(folder, dataset, out)
@@ -163,7 +178,9 @@ def run_log(
             doubts = warnings_after_log(dataset)
     warnings = (*warnings_of_log(columns, job.feature_names), *doubts)
     seconds = time.monotonic() - started
-    return LogReport(out, logged.counts, manifest, logged.resumed, seconds, warnings)
+    return LogReport(
+        out, logged.counts, manifest, logged.resumed, seconds=seconds, warnings=warnings
+    )
 
 
 @dataclass(frozen=True)
@@ -202,7 +219,7 @@ def log_snapshot(
         if job.options.hours is not None:
             wait_for(job.options.hours, lambda line: give_warnings([line]))
         try:
-            logged = _log(job, folder, tell, limiter, rate, workers)
+            logged = _log(job, folder, tell, limiter, rate=rate, workers=workers)
         except _ScheduleClosed:
             in_vain = 0
         except SnapshotLost:

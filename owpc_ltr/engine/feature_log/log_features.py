@@ -163,7 +163,9 @@ def log_features(
     known = holding.the_featureset(featureset)
     joined = read_external_features(tables) if tables else ()
     if candidates is not None:
-        judged = brought_by_legs(cluster.engine, candidates, judged, where, window, progress)
+        judged = brought_by_legs(
+            cluster.engine, candidates, judged, where, window=window, progress=progress
+        )
     elif window is not None:
         raise UsageError(
             f"{spelled('window')} is of legs: name these with {spelled('candidates')}, or leave it "
@@ -172,7 +174,7 @@ def log_features(
     own = judged if parted is None else parted.own(judged)
     with _started(workers) as remote:
         report = run_log(
-            cluster.engine, holding.store, known, judged, where, target,
+            cluster.engine, holding.store, known, judged, index=where, out=target,
             source=source, options=logging, joined=joined, parted=parted,
             workers=remote, progress=_counted(progress, own.n_judgments),
         )  # fmt: skip

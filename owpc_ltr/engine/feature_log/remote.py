@@ -134,15 +134,15 @@ def _remote_job(job: LogJob, engine: Engine, snapshot: PointInTime, processes: i
     return RemoteJob(
         settings.url,
         settings.ca,
-        settings.insecure,
-        (job.store.kind, job.store.name),
-        job.featureset,
-        job.index,
-        frozenset(job.environment.indices),
-        snapshot.name,
-        snapshot.elastic,
-        share,
-        max(1, min(FIRST_LIMIT, options.most_in_flight) // processes),
+        insecure=settings.insecure,
+        store=(job.store.kind, job.store.name),
+        featureset=job.featureset,
+        index=job.index,
+        indices=frozenset(job.environment.indices),
+        snapshot=snapshot.name,
+        elastic=snapshot.elastic,
+        options=share,
+        limit=max(1, min(FIRST_LIMIT, options.most_in_flight) // processes),
     )
 
 

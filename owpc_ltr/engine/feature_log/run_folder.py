@@ -205,7 +205,9 @@ def assemble(
     logged = fates == Fate.LOGGED
     queries = judgments.queries
     weighed = Weighed.among(queries)
-    dataset = logged_dataset(queries, params, logged, features, names, environment, weighed)
+    dataset = logged_dataset(
+        queries, params, logged, features, names=names, environment=environment, weighed=weighed
+    )
     if dataset is None:
         raise Refused(f"none of the {judged} judged documents could be logged")
     facts = column_facts(dataset.features)
@@ -379,9 +381,9 @@ def _dataset(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | None
         job.params[queries],
         values.fates == Fate.LOGGED,
         features,
-        job.feature_names,
-        job.environment,
-        job.weighed,
+        names=job.feature_names,
+        environment=job.environment,
+        weighed=job.weighed,
     )
 
 

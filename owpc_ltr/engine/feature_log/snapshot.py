@@ -411,7 +411,9 @@ def open_snapshot(
     shards = shard_queries(shards_of, across=elastic)
     held, why_not = point_in_time_with_contents(engine, index, shards, options, elastic=elastic)
     if held is None:
-        yield ChangeDetection(engine, index, shards, options, why_not, replicated)
+        yield ChangeDetection(
+            engine, index, shards, options, why_no_point_in_time=why_not, replicated=replicated
+        )
         return
     try:
         yield held

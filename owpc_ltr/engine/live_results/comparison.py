@@ -78,8 +78,8 @@ def compare_rankers(
         pa.array([query_text(query.params) for query in left], pa.string()),
         None if live.unweighted else _weights(left),
         chosen.side,
-        (*chosen.notes, f"lists are of the whole index, their first {live.window} documents"),
-        (*chosen.warnings, *_unused(left), *_recall(lists, live.window)),
+        notes=(*chosen.notes, f"lists are of the whole index, their first {live.window} documents"),
+        warnings=(*chosen.warnings, *_unused(left), *_recall(lists, live.window)),
     )
     values = {
         name: measure_lists(one, request.how.metrics, request.how.unjudged)

@@ -203,7 +203,16 @@ def judge_pool(
                 if not isinstance(one, TrecRun) and one.record is not None
             }
             wanted = _sampled(wanted, records, sample, seed)
-        plan = PoolPlan(where, ways, runs, depth, window, fields, seed, in_flight)
+        plan = PoolPlan(
+            where,
+            ways,
+            runs=runs,
+            depth=depth,
+            window=window,
+            fields=fields,
+            seed=seed,
+            in_flight=in_flight,
+        )
         found = pool(cluster.engine, plan, wanted, done, progress)
     if out is not None:
         write_sheet(found.queries, fields, found.shown, Path(out))

@@ -289,8 +289,8 @@ def measure_live(
         answers[0],
         answers[1],
         tuple(replace(one, p=p) for one, p in zip(measured, corrected.tolist(), strict=True)),
-        (old, new, others[0] if others else old),
-        names,
+        lists=(old, new, others[0] if others else old),
+        names=names,
     )
 
 
@@ -325,9 +325,9 @@ def _measured(
         plain[0],
         plain[1],
         comparison,
-        _compare(after.condensed(metric), before.condensed(metric), question),
-        (bounds[0], bounds[1]) if bounds else None,
-        comparison.p_permutation,
+        condensed=_compare(after.condensed(metric), before.condensed(metric), question),
+        bounds=(bounds[0], bounds[1]) if bounds else None,
+        p=comparison.p_permutation,
     )
 
 

@@ -220,7 +220,9 @@ def search_request(
     shown = own if size is None else size
     filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
     rescored = cluster.window(query_template, window)
-    return SearchRequest(index, template, filled, shown, rescored, rest, query_id)
+    return SearchRequest(
+        index, template, filled, shown, window=rescored, rest=rest, query_id=query_id
+    )
 
 
 def default_query(engine: Engine, index: str) -> dict[str, Any]:

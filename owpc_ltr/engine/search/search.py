@@ -328,8 +328,8 @@ def _by_client(
         tuple(_hit(hit, title_field, first) for hit in hits[:size]),
         plain.took,
         result.took,
-        "client",
-        result.reason,
+        scored_by="client",
+        reason=result.reason,
     )
 
 

@@ -240,7 +240,12 @@ class Searches:
             nothing = pa.nulls(len(search), pa.string())
             nobody = np.zeros(len(search), bool)
             return SearchInfo(
-                nothing, nothing, nothing, nothing, np.full(len(search), np.nan), nobody
+                nothing,
+                nothing,
+                nothing,
+                nothing,
+                time=np.full(len(search), np.nan),
+                ambiguous=nobody,
             )
         keys = hashed([search.fill_null("")], 4)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
