@@ -45,7 +45,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Found:
+class WayFigures:
     """NDCG@10 by way of judging, the chosen model, how far PBM's examination is from the truth."""
 
     ndcg: dict[str, float]
@@ -53,7 +53,9 @@ class Found:
     examination: float
 
 
-def judged(users: simulate.Users, rankers: tuple[float, ...], sessions: int, seed: int) -> Found:
+def judged(
+    users: simulate.Users, rankers: tuple[float, ...], sessions: int, seed: int
+) -> WayFigures:
     """One simulated log, judged in every way."""
     world = simulate.example_world(QUERIES, DOCUMENTS, users, seed)
     events = simulate.clicks(world, users, rankers, sessions, seed=seed)
@@ -75,7 +77,7 @@ def judged(users: simulate.Users, rankers: tuple[float, ...], sessions: int, see
     ndcg = {name: _ndcg(order, truth, counts) for name, order in orders.items()}
     chosen = choose_model(behaviour, models).name
     ndcg[AUTO] = ndcg[chosen]
-    return Found(ndcg, chosen, away)
+    return WayFigures(ndcg, chosen, away)
 
 
 def _coec(counts: ClickCounts) -> Vector:

@@ -45,7 +45,7 @@ TEXT_FIELDS = ("title", "body", "tags")
 
 
 @dataclass(frozen=True)
-class Work:
+class LogWork:
     """What is logged, and where."""
 
     engine: Engine
@@ -54,7 +54,7 @@ class Work:
     index: str
     judgments: Judgments
 
-    def part(self, queries: int) -> Work:
+    def part(self, queries: int) -> LogWork:
         """The same with the first queries only."""
         return replace(self, judgments=Judgments(self.judgments.queries[:queries]))
 
@@ -78,7 +78,7 @@ def main() -> None:
     if own:
         judgments = read_judgments(arguments.judgments)
         featureset = store.get_featureset(arguments.featureset)
-        work = Work(engine, store, featureset, arguments.index, judgments)
+        work = LogWork(engine, store, featureset, arguments.index, judgments)
     else:
         work = made_up(engine, store, arguments.queries, arguments.shards, arguments.replicas)
     try:
@@ -92,7 +92,7 @@ def main() -> None:
             store.delete_featureset(work.featureset.name)
 
 
-def measure(work: Work, in_flight: list[int], runs: int) -> None:
+def measure(work: LogWork, in_flight: list[int], runs: int) -> None:
     queries = work.judgments.queries
     print(
         f"{work.store.kind}, {len(queries)} queries, {work.judgments.n_judgments} documents, "
@@ -104,7 +104,7 @@ def measure(work: Work, in_flight: list[int], runs: int) -> None:
     compare_decoders(work)
 
 
-def compare(work: Work, in_flight: int, runs: int) -> None:
+def compare(work: LogWork, in_flight: int, runs: int) -> None:
     """All ways by turns, so that a busy machine slows all; medians."""
     few = work.part(max(len(work.judgments.queries) // 10, 1))
     rates = [
@@ -119,7 +119,7 @@ def compare(work: Work, in_flight: int, runs: int) -> None:
     )
 
 
-def compare_paces(work: Work, runs: int) -> None:
+def compare_paces(work: LogWork, runs: int) -> None:
     """As many as the engine bears, beside a fixed number; by turns, so that load slows both."""
     our_rate(work, 4)  # the engine's code gets compiled
     turns = [(our_rate(work, 4), our_rate(work, None)) for _ in range(runs)]
@@ -131,7 +131,7 @@ def compare_paces(work: Work, runs: int) -> None:
     )
 
 
-def our_rate(work: Work, in_flight: int | None) -> float:
+def our_rate(work: LogWork, in_flight: int | None) -> float:
     with tempfile.TemporaryDirectory() as folder:
         report = run_log(
             work.engine,
@@ -145,7 +145,7 @@ def our_rate(work: Work, in_flight: int | None) -> float:
     return report.pairs_per_second
 
 
-def peer_rate(work: Work, in_flight: int) -> float:
+def peer_rate(work: LogWork, in_flight: int) -> float:
     def ask(task: tuple[JudgedQuery, Feature]) -> int:
         query, feature = task
         body = {
@@ -170,7 +170,7 @@ def peer_rate(work: Work, in_flight: int) -> float:
     return work.judgments.n_judgments / (time.perf_counter() - started)
 
 
-def compare_decoders(work: Work) -> None:
+def compare_decoders(work: LogWork) -> None:
     query = work.judgments.queries[0]
     search = work.store.log_search(work.featureset, dict(query.params), query.doc_ids)
     path = f"/{work.index}/_search"
@@ -225,8 +225,8 @@ def words(rng: np.random.Generator, count: int) -> str:
     return " ".join(f"w{n}" for n in np.minimum(rng.zipf(1.3, count), WORDS))
 
 
-def made_up(engine: Engine, store: Store, queries: int, shards: int, replicas: int) -> Work:
-    work = Work(engine, store, features(), INDEX, make_judgments(queries))
+def made_up(engine: Engine, store: Store, queries: int, shards: int, replicas: int) -> LogWork:
+    work = LogWork(engine, store, features(), INDEX, make_judgments(queries))
     make_index(engine, shards, replicas)
     store.prepare()
     store.put_featureset(work.featureset, replace=True)

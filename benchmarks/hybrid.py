@@ -71,7 +71,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True)
-class Collection:
+class JudgedCollection:
     """Documents by id, query texts by id, and grades by query and document."""
 
     documents: dict[str, dict[str, Any]]
@@ -81,7 +81,7 @@ class Collection:
     """Whether what is not listed is irrelevant."""
 
 
-def collection(folder: Path, name: str, most: int) -> Collection:
+def collection(folder: Path, name: str, most: int) -> JudgedCollection:
     """A collection, with so many of its queries at most, by the hash of their ids."""
     if name.startswith("movies"):
         found = _movies(folder / "msrd-movies")
@@ -92,7 +92,7 @@ def collection(folder: Path, name: str, most: int) -> Collection:
     return replace(found, queries={ids[n]: found.queries[ids[n]] for n in np.sort(order)})
 
 
-def _movies(folder: Path) -> Collection:
+def _movies(folder: Path) -> JudgedCollection:
     with gzip.open(folder / "movies-corpus.jsonl.gz", "rt") as lines:
         documents = {str(one["id"]): one for one in map(json.loads, lines)}
     queries: dict[str, str] = {}
@@ -103,10 +103,10 @@ def _movies(folder: Path) -> Collection:
             query, text, document, grade = line.rstrip("\n").split("\t")
             queries[query] = text
             grades[query][document] = int(grade)
-    return Collection(documents, queries, grades, complete=False)
+    return JudgedCollection(documents, queries, grades, complete=False)
 
 
-def _classic(path: Path, name: str) -> Collection:
+def _classic(path: Path, name: str) -> JudgedCollection:
     with tarfile.open(path) as archive:
         texts = {
             Path(one.name).name.lower(): file.read().decode("latin-1")
@@ -119,14 +119,14 @@ def _classic(path: Path, name: str) -> Collection:
         queries = dict(_between_slashes(texts["query-text"]))
         for query, listed in _between_slashes(texts["rlv-ass"]):
             grades[query] = dict.fromkeys(listed.split(), 1)
-        return Collection(documents, queries, grades, complete=True)
+        return JudgedCollection(documents, queries, grades, complete=True)
     documents = {i: {"title": t, "text": w} for i, t, w in _smart(texts[f"{name}.all"])}
     queries = {i: f"{title} {text}".strip() for i, title, text in _smart(texts[f"{name}.qry"])}
     for line in texts[f"{name}.rel"].splitlines():
         words = line.split()
         if words:
             grades[words[0]][words[2 if name == "med" else 1]] = 1
-    return Collection(documents, queries, grades, complete=True)
+    return JudgedCollection(documents, queries, grades, complete=True)
 
 
 def _smart(text: str) -> Iterator[tuple[str, str, str]]:
@@ -192,7 +192,9 @@ def _text_of(document: dict[str, Any]) -> str:
     return " ".join(" ".join(one) if isinstance(one, list) else str(one) for one in values)
 
 
-def fused(cluster: ltr.Cluster, name: str, found: Collection, folder: Path) -> tuple[Fusion, float]:
+def fused(
+    cluster: ltr.Cluster, name: str, found: JudgedCollection, folder: Path
+) -> tuple[Fusion, float]:
     """What fuse finds, and the live figure of the uploaded model on all queries."""
     index, dimensions = f"hybrid-{name}", DIMENSIONS[name]
     vectors, asked = semantic_vectors(

@@ -186,7 +186,7 @@ def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> Li
 
 
 @dataclass(frozen=True)
-class World:
+class PackageWorld:
     """The catalogue, the queries, and the first packages of each by two rankers."""
 
     catalogue: Sequence[Package]
@@ -243,7 +243,7 @@ Scheme = Callable[[Known, np.random.Generator], dict[str, float] | None]
 """Grades by package for a query; None where the scheme has no judgments of it."""
 
 
-def schemes(world: World) -> dict[str, Scheme]:
+def schemes(world: PackageWorld) -> dict[str, Scheme]:
     """Naive schemes by name, and the pool at the end."""
 
     def negatives(names: Iterable[str], positives: Mapping[str, float]) -> dict[str, float]:
@@ -333,7 +333,7 @@ def main() -> None:
     known = known_items(catalogue, given.queries)
     names = {"match": {"name": "{{keywords}}"}}
     shown, by_name = (first_documents(cluster, given.index, known, q) for q in (QUERY, names))
-    world = World(catalogue, known, shown, by_name)
+    world = PackageWorld(catalogue, known, shown, by_name)
     print(f"{len(catalogue):,} packages, {len(known)} queries; {METRIC} throughout")
     print(
         _LINE.format(
@@ -358,7 +358,7 @@ _LINE = "{:32} {:7} {:26} {:13} {:26} {}"
 
 
 def _rows(
-    cluster: Cluster, index: str, world: World, named: tuple[str, Scheme], folder: Path
+    cluster: Cluster, index: str, world: PackageWorld, named: tuple[str, Scheme], folder: Path
 ) -> Iterator[int]:
     """Print both models of a scheme; how many verdicts of each contradict the truth."""
     name, scheme = named

@@ -133,7 +133,7 @@ def xgboost_in_memory(data: PartitionedDataset, trees: int) -> Score:
 def xgboost_external(data: PartitionedDataset, trees: int) -> Score:
     import xgboost
 
-    class Parts(xgboost.DataIter):  # type: ignore[misc]
+    class XgboostParts(xgboost.DataIter):  # type: ignore[misc]
         def __init__(self, prefix: str) -> None:
             super().__init__(cache_prefix=prefix)
             self.reset()
@@ -152,7 +152,7 @@ def xgboost_external(data: PartitionedDataset, trees: int) -> Score:
             self.parts, self.queries = iter(data), 0
 
     with tempfile.TemporaryDirectory() as folder:
-        matrix = xgboost.ExtMemQuantileDMatrix(Parts(f"{folder}/cache"), nthread=1)
+        matrix = xgboost.ExtMemQuantileDMatrix(XgboostParts(f"{folder}/cache"), nthread=1)
         return _xgboost(matrix, trees)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from owpc_ltr_dask.connection import Workers
+from owpc_ltr_dask.connection import DaskWorkers
 from owpc_ltr_dask.use_workers import use_workers
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
@@ -83,7 +83,7 @@ def told(
     trees: int,
     base: Any,
     plain: float = float("nan"),
-    workers: Workers | None = None,
+    workers: DaskWorkers | None = None,
 ) -> dict[str, Any]:
     """A line of the table, and what came out."""
     risk = OverParts(OWPC(), data)
@@ -138,7 +138,7 @@ def passes_of_plain(path: str, number: int, processes: int, barrier: Any, queue:
     queue.put(seconds[1:])
 
 
-def peer_per_tree(workers: Workers, data: PartitionedDataset, trees: int) -> float:
+def peer_per_tree(workers: DaskWorkers, data: PartitionedDataset, trees: int) -> float:
     """Seconds a tree by XGBoost's own Dask interface, one block of whole parts a worker."""
     import dask.array as da
     from dask import delayed

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
-from owpc_ltr_dask.connection import Local, Scheduler, Workers, parse_place, workers_at
+from owpc_ltr_dask.connection import DaskWorkers, Local, Scheduler, parse_place, workers_at
 from owpc_ltr_dask.on_worker import versions
 from owpc_ltr_dask.parts import batches, placed
 from owpc_ltr_dask.use_workers import use_workers
@@ -77,7 +77,7 @@ def ltr_losses():
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Workers]:
+def cluster() -> Iterator[DaskWorkers]:
     """Workers of our own, none of whose processes is left at the end."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
@@ -91,7 +91,7 @@ def cluster() -> Iterator[Workers]:
     assert not psutil.wait_procs(processes, timeout=10)[1]
 
 
-def scaled(cluster: Workers, number: int) -> Workers:
+def scaled(cluster: DaskWorkers, number: int) -> DaskWorkers:
     """So many of them, those that a test before has ended being there again."""
     cluster.client.cluster.scale(number)
     cluster.client.wait_for_workers(number)
@@ -101,7 +101,7 @@ def scaled(cluster: Workers, number: int) -> Workers:
 
 
 @pytest.fixture
-def workers(cluster: Workers) -> Workers:
+def workers(cluster: DaskWorkers) -> DaskWorkers:
     """Two of them."""
     return scaled(cluster, 2)
 
@@ -265,7 +265,7 @@ def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_pat
 @one_process
 @pytest.mark.thorough
 def test_any_number_of_workers_gives_the_same_bits(
-    cluster: Workers, parts: PartitionedDataset
+    cluster: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     bundle, loss = Bundle(passes=2), OWPC()
     alone = bits(bundle.minimise_parts(loss, parts, Run()))
@@ -278,7 +278,7 @@ def test_any_number_of_workers_gives_the_same_bits(
 
 @one_process
 def test_a_pass_on_workers_is_that_of_one_process(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     rng = np.random.default_rng(0)
     data = workers.parts(parts)
@@ -298,7 +298,7 @@ def test_a_pass_on_workers_is_that_of_one_process(
 @one_process
 @pytest.mark.thorough
 def test_sides_and_chosen_queries_are_gone_through_alike(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     data = workers.parts(parts)
     odd = np.arange(1, parts.n_queries, 2)
@@ -319,7 +319,7 @@ def digest(part: RankingDataset) -> tuple[str, int]:
 @one_process
 @pytest.mark.thorough
 def test_a_trained_model_and_its_figures_have_the_same_bytes(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     def trained(data: PartitionedDataset, optimizer: str) -> Any:
         sides = data.split()
@@ -338,7 +338,7 @@ def test_a_trained_model_and_its_figures_have_the_same_bytes(
 @one_process
 @pytest.mark.thorough
 def test_candidates_on_workers_give_the_same_rows(
-    workers: Workers, parts: PartitionedDataset, tmp_path: Path
+    workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
     how: dict[str, Any] = {
         "optimizers": ["bundle"], "losses": ["owpc", "pairwise"], "grid": {"C": "1e-1..1e0"},
@@ -356,7 +356,7 @@ def test_candidates_on_workers_give_the_same_rows(
 @one_process
 @pytest.mark.thorough
 def test_a_loss_of_a_plugin_file_is_had_by_workers(
-    cluster: Workers, workers: Workers, parts: PartitionedDataset, tmp_path: Path
+    cluster: DaskWorkers, workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
     file = tmp_path / "squares.py"
     file.write_text(PLUGIN)
@@ -379,7 +379,7 @@ def test_a_loss_of_a_plugin_file_is_had_by_workers(
 
 
 @contextlib.contextmanager
-def use_workers_of(cluster: Workers, *plugins: Path) -> Iterator[Workers]:
+def use_workers_of(cluster: DaskWorkers, *plugins: Path) -> Iterator[DaskWorkers]:
     """The same processes, which are sent these files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -392,7 +392,7 @@ def use_workers_of(cluster: Workers, *plugins: Path) -> Iterator[Workers]:
 @one_process
 @pytest.mark.thorough
 def test_a_fault_in_a_loss_travels_from_a_worker(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     class Broken(Deadly):
         def value_and_gradient(
@@ -408,7 +408,7 @@ def test_a_fault_in_a_loss_travels_from_a_worker(
 @one_process
 @pytest.mark.thorough
 def test_what_cannot_be_sent_is_refused_in_one_line(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     lock = threading.Lock()
     with pytest.raises(UsageError, match="cannot be sent to them"):
@@ -418,7 +418,7 @@ def test_what_cannot_be_sent_is_refused_in_one_line(
 @one_process
 @pytest.mark.thorough
 def test_a_worker_without_what_is_called_is_named(
-    workers: Workers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
+    workers: DaskWorkers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = ModuleType("only_here")
     monkeypatch.setitem(sys.modules, "only_here", module)
@@ -431,7 +431,7 @@ def test_a_worker_without_what_is_called_is_named(
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", ["missing", "another"])
 def test_a_worker_that_sees_another_folder_is_refused(
-    workers: Workers, parts: PartitionedDataset, tmp_path: Path, what: str
+    workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path, what: str
 ) -> None:
     # The folder that this process has opened is another one by the time that the workers look.
     other = in_parts(learnable(seed=1), tmp_path / "other")
@@ -450,7 +450,7 @@ def test_a_worker_that_sees_another_folder_is_refused(
 @one_process
 @pytest.mark.thorough
 def test_a_worker_of_another_version_is_refused(
-    workers: Workers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
+    workers: DaskWorkers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "versions", lambda: {**versions(), "numba": "0.0.1"})
     with pytest.raises(Refused, match=r"cannot take part: it has numba .* the command has 0.0.1"):
@@ -460,7 +460,7 @@ def test_a_worker_of_another_version_is_refused(
 @one_process
 @pytest.mark.thorough
 def test_a_damaged_part_is_told_with_the_worker_that_has_it(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     path = parts.files.folder / parts.pieces[3].part.path
     path.write_bytes(path.read_bytes()[:-50])
@@ -471,7 +471,7 @@ def test_a_damaged_part_is_told_with_the_worker_that_has_it(
 @one_process
 @pytest.mark.thorough
 def test_nobody_else_can_use_or_see_the_workers(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
+    workers: DaskWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the scheduler nor a worker answers who has not this command's certificate."""
     here = psutil.Process()
@@ -497,7 +497,7 @@ def test_nobody_else_can_use_or_see_the_workers(
 @pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["loss", "rank:ndcg", "loss of weighed queries"])
 def test_trees_are_the_same_for_any_number_of_workers(
-    workers: Workers, tmp_path: Path, objective: str
+    workers: DaskWorkers, tmp_path: Path, objective: str
 ) -> None:
     data = learnable(120)
     objective, _, weighed = objective.partition(" of ")
@@ -629,7 +629,7 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
 @one_process
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
-    workers: Workers, parts: PartitionedDataset, tmp_path: Path
+    workers: DaskWorkers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
     bundle = Bundle(passes=2)
     loss = Deadly(os.getpid(), once=str(tmp_path / "killed"))
@@ -642,7 +642,7 @@ def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
 @one_process
 @pytest.mark.thorough
 def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
-    workers: Workers, tmp_path: Path
+    workers: DaskWorkers, tmp_path: Path
 ) -> None:
     data = workers.parts(in_parts(learnable(), tmp_path / "parts"))
     boosting = Boosting(trees=3, depth=2, leaf=1.0)
@@ -657,7 +657,7 @@ def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
 @one_process
 @pytest.mark.thorough
 def test_work_that_ends_every_worker_is_told_in_one_line(
-    workers: Workers, parts: PartitionedDataset
+    workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     risk = OverParts(Deadly(os.getpid()), workers.parts(parts))
     with pytest.raises(WorkersUnavailable, match="ended 2 workers, one after another") as caught:

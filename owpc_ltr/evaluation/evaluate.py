@@ -306,7 +306,7 @@ def write_run(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _BothMeasured:
     """What was measured, of the ranker and of its baseline."""
 
     own: RankerValues
@@ -326,7 +326,7 @@ def _measured(
     seed: int,
     *,
     weighted: bool,
-) -> _Found:
+) -> _BothMeasured:
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.judged_data import judgment_findings, unused_weights
     from owpc_ltr.evaluation.measurement import measure_on_data, measured_means
@@ -353,7 +353,7 @@ def _measured(
             warnings += [f"{names[1]}: {told}" for told in of_data.rankers["baseline"].warnings]
     warnings += unused_weights(data)
     warnings += [] if pairs else judgment_findings(data.head)
-    return _Found(
+    return _BothMeasured(
         own=of_data.rankers["ranker"],
         measured=own,
         baseline=theirs,

@@ -156,7 +156,7 @@ def judgment_doubts(
     sample = _sampled(data)
     if sample.n_queries < _FEWEST_QUERIES or not sample.n_features:
         return []
-    pairs = _Pairs.of(sample)
+    pairs = _MixedQueries.of(sample)
     columns = _text_columns(sample, text_features)
     known = text_features is not None
     return [
@@ -180,7 +180,7 @@ def shares_right(data: RankingDataset) -> NDArray[np.float64]:
     NaN where no query has both. Of a large dataset a sample of the queries is looked at.
     """
     sample = _sampled(data)
-    pairs = _Pairs.of(sample)
+    pairs = _MixedQueries.of(sample)
     if not pairs.mixed.any():
         return np.full(data.n_features, np.nan)
     return np.array([pairs.right(sample.features[:, c]) for c in range(data.n_features)])
@@ -247,7 +247,7 @@ def _is_ours(file: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _MixedQueries:
     """The queries with relevant and irrelevant documents; `query` and `relevant` per document."""
 
     query: NDArray[np.int64]
@@ -256,11 +256,11 @@ class _Pairs:
     n_irrelevant: NDArray[np.int64]
 
     @staticmethod
-    def of(data: RankingDataset) -> _Pairs:
+    def of(data: RankingDataset) -> _MixedQueries:
         query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         relevant = data.labels > 0
         n_relevant = np.bincount(query, relevant, data.n_queries).astype(np.int64)
-        return _Pairs(query, relevant, n_relevant, np.diff(data.offsets) - n_relevant)
+        return _MixedQueries(query, relevant, n_relevant, np.diff(data.offsets) - n_relevant)
 
     @property
     def number(self) -> int:
@@ -346,7 +346,7 @@ def _found_by_nothing(
 
 
 def _worse_than_random(
-    data: RankingDataset, pairs: _Pairs, columns: NDArray[np.int64], known: bool
+    data: RankingDataset, pairs: _MixedQueries, columns: NDArray[np.int64], known: bool
 ) -> Iterator[Doubt]:
     if int(pairs.mixed.sum()) < _FEWEST_QUERIES or not len(columns):
         return
@@ -363,7 +363,7 @@ def _worse_than_random(
         )
 
 
-def _from_other_sources(data: RankingDataset, pairs: _Pairs) -> Iterator[Doubt]:
+def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[Doubt]:
     if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
         return
     told: list[tuple[float, str, str]] = []
@@ -388,7 +388,7 @@ def _from_other_sources(data: RankingDataset, pairs: _Pairs) -> Iterator[Doubt]:
 
 
 def _sampled_alike(data: RankingDataset) -> Iterator[Doubt]:
-    pairs = _Pairs.of(data)
+    pairs = _MixedQueries.of(data)
     relevant, irrelevant = set(pairs.n_relevant.tolist()), set(pairs.n_irrelevant.tolist())
     if len(relevant) == 1 and len(irrelevant) == 1 and 0 not in relevant | irrelevant:
         yield Doubt(

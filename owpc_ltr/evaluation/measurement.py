@@ -197,7 +197,7 @@ class OnData(NamedTuple):
     weights: Vector | None
 
 
-class _Seen(NamedTuple):
+class _PartFigures(NamedTuple):
     """What is kept of a ranker on a part."""
 
     values: RankerValues
@@ -205,7 +205,7 @@ class _Seen(NamedTuple):
 
 
 class _Part(NamedTuple):
-    rankers: list[_Seen]
+    rankers: list[_PartFigures]
     baselines: list[Vector]
     weights: Vector
 
@@ -272,19 +272,19 @@ def _seen(
     unjudged: str,
     *,
     keep_scores: bool,
-) -> _Seen:
+) -> _PartFigures:
     lists = lists_of(ranker, data, condensed=unjudged == "condensed")
     values = [metric.of(lists.queries) for metric in metrics]
     scores = lists.scores if keep_scores else None
     if lists.found is None or not isinstance(ranker, TrecRun):
-        return _Seen(RankerValues(values, None, scores=scores), lists.facts)
+        return _PartFigures(RankerValues(values, None, scores=scores), lists.facts)
     shares = [
         _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric)) for metric in metrics
     ]
     if unjudged == "skip":
         for of_metric, share in zip(values, shares, strict=True):
             of_metric[share > 0] = np.nan
-    return _Seen(RankerValues(values, shares, scores=scores), lists.facts)
+    return _PartFigures(RankerValues(values, shares, scores=scores), lists.facts)
 
 
 def _unjudged_share(
@@ -303,7 +303,7 @@ def _unjudged_share(
     return shares
 
 
-def _joined(ranker: Ranking, parts: Sequence[_Seen], tell_unjudged: bool) -> RankerValues:
+def _joined(ranker: Ranking, parts: Sequence[_PartFigures], tell_unjudged: bool) -> RankerValues:
     """The values of all parts, and what makes them doubtful."""
     facts = [one.facts for one in parts]
     warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)

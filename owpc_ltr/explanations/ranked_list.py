@@ -121,7 +121,7 @@ class ServedList:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shared:
+class _SharedScores:
     """The scores of a list, shared out: (n_documents, n_features), and the list's terms."""
 
     contributions: Contributions
@@ -185,7 +185,7 @@ def _target(listed: ServedList, place: int | None, above: str | None) -> int | N
     return target
 
 
-def _shared(ranker: Model | ReorderingModel, listed: ServedList) -> _Shared:
+def _shared(ranker: Model | ReorderingModel, listed: ServedList) -> _SharedScores:
     terms: Sequence[ListTerm] = []
     warnings: tuple[str, ...] = ()
     base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
@@ -196,7 +196,7 @@ def _shared(ranker: Model | ReorderingModel, listed: ServedList) -> _Shared:
         method = f"{method}; {how}" if how else method
     explained = found.scores + sum((term.amounts for term in terms), np.zeros(1))
     at_mean = listed.scores[:, None] + (_means(found) - found.amounts)
-    return _Shared(
+    return _SharedScores(
         found,
         terms,
         method,
@@ -229,7 +229,11 @@ def _differing(listed: ServedList, explained: Vector) -> tuple[str, ...]:
 
 
 def _hit(
-    ranker: Model | ReorderingModel, listed: ServedList, shared: _Shared, row: int, fully: bool
+    ranker: Model | ReorderingModel,
+    listed: ServedList,
+    shared: _SharedScores,
+    row: int,
+    fully: bool,
 ) -> ExplainedHit:
     base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
     values = listed.features[row]

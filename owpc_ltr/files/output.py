@@ -365,7 +365,7 @@ _LARGEST_JOURNAL = 1 << 30
 _BEGINNING = b'{"key": "'
 
 
-class Piece(NamedTuple):
+class FinishedPiece(NamedTuple):
     """A finished piece of work, as JSON values, and the scope that it belongs to."""
 
     value: Any
@@ -381,7 +381,7 @@ class Journal:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.pieces: dict[str, Piece] = {}
+        self.pieces: dict[str, FinishedPiece] = {}
         self._path = path
         self._torn = False
         if path is not None and path.exists():
@@ -401,7 +401,7 @@ class Journal:
                 self._torn = False
             finally:
                 os.close(descriptor)
-        self.pieces[key] = Piece(value, scope)
+        self.pieces[key] = FinishedPiece(value, scope)
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop the pieces of all other keys. Raises OSError."""
@@ -421,7 +421,7 @@ class Journal:
                 piece = json.loads(line)
                 key, value, scope = piece["key"], piece["value"], piece["scope"]
                 if line == _line(key, value, scope):
-                    self.pieces[key] = Piece(value, scope)
+                    self.pieces[key] = FinishedPiece(value, scope)
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue
         self._torn = bool(content) and not content.endswith(b"\n")

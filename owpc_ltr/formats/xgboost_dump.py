@@ -72,7 +72,7 @@ def from_dump(
 
 
 @dataclass
-class _Rows:
+class _TreeRows:
     """The columns of a NodeTable while a nested tree is unrolled."""
 
     feature: list[int] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _read_tree(
     where: str,
 ) -> NodeTable:
     """Unroll one nested tree, level by level."""
-    rows, level, size = _Rows(), [root], 1
+    rows, level, size = _TreeRows(), [root], 1
     for _ in range(DEEPEST + 1):
         following: list[Any] = []
         for node in level:

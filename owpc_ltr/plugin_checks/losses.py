@@ -15,7 +15,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.kernels.kernel import BoundLoss, bind, evaluate_query
 from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.plugin_checks.promises import Require
-from owpc_ltr.plugin_checks.samples import Price, Sample, sample_queries, slope_errors
+from owpc_ltr.plugin_checks.samples import Price, SampleQuery, sample_queries, slope_errors
 from owpc_ltr.protocols import Loss
 
 
@@ -43,8 +43,8 @@ def check_loss(loss: Loss, seed: int = 0) -> None:
                 )
 
 
-def _sample(labels: ArrayLike, scores: ArrayLike) -> Sample:
-    return Sample(np.array(labels, np.float32), np.array([scores], np.float64))
+def _sample(labels: ArrayLike, scores: ArrayLike) -> SampleQuery:
+    return SampleQuery(np.array(labels, np.float32), np.array([scores], np.float64))
 
 
 _DEGENERATE = (
@@ -158,7 +158,7 @@ Measure = Callable[[Price, Vector], dict[str, float]]
 """Figures of a price at score vectors, the greater the worse."""
 
 
-def _worst(measure: Measure, loss: BoundLoss, samples: list[Sample]) -> dict[str, float]:
+def _worst(measure: Measure, loss: BoundLoss, samples: list[SampleQuery]) -> dict[str, float]:
     found = [measure(partial(_price, loss, sample.labels), sample.points) for sample in samples]
     return {figure: float(max(one[figure] for one in found)) for figure in found[0]}
 

@@ -57,7 +57,7 @@ def check_metric(metric: Metric, seed: int = 0, top_grade: int = 2) -> None:
     _check_orders(require, shallow, top_grade, rng)
 
 
-def _check_values(require: Require, metric: Metric, lists: Lists) -> None:
+def _check_values(require: Require, metric: Metric, lists: MetricLists) -> None:
     values = require.answer(metric.per_query, vars(lists), (lists.n_queries,), twice=True)
     require(values.dtype == np.float64, f"gave {values.dtype} values, not float64")
     defined = lists.values(replace(metric, empty="skip"))
@@ -75,7 +75,7 @@ Identity = tuple[Vector, Any, str]
 """Values that must be equal, and what a metric does where they are not."""
 
 
-def _identities(metric: Metric, lists: Lists, rng: np.random.Generator) -> Iterator[Identity]:
+def _identities(metric: Metric, lists: MetricLists, rng: np.random.Generator) -> Iterator[Identity]:
     values = lists.values(metric)
     for scores in (3 * lists.scores - 100, np.exp(lists.scores)):
         scaled = replace(lists, scores=scores).values(metric)
@@ -83,7 +83,7 @@ def _identities(metric: Metric, lists: Lists, rng: np.random.Generator) -> Itera
     distinct = len(np.unique(lists.scores)) == len(lists.scores)
     if metric.ties != "file-order" or distinct:
         rows = np.lexsort((rng.random(len(lists.scores)), lists.query))
-        moved = Lists(lists.scores[rows], lists.labels[rows], lists.offsets).values(metric)
+        moved = MetricLists(lists.scores[rows], lists.labels[rows], lists.offsets).values(metric)
         what = f"the documents in the file, where ties={metric.ties}"
         yield moved, values, f"depends on the order of {what}"
     order = rng.permutation(lists.n_queries)
@@ -105,7 +105,7 @@ def _identities(metric: Metric, lists: Lists, rng: np.random.Generator) -> Itera
         yield lists.values(beyond), lists.values(whole), told
 
 
-def _rank_sums(metric: Metric, lists: Lists) -> Iterator[Identity]:
+def _rank_sums(metric: Metric, lists: MetricLists) -> Iterator[Identity]:
     n = len(lists.labels)
     data = make_dataset(np.zeros((n, 1)), lists.labels, lists.query)
     direction = np.roll(lists.scores, 7)
@@ -296,7 +296,7 @@ def _with(metric: Metric, **options: Any) -> Metric | None:
 
 
 @dataclass(frozen=True)
-class Lists:
+class MetricLists:
     """Queries with scored and judged documents, as metrics read them."""
 
     scores: Vector
@@ -322,27 +322,27 @@ class Lists:
         """What a metric says of each query."""
         return metric.per_query(self.scores, self.labels, self.offsets)
 
-    def take(self, queries: Any) -> Lists:
+    def take(self, queries: Any) -> MetricLists:
         """Some of the queries, or all in another order."""
         rows = np.concatenate(
             [np.arange(*self.offsets[query : query + 2]) for query in np.asarray(queries)]
         )
         offsets = np.cumsum([0, *self.lengths[queries]])
-        return Lists(self.scores[rows], self.labels[rows], offsets)
+        return MetricLists(self.scores[rows], self.labels[rows], offsets)
 
 
-def _lists_of(rows: Any, scores: Vector | None = None) -> Lists:
+def _lists_of(rows: Any, scores: Vector | None = None) -> MetricLists:
     """Queries given as labels, best first where there are no scores."""
     labels = [np.asarray(row, dtype=np.float32) for row in rows]
     if scores is None:
         scores = np.concatenate([-np.arange(float(len(row))) for row in labels])
-    return Lists(scores, np.concatenate(labels), np.cumsum([0, *map(len, labels)]))
+    return MetricLists(scores, np.concatenate(labels), np.cumsum([0, *map(len, labels)]))
 
 
-def _ragged_lists(tied: bool, top_grade: int, rng: np.random.Generator) -> Lists:
+def _ragged_lists(tied: bool, top_grade: int, rng: np.random.Generator) -> MetricLists:
     """60 queries of 1 to 25 documents, of which one has no relevant document, and one no other."""
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 26, 60))])
     labels = rng.integers(0, top_grade + 1, offsets[-1]) * (rng.random(offsets[-1]) < 0.5)
     labels[: offsets[1]], labels[offsets[1] : offsets[2]] = 0, top_grade
     scores = rng.integers(-3, 4, offsets[-1]) / 2 if tied else rng.normal(size=offsets[-1])
-    return Lists(scores, labels.astype(np.float32), offsets)
+    return MetricLists(scores, labels.astype(np.float32), offsets)

@@ -17,14 +17,14 @@ Price = Callable[[Vector], tuple[Vector, Vector]]
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleQuery:
     """Labels of one query, and many score vectors for it, one a row of `points`."""
 
     labels: Labels
     points: Vector
 
 
-def sample_queries(seed: int = 0) -> list[Sample]:
+def sample_queries(seed: int = 0) -> list[SampleQuery]:
     """Queries of 2 to 13 documents, binary and graded, each with scores of every kind."""
     rng = np.random.default_rng(seed)
     samples = []
@@ -33,7 +33,7 @@ def sample_queries(seed: int = 0) -> list[Sample]:
         # At least one document is relevant, and at least one is not.
         drawn[0], drawn[-1] = grades, 0
         labels = rng.permutation(drawn).astype(np.float32)
-        samples.append(Sample(labels, _points(rng, labels)))
+        samples.append(SampleQuery(labels, _points(rng, labels)))
     return samples
 
 

@@ -75,7 +75,7 @@ def parse_place(text: str) -> Local | Scheduler:
     )
 
 
-class Workers:
+class DaskWorkers:
     """Dask workers that were found fit: the same versions as here, and the plugins."""
 
     def __init__(self, client: Client, scheduler: str, plugins: Mapping[str, str]) -> None:
@@ -180,7 +180,7 @@ class Workers:
 
 
 @contextmanager
-def workers_at(place: Local | Scheduler, plugins: Sequence[Path] = ()) -> Iterator[Workers]:
+def workers_at(place: Local | Scheduler, plugins: Sequence[Path] = ()) -> Iterator[DaskWorkers]:
     """Workers at a place, while a block lasts; our own processes end with it.
 
     `plugins` are files whose losses and optimizers the work may be done with. Raises
@@ -188,7 +188,7 @@ def workers_at(place: Local | Scheduler, plugins: Sequence[Path] = ()) -> Iterat
     """
     texts = {path.name: path.read_text(encoding="utf-8") for path in plugins}
     with _client(place) as (client, scheduler):
-        workers = Workers(client, scheduler, texts)
+        workers = DaskWorkers(client, scheduler, texts)
         try:
             yield workers
         finally:

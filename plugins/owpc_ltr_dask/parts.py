@@ -80,7 +80,7 @@ def batches(pieces: Sequence[Piece], workers: int) -> list[list[Piece]]:
 
 
 @dataclass(frozen=True)
-class Share:
+class WorkerParts:
     """A worker's own parts of a dataset: `numbers` tells which they are of `whole`."""
 
     whole: PartitionedDataset
@@ -108,7 +108,7 @@ class _Sent(NamedTuple):
 
 def together(
     meet: Callable[[int], Mapping[str, Any]],
-    call: Callable[[Member, list[Share]], R],
+    call: Callable[[Member, list[WorkerParts]], R],
     *data: PartitionedDataset,
 ) -> R:
     """A call made by all workers at once, each with its share of the datasets.
@@ -172,9 +172,9 @@ def _meet(station: str, count: int, meet: bytes) -> list[Any] | Failed:
 def _take_part(sent: Sequence[_Sent], member: Member, call: bytes) -> list[Any] | Failed:
     worker = get_worker()
 
-    def share(one: _Sent) -> Share:
+    def share(one: _Sent) -> WorkerParts:
         station: Station = worker.plugins[one.station]
-        return Share(replace(one.whole, files=station.opened()), one.numbers)
+        return WorkerParts(replace(one.whole, files=station.opened()), one.numbers)
 
     def taken(_: Station) -> list[Any]:
         mine = member._replace(threads=worker.state.nthreads)

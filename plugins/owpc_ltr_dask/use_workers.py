@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.connection import Workers
+    from owpc_ltr_dask.connection import DaskWorkers
 
 
 @contextmanager
-def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[Workers]:
+def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[DaskWorkers]:
     """Workers at `local:4` (processes of this machine), or of a scheduler, `tcp://HOST:8786`.
 
     `workers.parts(open_dataset(folder))` is the dataset whose parts they go through: give that to

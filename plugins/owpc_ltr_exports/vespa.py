@@ -35,7 +35,7 @@ _DEEPEST = 200
 
 def evaluate(expression: str, values: Mapping[str, Vector], rows: int) -> Vector:
     """One number a row; `values` has a column a name. Raises BadInput for another language."""
-    reader = _Reader(_tokens(expression), values, rows)
+    reader = _ExpressionReader(_tokens(expression), values, rows)
     result = reader.sum(0)
     reader.end()
     return np.array(np.broadcast_to(result, (rows,)), dtype=np.float64)
@@ -54,7 +54,7 @@ def _tokens(expression: str) -> list[tuple[str, str]]:
 
 
 @dataclass
-class _Reader:
+class _ExpressionReader:
     """Reads from left to right; each part gives its value on every row at once."""
 
     tokens: list[tuple[str, str]]

@@ -53,7 +53,7 @@ class Jsonl:
         columns: Mapping[str, str] | None = None,
     ) -> JudgmentLines:
         """The judgments. Raises BadInput for a line that is no object with the keys of one."""
-        found = _Found(path, topics, columns or {})
+        found = _LinesRead(path, topics, columns or {})
         # Unicode has more line ends than one, which may stand inside a text.
         for number, line in enumerate(read_text(path).split("\n"), 1):
             if line.strip():
@@ -112,7 +112,7 @@ def _of_no_line() -> dict[str, list[str]]:
 
 
 @dataclass
-class _Found:
+class _LinesRead:
     """What the lines have said so far."""
 
     path: Path

@@ -55,7 +55,7 @@ def _average_precision(
 
 
 @dataclass(frozen=True)
-class AveragePrecision(KernelLoss):
+class AveragePrecisionLoss(KernelLoss):
     """Largest of 1 − AP(π) less the margin of the right ranking over π, over all rankings π.
 
     Relevant is a label above 0. AP counts whole documents: a weight is rounded up to a number of
@@ -163,4 +163,4 @@ def _add_shared(scores: Any, copies: Any, slopes: Any, sign: float, gradient: An
 @hookimpl
 def ltr_losses() -> list[type[Loss]]:
     """Offer `--loss average-precision`."""
-    return [AveragePrecision]
+    return [AveragePrecisionLoss]

@@ -28,7 +28,7 @@ LAYOUT = 1
 
 
 @dataclass(frozen=True)
-class Part:
+class HomeFile:
     """A file of a home."""
 
     path: str
@@ -37,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class HomeManifest:
     """What a home is made of.
 
     `ltr_plugin` is the LTR plugin's version, or None without it; `vectors` tells of k-NN and
@@ -46,7 +46,7 @@ class Manifest:
 
     release: Release
     ltr_plugin: str | None
-    parts: list[Part]
+    parts: list[HomeFile]
     layout: int = LAYOUT
     vectors: bool = False
 
@@ -64,25 +64,25 @@ class Manifest:
     @staticmethod
     def of(
         home: Path, release: Release, ltr_plugin: str | None, *, vectors: bool = False
-    ) -> Manifest:
+    ) -> HomeManifest:
         """Describe the files that are in a folder now."""
         parts = [
-            Part(name, (home / name).stat().st_size, _sha256(home / name))
+            HomeFile(name, (home / name).stat().st_size, _sha256(home / name))
             for name in sorted(_files(home))
         ]
-        return Manifest(release, ltr_plugin, parts, vectors=vectors)
+        return HomeManifest(release, ltr_plugin, parts, vectors=vectors)
 
     @staticmethod
-    def read(home: Path) -> Manifest:
+    def read(home: Path) -> HomeManifest:
         """Read it from a home. Raises BadInput where it is not there or cannot be understood."""
         path = home / MANIFEST
         try:
             fields = json.loads(path.read_bytes())
-            parts = [Part(**part) for part in fields["parts"]]
+            parts = [HomeFile(**part) for part in fields["parts"]]
             engine = ELASTICSEARCH if ELASTICSEARCH in fields else OPENSEARCH
             release = Release(engine, str(fields[engine]))
             vectors = fields.get("vectors", False) is True
-            return Manifest(release, fields["ltr_plugin"], parts, fields["layout"], vectors)
+            return HomeManifest(release, fields["ltr_plugin"], parts, fields["layout"], vectors)
         except (OSError, ValueError, TypeError, KeyError, UsageError, RecursionError) as error:
             raise BadInput(f"{path} does not describe an assembled home: {error!r}") from error
 
@@ -115,7 +115,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Parts(Protocol):
+class ReleaseFiles(Protocol):
     """What a home of a release is made of, downloaded."""
 
     @property
@@ -126,15 +126,19 @@ class Parts(Protocol):
         """Fill a new folder."""
 
 
-def download(release: Release, maven: Maven, report: Report) -> Parts:
+def download(release: Release, maven: Maven, report: Report) -> ReleaseFiles:
     """Have all that a home of the release is made of in the local repository."""
     take = opensearch_parts if release.engine == OPENSEARCH else elasticsearch_parts
     return take(release, maven, report)
 
 
 def assemble(
-    parts: Parts, plugin: Path | None, home: Path, report: Report, vectors: Sequence[Path] = ()
-) -> Manifest:
+    parts: ReleaseFiles,
+    plugin: Path | None,
+    home: Path,
+    report: Report,
+    vectors: Sequence[Path] = (),
+) -> HomeManifest:
     """Put a home together, with the zips of the LTR plugin and of vector search, if any.
 
     `home` appears when it is complete.
@@ -150,7 +154,7 @@ def assemble(
         for archive in vectors:
             engine_plugins.unpack(archive, inside, release.version)
         plugin_version = engine_plugins.unpack(plugin, inside, release.version) if plugin else None
-        manifest = Manifest.of(partial, release, plugin_version, vectors=bool(vectors))
+        manifest = HomeManifest.of(partial, release, plugin_version, vectors=bool(vectors))
         known = _check_recorded(manifest)
         manifest.write(partial)
         _replace(partial, home)
@@ -163,7 +167,7 @@ def assemble(
     return manifest
 
 
-def _check_recorded(manifest: Manifest) -> bool:
+def _check_recorded(manifest: HomeManifest) -> bool:
     """Compare with the SHA-256 sums that this package carries; False where it has none.
 
     The repository's own sums show damage on the way; only these show another file in its place.
@@ -202,7 +206,7 @@ def _replace(partial: Path, home: Path) -> None:
 
 def provide_home(
     node: LocalNode, places: Places, account: UnixUser | None, report: Report
-) -> tuple[Path, Manifest]:
+) -> tuple[Path, HomeManifest]:
     """A whole home of the node's version, with the LTR plugin if it is to be had.
 
     Only a new home asks the network for the plugin; its manifest remembers the answer. A plugin
@@ -239,13 +243,13 @@ def _folder(node: LocalNode) -> str:
     return f"{node.engine}-{node.release.version}{'-vectors' * node.with_vectors}"
 
 
-def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, Manifest] | None:
+def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, HomeManifest] | None:
     for name in (f"{_folder(node)}-ltr", _folder(node)):
         home = places.homes / name
         if not home.is_dir():
             continue
         try:
-            manifest = Manifest.read(home)
+            manifest = HomeManifest.read(home)
             fault = manifest.fault(home, sums=node.verify)
         except BadInput as error:
             fault = str(error)
@@ -255,11 +259,11 @@ def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, Manife
     return None
 
 
-def _named(home: Path, node: LocalNode) -> tuple[Path, Manifest] | None:
+def _named(home: Path, node: LocalNode) -> tuple[Path, HomeManifest] | None:
     """The home that the user named; None where it is still to be assembled."""
     if not home.exists() or (home.is_dir() and not any(home.iterdir())):
         return None
-    manifest = Manifest.read(home)
+    manifest = HomeManifest.read(home)
     fault = manifest.fault(home, sums=node.verify)
     if manifest.release != node.release:
         fault = f"it is {manifest.release}, and {_asked(node, manifest.release)} was asked for"

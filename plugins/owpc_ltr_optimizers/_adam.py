@@ -29,7 +29,7 @@ _SMALLEST = 2.0**-30
 
 
 @dataclass(frozen=True)
-class Batches:
+class EpochSettings:
     """How to walk: `hidden` units (0 for a linear model), queries a batch, patience in epochs."""
 
     C: float
@@ -40,7 +40,7 @@ class Batches:
     patience: int
 
 
-def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run) -> Fit:
+def minimise_by_batches(how: EpochSettings, loss: Loss, data: RankingDataset, run: Run) -> Fit:
     """Walk until the validation metric has not risen for `patience` epochs, or to the last one."""
     bound, random = bind(loss), run.random()
     shape = _shape_of(data, how.hidden)
@@ -73,7 +73,7 @@ def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run
     return Fit(model, certificate, tuple(history))
 
 
-class _Shape(NamedTuple):
+class _NetworkShape(NamedTuple):
     """What the parameters θ mean: hidden weights (hidden, n_features), biases, output weights.
 
     Secret units see (feature · scale − mean) · inverse deviation, which is folded into weights
@@ -107,14 +107,14 @@ class _Shape(NamedTuple):
         )
 
 
-def _shape_of(data: RankingDataset, hidden: int) -> _Shape:
+def _shape_of(data: RankingDataset, hidden: int) -> _NetworkShape:
     if not hidden:
-        return _Shape(data.feature_names, 0, data.scales, np.zeros(data.n_features))
+        return _NetworkShape(data.feature_names, 0, data.scales, np.zeros(data.n_features))
     mean, deviation = (part * data.scales for part in _moments(data.features))
     # What is left of a constant feature is rounding, not signal.
     varies = deviation > 1e-7 * np.abs(mean)
     inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
-    return _Shape(data.feature_names, hidden, data.scales * inverse, mean * inverse)
+    return _NetworkShape(data.feature_names, hidden, data.scales * inverse, mean * inverse)
 
 
 def _moments(features: Matrix) -> tuple[Vector, Vector]:
@@ -125,7 +125,7 @@ def _moments(features: Matrix) -> tuple[Vector, Vector]:
     return mean, np.sqrt(squares / len(features))
 
 
-def _first(shape: _Shape, random: np.random.Generator) -> Vector:
+def _first(shape: _NetworkShape, random: np.random.Generator) -> Vector:
     """Scores of 0: a linear model's weights, or a network's output weights, are 0.
 
     Its hidden weights are random, of the size that Glorot & Bengio (2010) advise.
@@ -151,10 +151,10 @@ class _Walk(NamedTuple):
 
 
 def _epoch(
-    how: Batches,
+    how: EpochSettings,
     bound: BoundLoss,
     data: RankingDataset,
-    shape: _Shape,
+    shape: _NetworkShape,
     walk: _Walk,
     order: NDArray[np.int64],
 ) -> float:
@@ -282,7 +282,12 @@ def _add_query(
 
 
 def _finish(
-    C: float, loss: Loss, bound: BoundLoss, data: RankingDataset, shape: _Shape, theta: Vector
+    C: float,
+    loss: Loss,
+    bound: BoundLoss,
+    data: RankingDataset,
+    shape: _NetworkShape,
+    theta: Vector,
 ) -> tuple[Model, Certificate]:
     """The model, and its objective and risk without a bound.
 

@@ -48,7 +48,7 @@ from owpc_ltr_optimizers._xgboost_growth import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.parts import Member, Share
+    from owpc_ltr_dask.parts import Member, WorkerParts
 
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
@@ -286,7 +286,7 @@ def _wait_for(tracker: Any) -> None:
 
 
 def _grow(
-    member: Member, shares: Sequence[Share], settings: Settings, loss: Loss, run: Run
+    member: Member, shares: Sequence[WorkerParts], settings: Settings, loss: Loss, run: Run
 ) -> Fit | None:
     """A worker's side; the first one's result is that of all."""
     from xgboost.collective import CommunicatorContext
@@ -344,7 +344,7 @@ class _Slots:
 class _JointNewton(Newton):
     """A loss as the objective of all workers."""
 
-    def __init__(self, loss: Loss, share: Share, threads: int) -> None:
+    def __init__(self, loss: Loss, share: WorkerParts, threads: int) -> None:
         super().__init__(loss, share.own, threads)
         self.slots = _Slots(len(share.whole.pieces), list(share.numbers))
         self.documents = share.whole.n_documents
@@ -371,7 +371,7 @@ class _JointNewton(Newton):
 class _JointJudge(Judge[int]):
     """The judge of all workers: each has the scores of its own validation queries."""
 
-    def __init__(self, run: Run, patience: int, share: Share | None) -> None:
+    def __init__(self, run: Run, patience: int, share: WorkerParts | None) -> None:
         super().__init__(run, patience)
         self.weights: Vector | None = None
         if share is not None:

@@ -25,7 +25,7 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
-from owpc_ltr_optimizers._adam import Batches, minimise_by_batches
+from owpc_ltr_optimizers._adam import EpochSettings, minimise_by_batches
 from owpc_ltr_optimizers.bundle import Bundle
 
 
@@ -63,7 +63,7 @@ class Gradient:
         if self.model == "linear" and loss.convex:
             return Bundle(self.C, self.tolerance, self.passes).minimise(loss, data, run, start)
         hidden = self.hidden if self.model == "network" else 0
-        batches = Batches(
+        batches = EpochSettings(
             C=self.C,
             hidden=hidden,
             epochs=self.epochs,
@@ -88,7 +88,7 @@ class Gradient:
         return bundle.minimise_parts(loss, data, run, start)
 
 
-class _State(NamedTuple):
+class _LbfgsState(NamedTuple):
     """What L-BFGS leaves for the next fit: where it ended."""
 
     w: Vector
@@ -146,11 +146,11 @@ class _Descent:
             self.reason = self.reason or self._why_it_ended()
         model = LinearModel(self.data.feature_names, w * self.data.scales)
         certificate = self._certificate(objective)
-        return Fit(model, certificate, tuple(self.history), state=_State(w))
+        return Fit(model, certificate, tuple(self.history), state=_LbfgsState(w))
 
     def _first(self, start: Fit | None) -> Vector:
         state = start.state if start is not None else None
-        if isinstance(state, _State) and state.w.shape == self.w.shape:
+        if isinstance(state, _LbfgsState) and state.w.shape == self.w.shape:
             return state.w
         if not self.loss.convex and not self.gradient.any():
             # All scores alike are a stationary point of losses that look at directions only.

@@ -57,14 +57,14 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCollections:
     """The data sets of a folder, and what was seen there and left."""
 
     collections: tuple[Collection, ...]
     notes: tuple[str, ...]
 
 
-def find_collections(letor: Path) -> Found:
+def find_collections(letor: Path) -> FoundCollections:
     """Every data set in the folder, sorted by name. Raises BadInput where there is none."""
     if not letor.is_dir():
         raise BadInput(f"{letor} is no folder: name the one that holds LETOR's data sets")
@@ -82,7 +82,7 @@ def find_collections(letor: Path) -> Found:
         best, *others = sorted(found[name], key=_preference)
         chosen.append(best)
         notes += [f"{name}: {other.folder} is left; {best.folder} is taken" for other in others]
-    return Found(tuple(chosen), tuple(notes))
+    return FoundCollections(tuple(chosen), tuple(notes))
 
 
 def rotation(parts: dict[int, Path]) -> tuple[FoldFiles, ...]:
@@ -211,7 +211,7 @@ def _listed(names: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Reader:
+class FoldReader:
     """One fold that can be read; its queries are in memory only while it is worked on."""
 
     name: str
@@ -227,7 +227,7 @@ class Cut:
 
     data_set: str
     label: str
-    readers: tuple[Reader, ...]
+    readers: tuple[FoldReader, ...]
     as_published: bool
 
 
@@ -240,7 +240,7 @@ def cut_of(collection: Collection) -> Cut:
     if not collection.folds:
         pieces = " and ".join(path.name.split(".")[0] for path in collection.pieces)
         return Cut(name, f"{name}, within {pieces}", _within(collection), as_published=False)
-    readers = tuple(Reader(files.name, _reading(files)) for files in collection.folds)
+    readers = tuple(FoldReader(files.name, _reading(files)) for files in collection.folds)
     if collection.whole:
         return Cut(name, name, readers, as_published=True)
     folds = ", ".join(files.name for files in collection.folds)
@@ -264,7 +264,7 @@ def _reading(files: FoldFiles) -> Callable[[], Fold[RankingDataset]]:
     return lambda: read_fold(files)
 
 
-def _within(collection: Collection) -> tuple[Reader, ...]:
+def _within(collection: Collection) -> tuple[FoldReader, ...]:
     parts = {path: read_letor(path) for path in collection.pieces}
     data = _joined(collection.pieces, parts)
     if data.n_queries < N_FOLDS:
@@ -272,7 +272,7 @@ def _within(collection: Collection) -> tuple[Reader, ...]:
             f"{collection.folder} has {data.n_queries} queries of {collection.name}, too few to "
             f"cut into {N_FOLDS} folds: bring the missing files"
         )
-    return tuple(Reader(fold.name, lambda fold=fold: fold) for fold in cut_folds(data, N_FOLDS))  # type: ignore[misc]
+    return tuple(FoldReader(fold.name, lambda fold=fold: fold) for fold in cut_folds(data, N_FOLDS))  # type: ignore[misc]
 
 
 def _joined(paths: tuple[Path, ...], parts: dict[Path, RankingDataset]) -> RankingDataset:

@@ -76,7 +76,7 @@ class Tools:
     ranklib: RankLibProgram | None = None
 
 
-class Job(Protocol):
+class FoldJob(Protocol):
     """Work on one fold."""
 
     @property
@@ -85,7 +85,7 @@ class Job(Protocol):
         ...
 
     @property
-    def base(self) -> Job | None:
+    def base(self) -> FoldJob | None:
         """The job whose model it needs, if any."""
         ...
 
@@ -164,7 +164,7 @@ class Reranking:
     """The exchangeable reranker on a base; the base as it is stays a candidate."""
 
     name: str
-    base: Job
+    base: FoldJob
     loss: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class Bench:
     tools: Tools
     journal: ResultJournal
 
-    def results(self, cut: Cut, jobs: Sequence[Job]) -> dict[str, dict[str, Result]]:
+    def results(self, cut: Cut, jobs: Sequence[FoldJob]) -> dict[str, dict[str, Result]]:
         """Every job on every fold of a data set; a fold's queries are read once."""
         found: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
         with one_blas_thread():
@@ -258,7 +258,7 @@ class Bench:
                     found[job.name][reader.name] = result
         return found
 
-    def _result(self, cut: Cut, fold: DataFold, job: Job, models: dict[str, Model]) -> Result:
+    def _result(self, cut: Cut, fold: DataFold, job: FoldJob, models: dict[str, Model]) -> Result:
         """One job's result, kept or made; its model goes among the others if it is a base."""
         base = None if job.base is None else models[job.base.name]
         inputs = self._inputs(fold, base)
@@ -299,7 +299,7 @@ class ResultJournal:
         self.stale = 0
         self.reused = 0
 
-    def find(self, place: tuple[str, str], job: Job, inputs: Mapping[str, Any]) -> Done | None:
+    def find(self, place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any]) -> Done | None:
         """What was kept of a job, if it is of the same inputs."""
         key = _key(place, job, inputs)
         piece = self._results.pieces.get(key)
@@ -313,7 +313,9 @@ class ResultJournal:
         self.reused += 1
         return Done(_from_json(piece.value), load_scoring_model(model) if job.is_base else None)
 
-    def keep(self, place: tuple[str, str], job: Job, inputs: Mapping[str, Any], done: Done) -> Done:
+    def keep(
+        self, place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any], done: Done
+    ) -> Done:
         """Make it durable: the model first, whose digest the result has. Raises DiskFault.
 
         The result is returned as it will be read.
@@ -334,7 +336,7 @@ class ResultJournal:
         return self._folder / f"{key.replace('/', ',')}.model.json"
 
 
-def _key(place: tuple[str, str], job: Job, inputs: Mapping[str, Any]) -> str:
+def _key(place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any]) -> str:
     """Data set, fold and job, with a digest of its settings."""
     settings = digest_of({"described": job.described(), "seed": inputs["seed"]})
     names = (re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") for name in (*place, job.name))

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
-from owpc_ltr_papers.jobs import Job, Reranking, Training
+from owpc_ltr_papers.jobs import FoldJob, Reranking, Training
 from owpc_ltr_papers.ranklib import RankLibTraining
 
 
@@ -38,7 +38,7 @@ class Method:
     """
 
     name: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[FoldJob, ...]
     published: str = ""
     against: str = ""
 
@@ -86,11 +86,11 @@ class Protocol:
     elsewhere: bool = False
 
 
-def parts_of(methods: Sequence[Method]) -> list[Job]:
+def parts_of(methods: Sequence[Method]) -> list[FoldJob]:
     """Every job of these methods once, bases before what is built on them."""
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, FoldJob] = {}
 
-    def add(job: Job) -> None:
+    def add(job: FoldJob) -> None:
         if job.base is not None:
             add(job.base)
         known: Any = jobs.setdefault(job.name, job)
@@ -321,7 +321,7 @@ def _reranking_methods(extent: Extent) -> Sequence[Method]:
     return methods
 
 
-def _as_is(base: Job, name: str, extent: Extent) -> Method:
+def _as_is(base: FoldJob, name: str, extent: Extent) -> Method:
     """Equation 14 to the letter, b being the score itself: for a base that is never negative."""
     loss, settings = _LOSSES[name]
     own = {**settings, "reranker.positive": "as-is"}
@@ -333,14 +333,14 @@ def _as_is(base: Job, name: str, extent: Extent) -> Method:
 
 
 def _reranking(
-    name: str, base: Job, loss: str, settings: dict[str, Any], sums: str, extent: Extent
+    name: str, base: FoldJob, loss: str, settings: dict[str, Any], sums: str, extent: Extent
 ) -> Reranking:
     own = {**settings, "reranker.kernel_sums": sums}
     grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
     return Reranking(f"{base.name}, {name}", base, loss, own, grid=grid, select=SELECT)
 
 
-def _own_bases(extent: Extent) -> list[Job]:
+def _own_bases(extent: Extent) -> list[FoldJob]:
     quick = extent.quick
 
     def base(
@@ -363,10 +363,10 @@ def _own_bases(extent: Extent) -> list[Job]:
     ]
 
 
-def _ranklib_bases(extent: Extent) -> list[Job]:
+def _ranklib_bases(extent: Extent) -> list[FoldJob]:
     few = {"RankBoost": {"round": "20"}, "MART": {"tree": "20"}} if extent.quick else {}
     rankers = _OF_RANKLIB[:2] if extent.quick else _OF_RANKLIB
-    jobs: list[Job] = [
+    jobs: list[FoldJob] = [
         RankLibTraining(f"RankLib {ranker}", ranker, options=few.get(ranker, {}))
         for ranker in rankers
     ]

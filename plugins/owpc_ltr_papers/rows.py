@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class DataSetRows:
     """What the rows of one data set are made of; `methods` has what each fold chose of each."""
 
     protocol: Protocol
@@ -74,7 +74,7 @@ def rows_of(
     Published figures stand beside the first of those metrics that differ in ties alone.
     """
     chosen = {method.name: chosen_of(method, results) for method in methods}
-    table = Table(protocol, cut, chosen, seed, quick)
+    table = DataSetRows(protocol, cut, chosen, seed, quick)
     rows: list[Row] = []
     told: set[str] = set()
     for metric in protocol.metrics:
@@ -131,7 +131,7 @@ def _published(protocol: Protocol, data_set: str, metric: str) -> dict[str, Figu
     return known
 
 
-def _row(table: Table, method: Method, metric: str, figure: Figure | None) -> Row:
+def _row(table: DataSetRows, method: Method, metric: str, figure: Figure | None) -> Row:
     own = table.methods[method.name]
     values = _values(own, metric)
     ours = mean_over_folds(values)
@@ -172,7 +172,7 @@ def _only_published(protocol: Protocol, cut: Cut, metric: str, figure: Figure) -
     return Row(cut.label, metric, name, published=figure.value, cited=figure.cited)
 
 
-def _gain(table: Table, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
+def _gain(table: DataSetRows, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
     found = compared(values, _values(table.methods[against], metric), table.seed)
     if found is None:
         return {"against": against}

@@ -99,7 +99,7 @@ def likeliest_examination(counts: ClickCounts, rounds: int = 100) -> Vector:
 
 def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() -> None:
     counts = simulated(5_000, queries=50)[1].counts
-    state, told = pbm._State(counts, counts.by_pair(counts.clicked)), []
+    state, told = pbm._FitState(counts, counts.by_pair(counts.clicked)), []
     for _ in range(30):
         state.look(1)
         chance = counts.shown * state.examination[counts.rank - 1]
@@ -112,7 +112,7 @@ def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() ->
 def test_every_round_of_em_makes_clicks_likelier() -> None:
     counts = simulated(5_000, queries=50)[1].counts
     clicks, prior = counts.by_pair(counts.clicked), (1e-9, 1e-9)
-    state, told = pbm._State(counts, clicks), []
+    state, told = pbm._FitState(counts, clicks), []
     state.look(100)
     for rounds in range(30):
         state.attract(prior, rounds)

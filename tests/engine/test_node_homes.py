@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr_node import engine_plugins
 from owpc_ltr_node.distribution import MODULES, UNUSED, Module, cut, log4j_core, singles
 from owpc_ltr_node.folders import Places
-from owpc_ltr_node.home import Manifest, provide_home
+from owpc_ltr_node.home import HomeManifest, provide_home
 from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
 from owpc_ltr_node.release import Release
 from owpc_ltr_node.report import Silent
@@ -109,8 +109,8 @@ def test_a_home_knows_its_files_and_catches_one_that_changed(tmp_path: Path) -> 
     (home / "lib").mkdir(parents=True)
     jar = home / "lib" / "core.jar"
     jar.write_bytes(b"the core")
-    Manifest.of(home, Release(), None).write(home)
-    manifest = Manifest.read(home)
+    HomeManifest.of(home, Release(), None).write(home)
+    manifest = HomeManifest.read(home)
     assert manifest.fault(home, sums=True) == ""
 
     jar.write_bytes(b"the corf")
@@ -126,7 +126,7 @@ def test_a_home_knows_its_files_and_catches_one_that_changed(tmp_path: Path) -> 
 
 
 def test_a_home_of_another_layout_is_made_anew(tmp_path: Path) -> None:
-    older = dataclasses.replace(Manifest.of(tmp_path, Release(), None), layout=0)
+    older = dataclasses.replace(HomeManifest.of(tmp_path, Release(), None), layout=0)
     assert "it has layout 0" in older.fault(tmp_path, sums=False)
 
 
@@ -134,7 +134,7 @@ def test_a_home_of_another_layout_is_made_anew(tmp_path: Path) -> None:
 def test_a_torn_manifest_is_bad_input(tmp_path: Path, text: str) -> None:
     (tmp_path / "owpc-ltr.json").write_text(text)
     with pytest.raises(BadInput, match="does not describe an assembled home"):
-        Manifest.read(tmp_path)
+        HomeManifest.read(tmp_path)
 
 
 DESCRIPTOR = "name=opensearch-ltr\nversion=3.8.0.0\nopensearch.version=3.8.0\nclassname=x.Y\n"

@@ -21,7 +21,7 @@ from owpc_ltr_node.distribution import (
     opensearch_parts,
 )
 from owpc_ltr_node.folders import Places, make_folder
-from owpc_ltr_node.home import Manifest, assemble, download
+from owpc_ltr_node.home import HomeManifest, assemble, download
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.local_node import _usual_folder
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
@@ -128,7 +128,7 @@ def test_an_older_home_has_its_walls_open_and_no_bootstrap(
     for module in MODULES:
         policy = home / "modules" / module.name / "plugin-security.policy"
         assert "java.security.AllPermission" in policy.read_text()
-    assert Manifest.read(home).release == release
+    assert HomeManifest.read(home).release == release
 
 
 def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
@@ -147,7 +147,7 @@ def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
         "LICENSE.txt",
     }
     assert (home / "plugins").is_dir()
-    assert manifest == Manifest.read(home)
+    assert manifest == HomeManifest.read(home)
     assert manifest.fault(home, sums=True) == ""
     assert "under Elastic's own licences" in listener.lines[0]
     assert "sums recorded" in listener.lines[-1]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from owpc_ltr_losses.average_precision import AveragePrecision
+from owpc_ltr_losses.average_precision import AveragePrecisionLoss
 from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.cosine import Cosine
 from owpc_ltr_losses.lambdarank import LambdaRank, Measure
@@ -60,7 +60,7 @@ def svm_map_by_enumeration(scores: Array, relevant: Any) -> float:
 @given(queries(largest=6, grades=1))
 def test_the_best_ranking_is_found_without_enumeration(query: Any) -> None:
     scores, labels = query
-    value, gradient = AveragePrecision().value_and_gradient(scores, labels)
+    value, gradient = AveragePrecisionLoss().value_and_gradient(scores, labels)
     assert value == pytest.approx(svm_map_by_enumeration(scores, labels > 0), abs=1e-12)
     assert gradient.sum() == pytest.approx(0.0, abs=1e-12)
 
@@ -72,7 +72,7 @@ def test_the_average_precision_loss_bounds_one_minus_ap(query: Any) -> None:
     if relevant.all() or not relevant.any():
         return
     worst = np.lexsort((relevant, -scores))
-    value, _ = AveragePrecision().value_and_gradient(scores, labels)
+    value, _ = AveragePrecisionLoss().value_and_gradient(scores, labels)
     assert value >= 1 - average_precision(relevant[worst]) - 1e-12
 
 
@@ -85,7 +85,7 @@ def test_halving_finds_what_trying_each_place_finds(rng: np.random.Generator) ->
         i, j = np.arange(1, len(r) + 1)[:, None], np.arange(1, len(n) + 1)[None, :]
         gains = (j / (i + j) - (j - 1) / (i + j - 1) + 2 * (n - r[:, None]) / len(n)) / len(r)
         above = np.vstack((np.zeros(len(n)), np.cumsum(gains[::-1], axis=0)))
-        value, _ = AveragePrecision().value_and_gradient(scores, labels)
+        value, _ = AveragePrecisionLoss().value_and_gradient(scores, labels)
         assert value == pytest.approx(above.max(axis=0).sum())
 
 
@@ -240,7 +240,7 @@ def test_the_curvature_is_the_second_derivative(loss: Loss, rng: np.random.Gener
 
 
 @pytest.mark.parametrize(
-    "loss", [PositionSensitive(), AveragePrecision(), ListNet(), Cosine(), Bregman()], ids=str
+    "loss", [PositionSensitive(), AveragePrecisionLoss(), ListNet(), Cosine(), Bregman()], ids=str
 )
 def test_large_scores_stay_numbers(loss: Loss) -> None:
     labels, weights = np.array([1, 0, 2, 0], np.float32), np.ones(4, np.float32)

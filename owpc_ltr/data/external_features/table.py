@@ -39,14 +39,14 @@ _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES[
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """The columns of a table: those of its `keys`, by the key's name, and those of numbers."""
 
     keys: dict[str, str]
     features: tuple[str, ...]
 
 
-def columns_of(names: Sequence[str], file: str) -> Columns:
+def columns_of(names: Sequence[str], file: str) -> TableColumns:
     """The roles of a table's columns, names of keys in any case of letters.
 
     Raises BadInput, naming the file, for a table without a key or without anything else, for two
@@ -81,7 +81,7 @@ def columns_of(names: Sequence[str], file: str) -> Columns:
         raise _bad(file, "it has keys and no column of numbers: add what is to be a feature")
     for name in features:
         _check_name(name, file)
-    return Columns(keys, features)
+    return TableColumns(keys, features)
 
 
 def _check_name(name: str, file: str) -> None:
@@ -186,7 +186,9 @@ def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
         raise BadInput(f"cannot use {file}: {error}: cast it") from error
 
 
-def _fill(rows: Matrix, batch: pa.RecordBatch, columns: Columns, file: str, first: int) -> None:
+def _fill(
+    rows: Matrix, batch: pa.RecordBatch, columns: TableColumns, file: str, first: int
+) -> None:
     """The numbers of a batch as float32; null and NaN are missing values."""
     for place, name in enumerate(columns.features):
         numbers = _numbers(batch.column(name), name, file, first)
@@ -231,7 +233,7 @@ def _file_digest(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _frame_digest(columns: Columns, texts: Sequence[Texts], values: Matrix) -> str:
+def _frame_digest(columns: TableColumns, texts: Sequence[Texts], values: Matrix) -> str:
     """Hex SHA-256 of what a frame says, wherever its pieces are cut."""
     digest = hashlib.sha256("\0".join([*columns.keys, "", *columns.features]).encode())
     digest.update(np.ascontiguousarray(row_hashes(tuple(texts), 0)).data)

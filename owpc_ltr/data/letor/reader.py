@@ -26,7 +26,7 @@ BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25
 
 
-class Source(Protocol):
+class ByteStream(Protocol):
     """Bytes one after another, and how many of them were taken."""
 
     @property
@@ -63,7 +63,7 @@ class Reader:
         self.state[kernel.QUERY_LENGTH] = -1
         self._buffers: tuple[NDArray[Any], ...] = ()
 
-    def read(self, source: Source, block: int) -> None:
+    def read(self, source: ByteStream, block: int) -> None:
         """Parse everything, a block of whole lines at a time."""
         buffer = bytearray(block)
         kept = 0
@@ -123,7 +123,7 @@ class Reader:
         self.state[kernel.WIDTH] = max(self.state[kernel.WIDTH], width)
         self.state[kernel.QUERY_LENGTH] = -1
 
-    def _parse(self, text: NDArray[np.uint8], source: Source, before: int) -> None:
+    def _parse(self, text: NDArray[np.uint8], source: ByteStream, before: int) -> None:
         """Parse a block of whole lines, which stands after `before` bytes of the source."""
         state, rows = self.state, self.rows
         buffers = self._buffers_for(len(text))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import kernel
-from owpc_ltr.data.letor.reader import BLOCK, Reader, Source
+from owpc_ltr.data.letor.reader import BLOCK, ByteStream, Reader
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import ByteSource, open_bytes, open_regular, shown
 from owpc_ltr.files.output import open_output
@@ -121,7 +121,7 @@ def _cores() -> int:
     return min(len(allowed(0)), _MOST_THREADS)
 
 
-def _read_side_by_side(whole: Reader, source: Source, block: int, threads: int) -> None:
+def _read_side_by_side(whole: Reader, source: ByteStream, block: int, threads: int) -> None:
     """Read everything into `whole`, by so many threads. Raises BadInput, as it does."""
     if threads == 1:
         whole.read(source, block)
@@ -163,7 +163,7 @@ def _apart(whole: Reader, piece: bytes, line: int, block: int) -> Reader | None:
 
 
 def _take(
-    whole: Reader, piece: bytes, future: Future[Reader | None], source: Source, block: int
+    whole: Reader, piece: bytes, future: Future[Reader | None], source: ByteStream, block: int
 ) -> None:
     """Put the next piece behind what is there."""
     reader = future.result()
@@ -204,7 +204,7 @@ def _pieces(source: ByteSource, size: int) -> Iterator[bytes]:
 class TextPiece:
     """A piece of text as a source of bytes, and what comes after it, if that is given."""
 
-    def __init__(self, text: bytes, rest: Source | None = None) -> None:
+    def __init__(self, text: bytes, rest: ByteStream | None = None) -> None:
         self._text, self._given, self._rest = memoryview(text), 0, rest
 
     @property

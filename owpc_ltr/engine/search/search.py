@@ -310,7 +310,7 @@ def _by_client(
     joined: ExternalColumns | None,
     *,
     title_field: str | None,
-    plain: _Found,
+    plain: _FoundHits,
 ) -> BeforeAndAfter:
     """One more request brings the window with its features, which the client scores."""
     ranker = ReorderingModel(client_model(model), "", None)
@@ -334,14 +334,14 @@ def _by_client(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundHits:
     """What a search found, and its milliseconds by the engine's clock."""
 
     hits: list[dict[str, Any]]
     took: int
 
 
-def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _Found:
+def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _FoundHits:
     answer = engine.request(
         "POST",
         f"/{check_index(index)}/_search",
@@ -358,7 +358,7 @@ def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _Found:
                 f"document '{hit['_id']}' came without a score: the query, or a feature of the "
                 "model, gives what is no number; fix its script"
             )
-    return _Found(hits, took)
+    return _FoundHits(hits, took)
 
 
 def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:

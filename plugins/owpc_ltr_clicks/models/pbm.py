@@ -63,7 +63,7 @@ class PositionBased:
             return ClickFit(
                 found, shown, np.ones(counts.n_ranks), prior, identified=ranks_vary(counts)
             )
-        state = _State(counts, clicks)
+        state = _FitState(counts, clicks)
         moved, done = np.inf, 0
         while done < self.rounds and moved > self.tolerance:
             moved = state.look(_AT_A_TIME)
@@ -77,7 +77,7 @@ class PositionBased:
         )
 
 
-class _State:
+class _FitState:
     """How far the fit is: examination by rank, and how often each pair was looked at."""
 
     def __init__(self, counts: ClickCounts, clicks: Vector) -> None:

@@ -38,7 +38,7 @@ _BARRIER = 1e6
 
 
 @dataclass(frozen=True)
-class Found:
+class DescentEnd:
     """Where the descent ended, and how many steps it took."""
 
     weights: Vector
@@ -130,7 +130,7 @@ class Objective:
             raise Refused(f"loss '{self.loss.name}' has no finite value on the base scores")
         return best
 
-    def descend(self, iterations: int) -> Found:
+    def descend(self, iterations: int) -> DescentEnd:
         """L-BFGS (Liu & Nocedal 1989) from w = 0; a later term also from other places.
 
         A later term of the same w as an earlier one adds nothing, and w = 0 often leads there.
@@ -146,7 +146,7 @@ class Objective:
         found = [self._descend_from(place, units, iterations) for place in starts]
         return min(found, key=lambda one: one.value)
 
-    def _descend_from(self, start: Vector, units: Vector, iterations: int) -> Found:
+    def _descend_from(self, start: Vector, units: Vector, iterations: int) -> DescentEnd:
         from scipy.optimize import minimize
 
         barrier = _BARRIER * (1.0 + abs(self.value_and_gradient(start / units)[0]))
@@ -165,7 +165,7 @@ class Objective:
             method="L-BFGS-B",
             options={"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9},
         )
-        return Found(found.x / units, float(found.fun), int(found.nit))
+        return DescentEnd(found.x / units, float(found.fun), int(found.nit))
 
     @cached_property
     def _earlier_scores(self) -> Vector:

@@ -24,7 +24,7 @@ from owpc_ltr_rerankers.exchangeable.lists import (
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineKernel:
     """S(x, z) = ⟨x, z⟩ / (‖x‖ ‖z‖), 0 where one is zero; O(m·d) for a list of m documents."""
 
     name: ClassVar[str] = "cosine"
@@ -63,7 +63,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Dot(Cosine):
+class Dot(CosineKernel):
     """S(x, z) = ⟨x, z⟩; O(m·d) for a list of m documents."""
 
     name: ClassVar[str] = "dot"
@@ -259,7 +259,7 @@ def parse_kernels(
         if name == "rbf":
             kernels.append(RBF(reads, gamma, rbf_documents))
         elif name in FEATURES:
-            kernels.append(Cosine(reads) if name == "cosine" else Dot(reads))
+            kernels.append(CosineKernel(reads) if name == "cosine" else Dot(reads))
         elif name in FIELDS and reads:
             kernels.append(FIELDS[name](reads))
         else:
