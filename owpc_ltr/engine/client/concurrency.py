@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -160,25 +161,34 @@ class Slot:
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Task = Callable[[], None] | None
+"""What a thread does; None ends it."""
 
 
 class RequestThreads:
     """A few daemon threads that share out requests, and can be left behind when they hang.
 
     An executor of the standard library is joined at exit: one hanging request would hold up
-    Ctrl-C for as long as the request may last. These threads end with the process.
+    Ctrl-C for as long as the request may last. These threads end with the process. The thread that
+    was busy last is the first to be busy again: what it works with is in the processor's caches.
     """
 
     def __init__(self, threads: int) -> None:
         """Start the threads."""
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._waiting: deque[_Task] = deque()
+        self._idle: list[SimpleQueue[_Task]] = []
+        self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
 
-    def start(self, task: Callable[[], None]) -> None:
+    def start(self, task: _Task) -> None:
         """Have one of the threads do this, once it is free. The task must not raise."""
-        self._tasks.put(task)
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(task)
+            else:
+                self._waiting.append(task)
 
     def map(
         self, work: Callable[[T], R], items: Sequence[T], done: Callable[[int], None] | None = None
@@ -205,7 +215,7 @@ class RequestThreads:
 
         try:
             for number, item in enumerate(items):
-                self._tasks.put(task(number, item))
+                self.start(task(number, item))
             results: list[Any] = [None] * len(items)
             for count in range(1, len(items) + 1):
                 number, result, error = finished.get()
@@ -219,8 +229,16 @@ class RequestThreads:
         return results
 
     def _serve(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        own: SimpleQueue[_Task] = SimpleQueue()
+        while (task := self._next(own)) is not None:
             task()
+
+    def _next(self, own: SimpleQueue[_Task]) -> _Task:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._idle.append(own)
+        return own.get()
 
     def __enter__(self) -> Self:
         return self
@@ -232,7 +250,7 @@ class RequestThreads:
         trace: TracebackType | None,
     ) -> None:
         for _ in self._threads:
-            self._tasks.put(None)
+            self.start(None)
         if error is None:
             for thread in self._threads:
                 thread.join()
