@@ -257,6 +257,11 @@ def test_what_needs_the_plugin_is_refused_by_name() -> None:
     (query,) = compile_featureset(FeatureSet("fs", (inner,))).queries
     with pytest.raises(BadInput, match="_name"):
         query.query({})
+    for template in ({"match": {"{{field}}": "a"}}, '{"match": {"{{field}}": "a"}}'):
+        (query,) = compile_featureset(FeatureSet("fs", (Feature("f", (), template),))).queries
+        assert query.query({"field": "title"}) == {"match": {"title": "a"}}
+        with pytest.raises(BadInput, match="_name"):
+            query.query({"field": "_name"})
 
 
 def test_derived_features_are_computed_in_order_with_zero_for_what_did_not_match() -> None:

@@ -115,6 +115,25 @@ def test_each_vector_and_each_token_is_a_clause(query: Any, leaves: int) -> None
     assert count_clauses([{"bool": {"must": [query], "_name": "f"}}] * 3) == 3 * leaves
 
 
+@pytest.mark.parametrize(
+    ("template", "fixed"),
+    [
+        (
+            {"bool": {"should": [TEXT, {"multi_match": {"query": "{{q}}", "fields": ["a", "b"]}}]}},
+            True,
+        ),
+        ({"{{kind}}": {"title": "{{q}}"}}, False),
+        ('{"multi_match": {"query": "{{q}}", "fields": {{#toJson}}fields{{/toJson}} }}', False),
+    ],
+)
+def test_clauses_are_counted_once_where_no_parameter_adds_any(template: Any, fixed: bool) -> None:
+    prepared = compile_featureset(FeatureSet("fs", (Feature("f", (), template),)))
+    params = {"q": "a", "kind": "match", "fields": ["a", "b", "c"], "keywords": "red"}
+    leaves = count_clauses([part.query(params) for part in prepared.queries])
+    assert prepared.leaves == (leaves if fixed else None)
+    assert leaves == (1 if "kind" in str(template) else 3)
+
+
 HYBRID = {"hybrid": {"queries": [TEXT, {"knn": {"v": {"vector": [1], "k": 2}}}]}}
 SECTION = {"field": "v", "query_vector": [1], "k": 2, "num_candidates": 5}
 

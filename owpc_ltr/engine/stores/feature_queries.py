@@ -85,11 +85,14 @@ class FeatureQuery:
 
     name: str
     build: Callable[[Params], dict[str, Any]]
+    leaves: int | None = None
+    """Its leaves, where params change only texts in it; None where each query must be looked at."""
 
     def query(self, params: Params) -> dict[str, Any]:
         """The query with these params. Raises BadInput naming the feature."""
         try:
-            return check_names(self.build(params))
+            query = self.build(params)
+            return check_names(query) if self.leaves is None else query
         except BadInput as error:
             raise BadInput(f"feature '{self.name}': {error}") from error
 
@@ -117,6 +120,12 @@ class CompiledSet:
     def names(self) -> frozenset[str]:
         """All features of the set."""
         return frozenset(self.featureset.feature_names)
+
+    @cached_property
+    def leaves(self) -> int | None:
+        """The leaves of all queries, where no params change their number."""
+        leaves = [part.leaves for part in self.queries]
+        return None if None in leaves else sum(filter(None, leaves))
 
     def with_derived(self, scores: Mapping[str, float]) -> dict[str, float]:
         """Scores and what derives from them; a feature that did not match counts 0."""
@@ -178,7 +187,8 @@ def _compile(feature: Feature, featureset: FeatureSet) -> FeatureQuery | Derived
             "leave it out, or use a cluster with the plugin"
         )
     try:
-        return FeatureQuery(feature.name, compile_template(feature.template))
+        build = compile_template(feature.template)
+        return FeatureQuery(feature.name, build, _fixed_leaves(feature.template))
     except BadInput as error:
         raise BadInput(f"{where}: {error}") from error
 
@@ -215,7 +225,7 @@ def _from_text(template: str) -> Build:
 
 def _from_object(tree: Any, whole: bool) -> Build:
     """Build the tree anew only where a string in it has a tag."""
-    if not any("{{" in text for text in strings(tree)):
+    if not _has_tag(tree):
         return lambda _: tree
     if isinstance(tree, str):
         alone = TO_JSON.fullmatch(tree.strip()) if whole else None
@@ -225,8 +235,15 @@ def _from_object(tree: Any, whole: bool) -> Build:
     if isinstance(tree, list):
         parts = [_from_object(part, whole) for part in tree]
         return lambda params: [part(params) for part in parts]
-    items = [(_from_object(key, False), _from_object(value, whole)) for key, value in tree.items()]
-    return lambda params: {key(params): value(params) for key, value in items}
+    if _has_tag(list(tree)):
+        items = [(_from_object(k, False), _from_object(value, whole)) for k, value in tree.items()]
+        return lambda params: {key(params): value(params) for key, value in items}
+    tagged = {k: _from_object(v, whole) for k, v in tree.items() if _has_tag(v)}
+    return lambda params: {**tree, **{key: build(params) for key, build in tagged.items()}}
+
+
+def _has_tag(tree: Any) -> bool:
+    return any("{{" in text for text in strings(tree))
 
 
 Query = dict[str, Any]
@@ -362,6 +379,22 @@ def _leaves(tree: Any) -> int:
             else:
                 count += _leaves(value)
     return count
+
+
+def _fixed_leaves(template: Any) -> int | None:
+    """The leaves of a template; None where params change its keys, or it names a part of itself."""
+    keys = list(_keys(template))
+    if isinstance(template, str) or "_name" in keys or _has_tag(keys):
+        return None
+    return _leaves(template)
+
+
+def _keys(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        yield from tree
+        tree = list(tree.values())
+    for part in tree if isinstance(tree, list) else ():
+        yield from _keys(part)
 
 
 def _tokens(query: Query) -> int:

@@ -211,12 +211,12 @@ class PluginFreeStore:
         if form is not None:
             queries = self._queries(model, params, set(form.features))
             clause = form.query(queries)
-            self._check_clauses([clause], model.featureset.name)
+            self._check_clauses(count_clauses([clause]), model.featureset.name)
             return replacing_rescore(clause, window)
         linear = import_linear(model)
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
-        self._check_clauses(list(queries.values()), model.featureset.name)
+        self._check_clauses(count_clauses(list(queries.values())), model.featureset.name)
         return linear_rescorers(linear, queries, check_window(window))
 
     def _queries(
@@ -236,15 +236,14 @@ class PluginFreeStore:
     def _named(self, featureset: FeatureSet, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Each feature as a query that gives its score under the feature's name."""
         given = check_params(featureset, params)
-        queries = [
-            named(part.query(given), part.name) for part in self._compile(featureset).queries
-        ]
-        self._check_clauses(queries, featureset.name)
+        compiled = self._compile(featureset)
+        queries = [named(part.query(given), part.name) for part in compiled.queries]
+        leaves = count_clauses(queries) if compiled.leaves is None else compiled.leaves
+        self._check_clauses(leaves, featureset.name)
         return queries
 
-    def _check_clauses(self, queries: list[dict[str, Any]], featureset: str) -> None:
+    def _check_clauses(self, leaves: int, featureset: str) -> None:
         """Refuse what the engine would; its own limit is asked once, and only by large sets."""
-        leaves = count_clauses(queries)
         if leaves > USUAL_CLAUSES:
             check_clauses(leaves, self._most_clauses, featureset)
 
