@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -110,7 +111,7 @@ class Observer:
     """What is told of requests; nothing is made of it here."""
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """The answer to a request was sent."""
 
     def stage(self, path: str, stage: str, seconds: float) -> None:
         """A stage of a request took so long."""
@@ -192,8 +193,12 @@ class _Service:
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
                 _log.error("%s: %s", endpoint.path, _where(error))
                 reply = _fault(500, f"{type(error).__name__}: please report this")
-            self._observer.answered(endpoint.path, reply.status, time.monotonic() - started)
-            return _response(reply)
+            seconds = time.monotonic() - started
+
+            async def sent() -> None:
+                self._observer.answered(endpoint.path, reply.status, seconds)
+
+            return _response(reply, BackgroundTask(sent))
 
         return answer
 
@@ -303,13 +308,13 @@ def _refusal(status: int, message: str) -> Callable[[Request, Exception], Respon
     return lambda _request, _error: _response(_fault(status, message))
 
 
-def _response(reply: Reply) -> Response:
+def _response(reply: Reply, sent: BackgroundTask | None = None) -> Response:
     headers = {
         # Some come from a request: no line break and no letter that HTTP does not know.
         name: one_line(value).encode("ascii", "backslashreplace").decode()
         for name, value in reply.headers.items()
     }
-    return Response(reply.body, reply.status, headers, reply.content_type)
+    return Response(reply.body, reply.status, headers, reply.content_type, sent)
 
 
 def _where(error: BaseException) -> str:

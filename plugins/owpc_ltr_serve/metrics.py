@@ -9,7 +9,9 @@ what tells is that it changes. `owpc-ltr verify` measures the same documents aga
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +46,13 @@ States = Callable[[], Mapping[str, Mapping[str, Any]]]
 
 
 class Metrics(Observer):
-    """The counters of one service, in a registry of their own; safe to share between threads."""
+    """The counters of one service, in a registry of their own; safe to share between threads.
+
+    What is told while a request is answered is counted after its answer was sent.
+    """
 
     def __init__(self, states: States) -> None:
+        self._told: deque[Callable[[], None]] = deque()
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "owpc_ltr_requests", "Requests that were answered.", ["path", "status"],
@@ -76,10 +82,11 @@ class Metrics(Observer):
         """Count a request."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
+        self._count_told()
 
     def stage(self, path: str, stage: str, seconds: float) -> None:
         """Count the time of a part of a request."""
-        self._stages.labels(path, stage).observe(seconds)
+        self._told.append(lambda: self._stages.labels(path, stage).observe(seconds))
 
     def degraded(self, path: str, reason: str) -> None:
         """Count a search that kept the engine's order."""
@@ -91,13 +98,19 @@ class Metrics(Observer):
 
     def scored(self, served: ServedRanker, matrix: Matrix) -> None:
         """Count the features that a ranker has scored."""
-        self._live.add(served, matrix)
+        self._told.append(lambda: self._live.add(served, matrix))
 
     def endpoints(self) -> list[Endpoint]:
         """`GET /metrics`."""
         return [Endpoint("/metrics", self._answer, methods=("GET",), at_once=self._answer)]
 
+    def _count_told(self) -> None:
+        with suppress(IndexError):  # another thread may count, too
+            while self._told:
+                self._told.popleft()()
+
     def _answer(self, _: Call) -> Reply:
+        self._count_told()
         return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
