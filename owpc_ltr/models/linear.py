@@ -82,8 +82,9 @@ class LinearModel(SavedRanker):
         """Scores in float64, (n_documents,)."""
         features = model_matrix(self, features)
         weights, intercept = self.folded()
-        if np.isnan(features).any():
-            features = np.nan_to_num(features, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        missing = np.isnan(features)
+        if missing.any():
+            features = np.where(missing, 0.0, features)
         scores: Vector = features @ weights + intercept
         return scores
 

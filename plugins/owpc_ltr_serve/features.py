@@ -82,6 +82,9 @@ def decoded(documents: Sequence[Document], names: Sequence[str]) -> Documents:
 
     Engines send an empty text where a hit lacks the field. Raises BadRequest naming the document.
     """
+    texts = [document for document in documents if isinstance(document, str)]
+    if len(texts) == len(documents) and "{" not in "".join(texts):
+        return Documents(True, texts)
     known = set(names)
     kind = ""
     content: list[Any] = []
