@@ -44,7 +44,7 @@ class WeightsCsv:
         lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         lines.writerow(_HEADER)
         lines.writerows(zip(model.feature_names, weights.tolist(), strict=True))
-        return ExportedFile(text.getvalue(), "text/csv", f"copy it to weights/{name}.csv", "1")
+        return ExportedFile(text.getvalue(), "text/csv", f"copying it to weights/{name}.csv", "1")
 
     def scores(
         self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
