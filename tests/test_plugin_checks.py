@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from owpc_ltr import save_model
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.host.registry import KINDS, PROTOCOLS, checked_name, load
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks import check_plugin
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Run as RunExamples
@@ -295,6 +298,40 @@ def test_what_cannot_be_checked_is_a_fault_of_usage(
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_an_exception_in_a_plugin_is_told_with_its_own_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path.cwd()))
+    before = "better, worse = np.nonzero"
+    broken = LOSS.replace(before, f'{{}}["lost"]\n        {before}')
+    Path("mine.py").write_text(broken)
+    place = f"mine.py, line {broken[: broken.index('lost')].count(chr(10)) + 1}: KeyError: 'lost'"
+    code, _, err = run("check", "mine.py")
+    assert (code, err) == (5, f"owpc-ltr: 1 of 1 checks broke; the first: {place}\n")
+    Path("data.txt").write_text("".join(f"{d} qid:{q} 1:{d}\n" for q in range(9) for d in (0, 1)))
+    words = ("--plugin", "mine.py", "--loss", "worst-pairs", "--set", "optimizer.C=1")
+    code, _, err = run("train", "data.txt", *words, "--out", "model.json")
+    assert code == 2
+    assert f"owpc-ltr: a plugin failed: {place}; the traceback is in " in err
+    assert "bug of ours" not in err
+
+
+def test_an_export_target_that_returns_no_file_is_named(run: Run) -> None:
+    Path("nowhere.py").write_text(TARGET)
+    model_path = Path("model.json")
+    save_model(LinearModel(("1",), np.ones(1)), model_path)
+    words = ("export", str(model_path), "--plugin", "nowhere.py", "--for", "nowhere")
+    code, _, err = run(*words, "--version", "1", "--out", "out.txt")
+    told = "export target 'nowhere' returned a NoneType: return an ExportedFile"
+    assert (code, err) == (2, f"owpc-ltr: {told}\n")
+
+
+def test_a_file_named_twice_is_loaded_once(run: Run) -> None:
+    Path("mine.py").write_text(LOSS)
+    words = ("plugins", "worst-pairs", "--plugin", "mine.py", "--plugin", "mine.py")
+    assert run(*words)[0] == 0
 
 
 def test_optimizers_are_checked_with_the_losses_that_suit_them() -> None:

@@ -57,23 +57,35 @@ def fault_of(error: BaseException) -> tuple[str, int]:
         where = f" {error.filename}" if error.filename else ""
         why = (error.strerror or "it failed").lower()
         return f"cannot read or write{where}: {why}; fix that and try again", DiskFault.exit_code
-    return _usage(error) or _ended_by_a_plugin(error) or (crash_message(error), EXIT_CODE)
+    return _usage(error) or _ended_by_a_plugin(error) or _crashed(error)
 
 
-def crash_message(error: BaseException) -> str:
+def _crashed(error: BaseException) -> tuple[str, int]:
+    from owpc_ltr.host.registry import place_in_plugin
+
+    place = place_in_plugin(error)
+    if place:
+        what = crash_message(error, f"a plugin failed: {place}", "fix the plugin")
+        return what, PluginError.exit_code
+    return crash_message(error), EXIT_CODE
+
+
+def crash_message(
+    error: BaseException, cause: str = "this is a bug of ours", advice: str = "please report it"
+) -> str:
     """What is told of a bug; its traceback is written, or with OWPC_LTR_TRACEBACK=1 printed."""
     hidden = _secrets()
     words = redacted(" ".join(str(error).split()), hidden)
     short = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
-    what = f"this is a bug of ours: {type(error).__name__}: {printable(short)}"
+    what = f"{cause}: {type(error).__name__}: {printable(short)}"
     trace = traceback_of(error, hidden)
     if os.environ.get("OWPC_LTR_TRACEBACK") == "1":
         sys.stderr.write(trace)
-        return f"{what}; the traceback is above: please report it"
+        return f"{what}; the traceback is above: {advice}"
     path = _written(f"{_about()}\n{trace}")
     if path is None:
-        return f"{what}; OWPC_LTR_TRACEBACK=1 prints the traceback: please report it"
-    return f"{what}; the traceback is in {path}: please report it"
+        return f"{what}; OWPC_LTR_TRACEBACK=1 prints the traceback: {advice}"
+    return f"{what}; the traceback is in {path}: {advice}"
 
 
 def traceback_of(error: BaseException, hidden: Iterable[str]) -> str:

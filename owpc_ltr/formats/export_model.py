@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host.settings import configure, named_settings
 from owpc_ltr.signatures import NO_FEATURE_SET, NO_MODEL, Help, Plugins, Reads, Writes, job
 
@@ -63,6 +63,7 @@ def export_model(
     Python: `settings` go by name, or as `target.NAME`.
     Raises PluginError for a target that does not exist, Refused where the engine cannot score so.
     """
+    from owpc_ltr import protocols
     from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.files.output import write_output
     from owpc_ltr.formats.model_conversion import check_features, for_engine
@@ -75,9 +76,12 @@ def export_model(
     ranker = load_scoring_model(model) if isinstance(model, Path | str) else model
     if known is not None:
         check_features(ranker, known)
-    exported: ExportedFile = replace(
-        made.export(for_engine(ranker), name, version, known), target=target
-    )
+    exported = made.export(for_engine(ranker), name, version, known)
+    if not isinstance(exported, protocols.ExportedFile):
+        raise PluginError(
+            f"export target '{target}' returned a {type(exported).__name__}: return an ExportedFile"
+        )
+    exported = replace(exported, target=target)
     if out is not None:
         write_output(out, exported.text.encode())
     return exported

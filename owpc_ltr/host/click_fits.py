@@ -7,6 +7,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import PluginError
+from owpc_ltr.host.registry import place_in_plugin
 from owpc_ltr.protocols import ClickFit, ClickModel
 
 PROBABILITY_FLOOR = 1e-6
@@ -20,9 +21,7 @@ def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
         known = isinstance(fit, ClickFit)
         fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
     except Exception as error:
-        raise PluginError(
-            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
-        ) from error
+        raise _failed(model, error) from error
     if fault:
         raise PluginError(f"click model '{model.name}' {fault}")
     return fit
@@ -36,9 +35,7 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
     try:
         chance = np.asarray(fit.conditional_click_probability(lists), np.float64)
     except Exception as error:
-        raise PluginError(
-            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
-        ) from error
+        raise _failed(model, error) from error
     if chance.shape != lists.pair.shape or not ((chance >= 0) & (chance <= 1)).all():
         raise PluginError(
             f"click model '{model.name}' gave a conditional click probability that is no "
@@ -48,6 +45,12 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
     each = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
     found: Vector = np.bincount(lists.list, each, lists.n_lists).astype(np.float64)
     return found
+
+
+def _failed(model: ClickModel, error: Exception) -> PluginError:
+    place = place_in_plugin(error)
+    what = f"{type(error).__name__}: {error}"
+    return PluginError(f"click model '{model.name}' failed: {place}{place and ': '}{what}")
 
 
 def _fault(fit: ClickFit, counts: ClickCounts) -> str:

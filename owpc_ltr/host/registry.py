@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -33,6 +34,7 @@ from owpc_ltr import protocols
 from owpc_ltr.compiling import keep_privately, why_unsafe
 from owpc_ltr.errors import PluginError, UsageError, reason_of, third_party_import
 from owpc_ltr.host import hookspecs
+from owpc_ltr.host.commands import GROUP
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import in_python
 
@@ -98,6 +100,9 @@ def chosen(plugins: Mapping[str, str]) -> str:
         return ", ".join(f"{kind}='{name}'" for kind, name in plugins.items())
     return " ".join(f"--{kind} {name}" for kind, name in plugins.items())
 
+
+_FILE = "owpc_ltr_file_"
+"""How the module of a plugin file is called, before the file's own name."""
 
 _METRIC = ("owpc_ltr.metrics.metric", "Metric")
 
@@ -279,7 +284,7 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     because the user asked for just that one.
     """
     plugins: list[Plugin] = []
-    for path in map(Path, files):
+    for path in dict.fromkeys(map(Path, files)):
         try:
             with third_party_import():
                 plugins += _offers(_load_file(path), str(path))
@@ -289,6 +294,18 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
             raise PluginError(f"plugin {path} failed to load: {reason_of(error)}") from error
     found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
     return Registry(plugins, entries=_entries(found))
+
+
+def place_in_plugin(error: BaseException) -> str:
+    """File and line of a third-party plugin where an error arose, empty where none had a part."""
+    points = (*entry_points(group=hookspecs.PROJECT), *entry_points(group=GROUP))
+    foreign = (point for point in points if point.dist is None or point.dist.name != SHIPPED)
+    modules = {point.module.partition(".")[0] for point in foreign}
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module.startswith(_FILE) or module in modules:
+            return f"{frame.f_code.co_filename}, line {line}"
+    return ""
 
 
 @functools.cache
@@ -412,7 +429,7 @@ def _load_file(path: Path) -> ModuleType:
         )
     if path.suffix != ".py":
         raise PluginError("it is not a Python file (.py)")
-    specification = ModuleSpec(f"owpc_ltr_file_{path.stem}", None, origin=str(path))
+    specification = ModuleSpec(f"{_FILE}{path.stem}", None, origin=str(path))
     specification.has_location = True
     module = importlib.util.module_from_spec(specification)
     # Dataclasses look their module up by name while they are made.

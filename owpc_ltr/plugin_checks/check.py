@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 from owpc_ltr import plugin_checks
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
+from owpc_ltr.host.registry import place_in_plugin
 from owpc_ltr.host.settings import configure, named_settings, values_of
 from owpc_ltr.signatures import Help, Plugins, Progress, Seed, job, silent
 
@@ -172,7 +173,8 @@ def check_plugin(
         except (AssertionError, OwpcLtrError) as error:
             fault = " ".join(str(error).split())
         except Exception as error:  # noqa: BLE001 - third-party code: what it raises is the finding
-            fault = " ".join(f"{type(error).__name__}: {error}".split())
+            place = place_in_plugin(error)
+            fault = " ".join(f"{place}{place and ': '}{type(error).__name__}: {error}".split())
         yield Checked(*about, fault, skipped)
 
 
