@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from owpc_ltr_optimizers.larank import LaRank
 
 from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Matrix, Vector
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks import check_loss, check_metric, check_optimizer, describe_loss
@@ -134,6 +134,24 @@ class WrongFeatures(Wrapped):
         return dataclasses.replace(fit, model=model)
 
 
+class ReturnsTheModel(Wrapped):
+    def twist(self, fit: Fit, _run: Run) -> Fit:
+        return fit.model  # type: ignore[return-value]
+
+
+class ChangesData(Wrapped):
+    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+        data.labels[0] += 1
+        return super().minimise(loss, data, run, start)
+
+
+class ForgetsScales(Wrapped):
+    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+        fit = super().minimise(loss, data, run, start)
+        weights = cast("LinearModel", fit.model).weights / data.scales
+        return dataclasses.replace(fit, model=LinearModel(fit.model.feature_names, weights))
+
+
 def test_an_honest_optimizer_passes() -> None:
     check_optimizer(Wrapped(), OWPC("inverse"))
 
@@ -153,6 +171,9 @@ def test_an_honest_optimizer_passes() -> None:
         (FakeRiskAtZero(), "reports the risk at zero"),
         (ScoresNothing(), "gave scores that are not finite"),
         (WrongFeatures(), "features"),
+        (ReturnsTheModel(), "returned a LinearModel: return a Fit"),
+        (ChangesData(), "changed the data that it was given"),
+        (ForgetsScales(), "reports the risk"),
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, Wrapped) else None,
 )
@@ -291,6 +312,18 @@ def test_the_report_tells_a_cost_from_a_force() -> None:
     assert cost.as_dict()["cost_exists"]
 
 
+def test_rounding_in_float32_leaves_a_loss_shift_invariant() -> None:
+    class Single(Honest):
+        def value_and_gradient(
+            self, scores: Vector, labels: Labels, weights: Labels
+        ) -> tuple[float, Vector]:
+            value, gradient = super().value_and_gradient(scores, labels, weights)
+            return value, (gradient / 3).astype(np.float32).astype(np.float64)
+
+    assert describe_loss(Single()).shift > 1e-9
+    assert describe_loss(Single()).shift_invariant
+
+
 def test_the_report_shows_what_the_spring_adds() -> None:
     """Burges (2006): λ + α s adds a constant to the diagonal."""
     free, held = describe_loss(LambdaRank()), describe_loss(LambdaRank(alpha=0.5))
@@ -326,6 +359,17 @@ class HonestMetric(Metric):
 class ReadsTheFile(NDCG):
     def values(self, queries: RankedQueries) -> Vector:
         return replace(NDCG(), ties="file-order").values(queries)
+
+
+class ForgetsAQuery(HonestMetric):
+    def values(self, queries: RankedQueries) -> Vector:
+        return super().values(queries)[1:]
+
+
+def test_a_metric_that_forgets_a_query_is_refused_where_it_is_used() -> None:
+    told = "metric 'mean-rank' gave values of shape \\(1,\\) for 2 queries"
+    with pytest.raises(PluginError, match=told):
+        ForgetsAQuery().per_query(np.arange(4.0), np.array([0, 1, 1, 0]), np.array([0, 2, 4]))
 
 
 class ReadsScores(HonestMetric):
@@ -562,7 +606,7 @@ def test_an_honest_metric_passes(make: Any, ties: str) -> None:
         (CountsNothing(), "for a query without documents: it must be undefined"),
         (ChangesLabels(), "changed the labels"),
         (Wavers(), "gave two answers"),
-        (OneValue(), r"shapes \[\(1,\)\] in place of \[\(6,\)\]"),
+        (OneValue(), r"gave values of shape \(1,\) for 6 queries: return one number a query"),
         (SinglePrecision(), "float32 values"),
         (HalfACompiledSum(), "claims to be a sum over ranks"),
         (

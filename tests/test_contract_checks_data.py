@@ -240,7 +240,7 @@ def test_a_constant_a_query_is_free() -> None:
         (OnlyTheFirstVersion(), r"'honest' 2\.5 with a linear model scores"),
         (TakesAllKinds(), "wrote a model of an unknown kind"),
         (Restless(), "two files for one model"),
-        (TakesAllNames(), "took the name '', which no engine does"),
+        (TakesAllNames(), "took the name '': call check_name"),
         (TakesAllVersions(), "took the version '', which no engine has"),
         (RefusesAll(), "none of the sample models"),
         (RefusesAtLength(), "write one line"),

@@ -370,3 +370,12 @@ def test_an_objective_cannot_be_hidden(liar: Reranker, sentence: str) -> None:
 def test_each_liar_of_a_reranker_is_caught(liar: Reranker, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_reranker(liar, Pairwise())
+
+
+def test_a_reordering_without_a_kind_is_refused() -> None:
+    class Nameless(Above):
+        kind = property(lambda self: self.missing)
+
+    made: type[Centred] = type("Nameless", (Centred,), {"result": Nameless})
+    with pytest.raises(AssertionError, match="gave a reordering that has no kind"):
+        check_reranker(made(), Pairwise())

@@ -169,6 +169,11 @@ expected value; queries without relevant documents count 0
     def of(self, queries: RankedQueries) -> Vector:
         """The value of each query of a ranking that other metrics may share."""
         values = self.values(queries)
+        if np.shape(values) != (queries.n_queries,):
+            raise PluginError(
+                f"metric '{self.name}' gave values of shape {np.shape(values)} for "
+                f"{queries.n_queries} queries: return one number a query"
+            )
         undefined = np.isnan(values)
         if self.empty != "skip":
             values = np.where(undefined, 1.0 if self.empty == "one" else 0.0, values)

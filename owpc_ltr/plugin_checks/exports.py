@@ -58,7 +58,7 @@ def check_export(target: ExportTarget, seed: int = 0) -> None:
         require(_written(target, unknown, version) is None, f"{version} wrote {unknown.what}")
     for name in _IMPOSSIBLE_NAMES:
         made = _written(target, taken[0], target.versions[-1], name=name, kinds=(UsageError,))
-        require(made is None, f"took the name {name!r}, which no engine does")
+        require(made is None, f"took the name {name!r}: call check_name")
     for version in _IMPOSSIBLE_VERSIONS:
         made = _written(target, taken[0], version, kinds=(UsageError,))
         require(made is None, f"took the version {version!r}, which no engine has")
@@ -86,6 +86,8 @@ def _written(
         require(isinstance(error, kinds), f"raised {type(error).__name__}, not {expected}: {error}")
         made, lines = None, {"refusal": str(error)}
     else:
+        kind = type(found).__name__
+        require(isinstance(found, ExportedFile), f"returned a {kind}: return an ExportedFile")
         require(found == target.export(*arguments), "wrote two files for one model: they differ")
         made, lines = found, {"type": found.type, "request": found.request}
     for what, text in lines.items():

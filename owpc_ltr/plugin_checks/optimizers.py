@@ -16,6 +16,9 @@ from owpc_ltr.plugin_checks.promises import Require
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 
+_SCALES = np.array([2.0, 0.5, 1.0, 4.0])
+"""Of the features: a model must be for features as they are."""
+
 
 def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
     """Check what an optimizer promises of its fits of one loss, on small datasets.
@@ -31,9 +34,13 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
         raise ValueError(f"optimizer '{optimizer.name}' needs a convex loss, not '{loss.name}'")
     require = Require("optimizer", optimizer, f"with loss '{loss.name}'")
     for grades, how, threads in ((1, "the same seed", 1), (2, "2 threads", 2)):
-        data = sample_dataset(grades, seed)
+        data = replace(sample_dataset(grades, seed), feature_scales=_SCALES)
         run = Run(seed=seed, validation=sample_dataset(grades, seed + 1))
+        given = (data.features.copy(), data.labels.copy())
         fit = optimizer.minimise(loss, data, run)
+        require(isinstance(fit, Fit), f"returned a {type(fit).__name__}: return a Fit")
+        same = all(map(np.array_equal, (data.features, data.labels), given))
+        require(same, "changed the data that it was given: copy what is changed")
         names, scores = fit.model.feature_names, fit.model.score(data.features)
         require(names == data.feature_names, f"has the features {names}, not {data.feature_names}")
         require.equal(np.shape(scores), (data.n_documents,), "gives scores of another shape")
@@ -48,7 +55,8 @@ def check_optimizer(optimizer: Optimizer, loss: Loss, seed: int = 0) -> None:
             C = getattr(optimizer, "C", None)
             no_cost = not loss.conservative and np.isnan(fit.certificate.objective)
             if C is not None and not no_cost and isinstance(fit.model, LinearModel):
-                _check_objective(require, loss, data, fit, C=C, w=fit.model.weights, risk=risk)
+                w = fit.model.weights / _SCALES
+                _check_objective(require, loss, data, fit, C=C, w=w, risk=risk)
 
 
 def _check_risk(require: Require, loss: Loss, data: RankingDataset, fit: Fit) -> float:

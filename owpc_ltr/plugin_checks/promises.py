@@ -67,7 +67,10 @@ class Require:
         Of the shapes, one for each array where it returns several; the same bits `twice`.
         """
         copies = [array.copy() for array in given.values()]
-        found = method(*copies)
+        try:
+            found = method(*copies)
+        except PluginError as error:
+            raise AssertionError(str(error)) from error
         for name, before, after in zip(given, given.values(), copies, strict=True):
             self(np.array_equal(before, after, equal_nan=True), f"changed the {name} it read")
         if len(shapes) > 1:

@@ -56,6 +56,8 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
         return reranker.fit(loss, data, base, run)
 
     reordering: Reordering = require.answer(fit, {"base scores": base})
+    for member in ("kind", "feature_names", "field_names"):
+        require(hasattr(reordering, member), f"gave a reordering that has no {member}")
     names = reordering.feature_names
     require(names == data.feature_names, f"has the features {names}, not {data.feature_names}")
     scores = _check_lists(require, reordering, data, base, rng)
