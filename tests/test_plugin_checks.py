@@ -328,6 +328,20 @@ def test_an_export_target_that_returns_no_file_is_named(run: Run) -> None:
     assert (code, err) == (2, f"owpc-ltr: {told}\n")
 
 
+def test_an_installed_plugin_that_does_not_load_is_named_with_its_fault(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = Path("broken-1.dist-info")
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[owpc_ltr]\nbroken = not_there_at_all\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    code, _, err = run("check", "broken")
+    assert code == 2
+    assert "failed to load: ModuleNotFoundError: No module named 'not_there_at_all'" in err
+    assert "did you mean 'pairwise'?" in run("check", "pairwize")[2]
+
+
 def test_a_file_named_twice_is_loaded_once(run: Run) -> None:
     Path("mine.py").write_text(LOSS)
     words = ("plugins", "worst-pairs", "--plugin", "mine.py", "--plugin", "mine.py")

@@ -136,7 +136,9 @@ def _offered(asked: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Reg
         registry = load(map(Path, files))
         named = [found for found in registry.all() if found.name == asked]
         if not named:
-            raise UsageError(f"no plugin is named '{asked}'; see: owpc-ltr plugins")
+            meant = registry.meant(asked, [found.name for found in registry.all()])
+            failed = "".join(f"; {one}" for one in registry.failures if one.plugin == asked)
+            raise UsageError(f"no plugin is named '{asked}'{meant}; see: owpc-ltr plugins{failed}")
         return named, registry
     path = Path(asked)
     registry = load([path, *(Path(file) for file in files if Path(file) != path)])
