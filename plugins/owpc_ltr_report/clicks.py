@@ -13,8 +13,8 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr_report.charts import Chart, Row, Table, drawing, lines
-from owpc_ltr_report.figures import capital, plain, shortened, signed
-from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
+from owpc_ltr_report.figures import configured, shortened, signed
+from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10
@@ -40,24 +40,9 @@ def click_sections(found: ClickJudgments) -> list[Section]:
 
 def click_verdict(found: ClickJudgments) -> PageVerdict:
     """The number of judgments and the click model; warnings come first."""
-    counts, log = found.behaviour.counts, found.behaviour.event_counts
-    models = found.chosen.held_out
-    own = next(one for one in models if one.model == found.chosen.name)
-    values = f"log likelihood {own.session_log_likelihood:.4f}, perplexity {own.perplexity:.4f}"
-    reason = f"the only model asked for ({values} of the sessions of held-out people)"
-    if len(models) > 1:
-        identified = sum(one.identified for one in models) or len(models)
-        among = f"{len(models)} click models"
-        if identified < len(models):
-            among += f" the log identifies {identified}, of which"
-        reason = f"of {among} it predicts the sessions of held-out people best ({values})"
-    judged = f"{counts.n_pairs:,} documents of {found.n_queries:,} queries"
-    sentence = f"{judged} got judgments, by {found.chosen.name}: {reason}."
-    heading, words = "Judgments from clicks", {"found": found, "log": log, "counts": counts}
-    if not found.warnings:
-        return PageVerdict(NEUTRAL, "No warnings", sentence, heading, "clicks", words)
-    sentence = f"{capital(found.warnings[0])}. {sentence}"
-    return PageVerdict("worse", "Read the warnings first", sentence, heading, "clicks", words)
+    behaviour = found.behaviour
+    words = {"log": behaviour.event_counts, "counts": behaviour.counts}
+    return told_verdict("clicks", found=found, **words)
 
 
 def _events_section(found: ClickJudgments) -> Section:
@@ -234,11 +219,9 @@ def _settings_section(found: ClickJudgments) -> Section:
     """The log and the click model with its settings, cleaning, grades and weights."""
     model, options = found.chosen.model, found.behaviour.options
     names: list[str] = [one.name for one in fields(model)] if is_dataclass(model) else []
-    settings = ", ".join(f"{name}={plain(getattr(model, name))}" for name in names)
     words = {
-        "given": found.settings, "options": options,
+        "given": found.settings, "options": options, "prior": found.chosen.fit.prior,
         "actions": ", ".join(f"{name}={value:g}" for name, value in options.actions.items()),
-        "model": f"{found.chosen.name} ({settings})" if settings else found.chosen.name,
-        "prior": found.chosen.fit.prior,
+        "model": configured(found.chosen.name, {name: getattr(model, name) for name in names}),
     }  # fmt: skip
     return Section("settings", [], words)

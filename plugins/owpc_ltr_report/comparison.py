@@ -7,6 +7,7 @@ Its record is a `RankerComparison` in the order of the page: the new ranker firs
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,12 +27,12 @@ from owpc_ltr.evaluation.comparison_table import (
 )
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
 from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, drawing
 from owpc_ltr_report.figures import amount, capital, interval, p_cell, p_words, signed
-from owpc_ltr_report.page import PageVerdict, Section
+from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.measurement import Measured
@@ -42,20 +43,21 @@ Difference = tuple[str, float, float, float, Outcome]
 
 def comparison_of(found: RankerComparison, new: str | None = None) -> RankerComparison:
     """The `new` ranker against the baseline; by default, the pair of the comparison's headline."""
-    first, baseline = found.headline
+    names = short_names([one.name for one in found.rankers])
+    first, baseline = (*names, None) if len(names) == 1 else found.headline
     if new is not None:
         first, baseline = new, found.baseline or baseline
     rankers = sorted(found.rankers, key=lambda one: (one.name == baseline, one.name != first))
-    order, names = [one.name for one in rankers], short_names([one.name for one in found.rankers])
-    pairs = (
-        pair.reversed() if order.index(pair.a) > order.index(pair.b) else pair
-        for pair in found.pairs
-    )
+    order = [one.name for one in rankers]
     return replace(
         found,
         rankers=tuple(replace(one, name=names[one.name]) for one in rankers),
-        pairs=tuple(replace(pair, a=names[pair.a], b=names[pair.b]) for pair in pairs),
-        baseline=names[baseline],
+        pairs=tuple(
+            replace(pair, a=names[pair.a], b=names[pair.b])
+            for one in found.pairs
+            for pair in [one if order.index(one.a) < order.index(one.b) else one.reversed()]
+        ),
+        baseline=None if baseline is None else names[baseline],
     )
 
 
@@ -64,35 +66,22 @@ def evaluation_comparison(found: Evaluation) -> RankerComparison:
     data, measured = found.data, {found.ranker: found.measured}
     if found.baseline is not None:
         measured[found.baseline] = found.baseline_measured
-    names = short_names(list(measured))
     weights = getattr(data, "query_importance", None) if found.weighted else None
-    params = getattr(data, "query_params", None)
-    texts = None if params is None else pa.array(map(_query_text, params.to_pylist()))
+    params, texts = getattr(data, "query_params", None), None
+    if params is not None:
+        # Of a dataset of other tools, parameters may be no object.
+        given = (json.loads(one or "null") for one in params.to_pylist())
+        texts = pa.array(query_text(one) if isinstance(one, dict) else "" for one in given)
     return RankerComparison(
         rankers=tuple(
-            ComparedRanker(names[name], of, {str(one.metric): _mean(one, weights) for one in of})
+            ComparedRanker(name, of, {str(one.metric): _mean(one, weights) for one in of})
             for name, of in measured.items()
         ),
         metrics=tuple(one.metric for one in found.measured),
-        pairs=tuple(
-            replace(pair, a=names[found.ranker], b=names[found.baseline or ""])
-            for pair in found.pairs
-        ),
-        query_ids=data.query_ids,
-        query_texts=texts,
-        n_queries=data.n_queries,
-        split=found.split,
-        weighted=found.weighted,
-        unjudged="zero",
-        warnings=found.warnings,
-        baseline=None if found.baseline is None else names[found.baseline],
-    )
-
-
-def _query_text(params: str) -> str:
-    """What users typed; of a dataset of other tools, parameters may be no object."""
-    content = json.loads(params) if params else None
-    return query_text(content) if isinstance(content, dict) else ""
+        pairs=tuple(replace(one, a=found.ranker, b=found.baseline or "") for one in found.pairs),
+        query_ids=data.query_ids, query_texts=texts, n_queries=data.n_queries, split=found.split,
+        weighted=found.weighted, unjudged="zero", warnings=found.warnings, baseline=found.baseline,
+    )  # fmt: skip
 
 
 def _mean(found: Measured, weights: Vector | None) -> MeanInterval:
@@ -112,9 +101,8 @@ def short_name(name: str) -> str:
     >>> short_name("/home/me/models/new.json"), short_name("feature:a/b")
     ('new.json', 'feature:a/b')
     """
-    if name.startswith(("feature:", "live:")):
-        return name
-    return name.rpartition("/")[2].rpartition("\\")[2] or name
+    named = name.startswith(("feature:", "live:"))
+    return name if named else re.split(r"[/\\]", name)[-1] or name
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -146,68 +134,51 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
     """
     pairs = main_pairs(found)
     if not pairs:
-        return _alone(found)
-    both = [one for one in pairs if one.prediction_powered is not None]
-    pairs = both or pairs
+        return told_verdict("alone", found=found, selection=query_selection(found))
+    pairs = [one for one in pairs if one.prediction_powered is not None] or pairs
     first, verdict = pairs[0], over_metrics({one.metric: one.verdict for one in pairs})
-    outcome, one = verdict.outcome, first.comparison
-    words: dict[str, Any] = {"pairs": pairs, "verdict": verdict, "count": len(found.pairs)}
-    if both:
-        labels = _labels_of(first)
+    outcome, one, labels = verdict.outcome, first.comparison, first.prediction_powered
+    words: dict[str, Any] = {"pairs": pairs, "verdict": verdict}
+    if labels is not None:
         numbers = (
             f"{first.metric} differs by {signed(labels.by_both.mean)} (95 % interval "
             f"{interval(labels.by_both)}), {p_words(labels.p_holm)}, by {labels.n_human:,} "
             f"human-labelled of {labels.n_queries:,} proxy-labelled queries"
         )
         words |= {"found": labels, "strength": strength_in_words(labels)}
-        words["count"] = len(found.prediction_powered)
     else:
         numbers = (
             f"{first.metric} is {amount(one.mean_a)} against {amount(one.mean_b)}, a difference of "
             f"{signed(one.mean_difference)} (95 % interval {interval(one)}, "
             f"{p_words(first.p_holm)}, {one.n_queries:,} queries)"
         )
-        words |= {
-            "selection": query_selection(found),
-            "disagreements": disagreements(pairs, found.split),
-        }
+        words["selection"] = query_selection(found)
+        words["disagreements"] = disagreements(pairs, found.split)
     sentence = f"{first.a} ranks {outcome} than {first.b}: {numbers}."
     if outcome is Outcome.NO_DIFFERENCE:
         sentence = f"No significant difference between {first.a} and {first.b}: {numbers}."
     elif outcome is Outcome.CANNOT_TELL:
         sentence = f"Cannot tell: {verdict.reason}."
-    heading, kind = f"{first.a} against {first.b}", "by_both" if both else "by_human"
-    words["numbers"] = numbers
+    heading, kind = f"{first.a} against {first.b}", "by_both" if labels else "by_human"
+    words |= {"numbers": numbers, "count": len(found.prediction_powered or found.pairs)}
     return PageVerdict(outcome, capital(outcome), sentence, heading, kind, words)
-
-
-def _alone(found: RankerComparison) -> PageVerdict:
-    """The verdict without a baseline."""
-    one, outcome = found.rankers[0], Outcome.CANNOT_TELL
-    figures = ", ".join(f"{name} {amount(each.mean)}" for name, each in one.means.items())
-    sentence = (
-        f"Cannot tell: {one.name} was measured without a baseline: {figures}, "
-        f"on {found.n_queries:,} queries."
-    )
-    words = {"means": one.means, "selection": query_selection(found)}
-    heading = f"How {one.name} ranks"
-    return PageVerdict(outcome, capital(outcome), sentence, heading, "alone", words)
 
 
 def comparison_section(found: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
     metrics, pairs = list(map(str, found.metrics)), [one.by_human_labels for one in found.pairs]
-    means = [
-        (one.name, *(f"{amount(mean.mean)} ({interval(mean, plus=False)})" for mean in of))
-        for one in found.rankers
-        for of in [[one.means[metric] for metric in metrics]]
-    ]
-    # The more of the ranks that a metric reads are unjudged, the less its value says.
-    listed = [(one.name, one.unjudged) for one in found.rankers if one.unjudged]
     words = {
-        "found": found, "metrics": metrics, "means": means,
+        "found": found, "metrics": metrics,
+        "means": [
+            (one.name, *(f"{amount(mean.mean)} ({interval(mean, plus=False)})" for mean in of))
+            for one in found.rankers
+            for of in [map(one.means.__getitem__, metrics)]
+        ],
+        # The more of the ranks that a metric reads are unjudged, the less its value says.
         "unjudged": [
-            (name, *(f"{of.get(metric, 0.0):.1%}" for metric in metrics)) for name, of in listed
+            (one.name, *(f"{of.get(metric, 0.0):.1%}" for metric in metrics))
+            for one in found.rankers
+            if (of := one.unjudged)
         ],
         "pairs": [
             (
@@ -230,40 +201,43 @@ def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Cha
     """One plot for one new ranker; one per metric for several."""
     against = [one for one in pairs if one.b == found.baseline]
     alone = len({pair.a for pair in against}) == 1
-    plots = {"comparison-all": against} if alone else {
-        f"comparison-{number}": [pair for pair in against if pair.metric == str(metric)]
+    plots = {"all": against} if alone else {
+        number: [pair for pair in against if pair.metric == str(metric)]
         for number, metric in enumerate(found.metrics)
     }  # fmt: skip
-    charts = []
-    for name, of in plots.items():
-        rows = [
-            (
-                one.metric if alone else one.a, one.comparison.mean_difference,
-                one.comparison.low, one.comparison.high, one.verdict.outcome,
-            )
-            for one in of
-        ]  # fmt: skip
-        if of:
-            title = f"{of[0].a if alone else f'{of[0].metric}: rankers'} against {found.baseline}"
-            caption = f"Differences from {found.baseline}"
-            charts.append(forest_plot(name, title, {one.metric for one in of}, rows, caption, "of"))
-    return charts
+    return [
+        forest_plot(
+            f"comparison-{number}",
+            f"{of[0].a if alone else f'{of[0].metric}: rankers'} against {found.baseline}",
+            {pair.metric for pair in of},
+            [
+                (pair.metric if alone else pair.a, one.mean_difference, one.low, one.high, outcome)
+                for pair in of
+                for one, outcome in [(pair.comparison, pair.verdict.outcome)]
+            ],
+            f"Differences from {found.baseline}", "of",
+        )
+        for number, of in plots.items()
+        if of
+    ]  # fmt: skip
 
 
 def forest_plot(
-    name: str, title: str, metrics: set[str], rows: Sequence[Difference], caption: str, labels: str
-) -> Chart:
+    name: str, title: str, metrics: set[str], rows: Sequence[Difference], caption: str, labels: str,
+    *, outcomes: bool = True,
+) -> Chart:  # fmt: skip
     """A forest plot whose sentence lists all differences; `labels` is the header of its labels."""
     metric = next(iter(metrics)) if len(metrics) == 1 else "the metric"
     spec = drawing("forest", rows, title=f"difference of {metric}")
     cells = [(label, *map(signed, figures), outcome) for label, *figures, outcome in rows]
     listed = "; ".join(
-        f"{label} {value} ({low} to {high}), {outcome}"
+        f"{label} {value} ({low} to {high}){f', {outcome}' if outcomes else ''}"
         for label, value, low, high, outcome in cells
     )
-    sentence = f"{caption}, with 95 % intervals: {listed}."
+    told = f"{caption}, with" if outcomes else "Differences with"
     headers = labels, "difference", "95 % low", "95 % high", "verdict"
-    return Chart(name, title, spec, sentence, Table(caption, headers, cells), OUTCOME_LEGEND)
+    table = Table(caption, headers, cells)
+    return Chart(name, title, spec, f"{told} 95 % intervals: {listed}.", table, OUTCOME_LEGEND)
 
 
 def proxy_labels_section(found: RankerComparison) -> Section | None:
@@ -279,9 +253,9 @@ def proxy_labels_section(found: RankerComparison) -> Section | None:
             round(labels.n_worth), labels.n_more, outcome,
         )
         for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
-        for labels in [_labels_of(pair)]
+        if (labels := pair.prediction_powered)
     ]  # fmt: skip
-    words = {"labels": _labels_of(main[0]), "pairs": rows}
+    words = {"labels": main[0].prediction_powered, "pairs": rows}
     return Section("proxy-labels", [_proxy_forest(main, len(pairs))], words)
 
 
@@ -289,8 +263,9 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     """The differences by both kinds of labels and by either, for the pairs of two rankers."""
     rows: list[Difference] = []
     for pair in pairs:
-        metric = f"{pair.metric}, " if len(pairs) > 1 else ""
-        found, human = _labels_of(pair), _labels_of(pair).by_human
+        if (found := pair.prediction_powered) is None:
+            continue
+        metric, human = f"{pair.metric}, " if len(pairs) > 1 else "", found.by_human
         by_human = decide(
             human.low, human.high, min(1.0, count * human.p), pair.verdict.doubts,
             higher_is_better=pair.higher_is_better,
@@ -303,16 +278,5 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
         )
         rows += [(f"{metric}{of}", one.mean, one.low, one.high, end) for of, one, end in estimates]
     title = f"{pairs[0].a} against {pairs[0].b}, by labels"
-    caption = f"Differences of {pairs[0].a} from {pairs[0].b}"
-    metrics = {pair.metric for pair in pairs}
-    chart = forest_plot("proxy-labels", title, metrics, rows, caption, "labels")
-    listed = "; ".join(
-        f"{label} {value} ({low} to {high})" for label, value, low, high, _ in chart.table.rows
-    )
-    return replace(chart, sentence=f"Differences with 95 % intervals: {listed}.")
-
-
-def _labels_of(pair: ComparedPair) -> PredictionPowered:
-    """The figures by human and proxy labels, which all pairs of this section have."""
-    assert pair.prediction_powered is not None  # noqa: S101 - for the type checker
-    return pair.prediction_powered
+    caption, metrics = f"Differences of {pairs[0].a} from {pairs[0].b}", {p.metric for p in pairs}
+    return forest_plot("proxy-labels", title, metrics, rows, caption, "labels", outcomes=False)

@@ -14,8 +14,8 @@ from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr_report.charts import Chart, Table, drawing, lines
-from owpc_ltr_report.figures import plain, signed
-from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
+from owpc_ltr_report.figures import plain
+from owpc_ltr_report.page import Section
 
 _FEATURES_IN_CHART = 30
 _ROWS_IN_CHART = 20
@@ -125,18 +125,6 @@ def drift_section(found: Verification) -> Section:
     return Section("drift", charts, {"found": found})
 
 
-def drift_verdict(found: Verification) -> PageVerdict:
-    """The verdict of a page of a verification alone."""
-    known = None if found.rankings is None else found.rankings.ndcg_difference
-    ndcg = "" if known is None else f" NDCG@10 of its judged documents changed by {signed(known)}."
-    where = f"{found.model} in {found.index}"
-    if found.drift:
-        sentence = f"{where} has drifted: {'; '.join(found.drift)}.{ndcg}"
-        return PageVerdict("worse", "It has drifted", sentence, where)
-    sentence = f"{where} has not changed since it was uploaded.{ndcg}"
-    return PageVerdict(NEUTRAL, "It has not changed", sentence, where)
-
-
 def pool_section(found: Pooled) -> Section:
     """Documents to grade by query, those with the most documents first."""
     counts = [(query_text(one.params) or one.query_id, len(one.doc_ids)) for one in found.queries]
@@ -147,12 +135,3 @@ def pool_section(found: Pooled) -> Section:
     spec = drawing("bars", drawn, title="documents", digits=",d")
     chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
     return Section("pool", [chart], {"found": found})
-
-
-def pool_verdict(found: Pooled) -> PageVerdict:
-    """The verdict of a page of a pool alone."""
-    sentence = (
-        f"{found.n_documents:,} documents of {len(found.queries):,} queries are to be graded "
-        "before the rankers that retrieved them can be compared."
-    )
-    return PageVerdict(NEUTRAL, "To be judged", sentence, "What is to be judged")

@@ -21,10 +21,8 @@ from owpc_ltr_report.charts import Chart, Row, Table, drawing
 from owpc_ltr_report.figures import plain
 from owpc_ltr_report.page import Section
 
-CURVE_POINTS = 24
-"""Values of a feature at which a mean curve is computed."""
-CURVE_DOCUMENTS = 300
-"""Documents over which a mean curve is the mean."""
+CURVE_POINTS, CURVE_DOCUMENTS = 24, 300
+"""Values of a feature at which a mean curve is computed, and documents that it is the mean of."""
 _BARS = 20
 _CURVES = 9
 _BINS = 40
@@ -70,27 +68,39 @@ class FeatureCurve:
     missing: float | None
 
     @property
-    def all_outputs(self) -> Vector:
-        """All outputs, that for a missing value too."""
-        return self.outputs if self.missing is None else np.append(self.outputs, self.missing)
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest output, that for a missing value too."""
+        every = [*self.outputs.tolist(), *([] if self.missing is None else [self.missing])]
+        return min(every), max(every)
 
 
 def features_section(
     ranker: NamedModel, data: RankingDataset | None, costs: Mapping[str, float], number: int
 ) -> Section:
     """How the model uses its features; `costs` are milliseconds by feature."""
-    name, model = ranker.name, ranker.model
-    model = model.base if isinstance(model, ReorderingModel) else model
+    model = ranker.model.base if isinstance(ranker.model, ReorderingModel) else ranker.model
     what, values = importance_of(model, data)
     bars_of = [_importance_chart(what, list(values.items()), number)] if what else []
     found = [] if data is None else curves_of(model, data.features)
     curves = _curve_charts(found[:_CURVES], number)
-    table = _table(model, what, values, data, costs)
+    used, names = features_used(model), model.feature_names
+    order = [*values, *(name for name in names if name not in values)]
+    columns: dict[str, Row] = {
+        "feature": order, "used": ["yes" if name in used else "no" for name in order],
+        **({what: [values.get(name, 0.0) for name in order]} if what else {}),
+    }  # fmt: skip
+    if data is not None:
+        known, places = column_facts(data.features), [names.index(name) for name in order]
+        for header, ends in {"lowest": known.lowest, "highest": known.highest}.items():
+            columns[header] = ends[places].astype(float).tolist()
+        shares = known.missing[places] / max(known.rows, 1)
+        columns["missing"] = [f"{share:.1%}" for share in shares]
+    if costs:
+        columns["cost, ms"] = [costs.get(name) for name in order]
     words = {
-        "name": name, "used": len(features_used(model)), "of": len(model.feature_names),
+        "name": ranker.name, "used": len(used), "of": len(names), "n_curves": len(found),
         "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
-        "n_curves": len(found),
-        "columns": list(table), "rows": list(zip(*table.values(), strict=True)),
+        "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
     }  # fmt: skip
     return Section("features", [*bars_of, *curves], words, number)
 
@@ -101,26 +111,22 @@ def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[
     Weights of a linear model are scaled by the spread in the data.
     """
     found = importances(model)
-    first = next(iter(found.values()), {})
-    key = next((key for key in _IMPORTANCE if key in first), None)
+    key = next((key for key in _IMPORTANCE for each in found.values() if key in each), None)
     if key is None:
         return "", {}
     values = {name: float(each.get(key, 0.0)) for name, each in found.items()}
-    what, _ = _IMPORTANCE[key]
-    if key == "weight" and data is None:
-        what = key
-    elif key == "weight" and data is not None:
+    if key == "weight" and data is not None:
         spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64).tolist()
         for name, of_feature in zip(data.feature_names, spread, strict=True):
             values[name] *= of_feature
     ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
+    what = key if key == "weight" and data is None else _IMPORTANCE[key][0]
     return what, {name: value for name, value in ordered if value != 0.0}
 
 
 def _importance_chart(what: str, rows: list[tuple[str, float]], number: int) -> Chart:
-    words = dict(_IMPORTANCE.values()).get(what, what)
     first = ", ".join(f"{name} ({plain(value)})" for name, value in rows[:3])
-    sentence = f"By {words}: {first}."
+    sentence = f"By {dict(_IMPORTANCE.values()).get(what, what)}: {first}."
     if len(rows) > _BARS:
         sentence += f" The chart has the first {_BARS} of {len(rows)}."
     table = Table("Features by importance", ("feature", what), rows)
@@ -143,7 +149,7 @@ def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurv
         found = [_centred(name, one.knots, one.values, one.missing) for name, one in own]
     else:
         found = list(_mean_curves(model, features, seed))
-    spans = [(float(np.ptp(curve.all_outputs)), curve) for curve in found]
+    spans = [(high - low, curve) for curve in found for low, high in [curve.ends]]
     return [curve for span, curve in sorted(spans, key=lambda one: -one[0]) if span > 0]
 
 
@@ -155,14 +161,13 @@ def _centred(name: str, values: Vector, outputs: Vector, missing: float | None) 
 
 def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureCurve]:
     """Each feature in turn is set to each of its values, in all documents of the sample at once."""
-    random = np.random.default_rng(seed)
+    random, shares = np.random.default_rng(seed), np.linspace(0.0, 1.0, CURVE_POINTS)
     rows = random.choice(len(features), min(CURVE_DOCUMENTS, len(features)), replace=False)
     sample = np.ascontiguousarray(features[np.sort(rows)])
     for column, name in enumerate(model.feature_names):
-        known = features[:, column][np.isfinite(features[:, column])].astype(np.float64)
-        shares = np.linspace(0.0, 1.0, CURVE_POINTS)
+        given = features[:, column].astype(np.float64)
+        known, gaps = given[np.isfinite(given)], bool(np.isnan(given).any())
         values = np.unique(np.quantile(known, shares)) if len(known) else known
-        gaps = bool(np.isnan(features[:, column]).any())
         if len(values) + gaps < 2:
             continue
         inputs = np.append(values, np.nan) if gaps else values
@@ -175,49 +180,23 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureC
 
 def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
     """Curves on the same vertical axis."""
-    outputs = [value for curve in curves for value in curve.all_outputs.tolist()]
-    charts = []
+    charts, ends = [], [curve.ends for curve in curves]
+    domain = (
+        min((low for low, _ in ends), default=0.0),
+        max((high for _, high in ends), default=0.0),
+    )
     for place, curve in enumerate(curves):
-        points = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
-        (_, first), (_, last) = points[0], points[-1]
+        rows: list[Row] = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
+        spec = drawing("feature_curve", rows, missing=curve.missing, domain=domain)
+        first, last = float(curve.outputs[0]), float(curve.outputs[-1])
         way = "rises" if last > first else "falls" if last < first else "returns"
         sentence = f"{way} from {plain(first)} to {plain(last)}"
-        rows: list[Row] = [*points]
         if curve.missing is not None:
             sentence += f"; missing gives {plain(curve.missing)}"
             rows.append(("missing", curve.missing))
         table = Table(f"Score by {curve.feature}", ("value", "score"), rows)
-        domain = min(outputs), max(outputs)
-        spec = drawing("feature_curve", points, missing=curve.missing, domain=domain)
         charts.append(Chart(f"shape-{number}-{place}", curve.feature, spec, sentence, table))
     return charts
-
-
-def _table(
-    model: Model,
-    what: str,
-    values: Mapping[str, float],
-    data: RankingDataset | None,
-    costs: Mapping[str, float],
-) -> dict[str, Row]:
-    """The columns of all features: those of importance first."""
-    used = features_used(model)
-    order = [*values, *(name for name in model.feature_names if name not in values)]
-    columns: dict[str, Row] = {
-        "feature": order, "used": ["yes" if name in used else "no" for name in order]
-    }  # fmt: skip
-    if what:
-        columns[what] = [values.get(name, 0.0) for name in order]
-    if data is not None:
-        known = column_facts(data.features)
-        places = [model.feature_names.index(name) for name in order]
-        columns["lowest"] = known.lowest[places].astype(float).tolist()
-        columns["highest"] = known.highest[places].astype(float).tolist()
-        of = max(known.rows, 1)
-        columns["missing"] = [f"{known.missing[place] / of:.1%}" for place in places]
-    if costs:
-        columns["cost, ms"] = [costs.get(name) for name in order]
-    return columns
 
 
 def scores_section(found: Scores, data: RankingDataset) -> Section | None:
@@ -229,10 +208,8 @@ def scores_section(found: Scores, data: RankingDataset) -> Section | None:
     if not relevant.any() or relevant.all() or not np.isfinite(found.values).all():
         return None
     edges, shares = score_histogram(centred_scores(found.values, data), relevant)
-    rows = [
-        (edge, *(f"{share:.2%}" for share in of_bin))
-        for edge, *of_bin in zip(edges.tolist(), *shares.values(), strict=False)
-    ]
+    bins = zip(edges.tolist(), *shares.values(), strict=False)
+    rows = [(edge, *(f"{share:.2%}" for share in of_bin)) for edge, *of_bin in bins]
     sentence = (
         "Of a relevant document and another one of the same query, the relevant one has the "
         f"higher score in {_right_pairs(found.values, data):.1%} of all pairs."
@@ -262,16 +239,14 @@ def score_histogram(
 ) -> tuple[Vector, dict[str, list[float]]]:
     """Edges of bins, and the share of each group in them; outliers count in the outer bins."""
     low, high = np.quantile(scores, [_TAIL, 1 - _TAIL])
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, _BINS + 1)
+    # Of scores that are all equal, NumPy's range is 1 wide.
+    edges = np.histogram_bin_edges(scores, _BINS, (low, high))
     clipped = np.clip(scores, low, high)
     groups = {"other documents": ~relevant, "relevant documents": relevant}
-    shares = {
+    return edges, {
         name: (np.histogram(clipped[group], edges)[0] / group.sum()).tolist()
         for name, group in groups.items()
     }
-    return edges, shares
 
 
 def _right_pairs(scores: Vector, data: RankingDataset) -> float:

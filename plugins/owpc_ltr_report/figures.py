@@ -75,6 +75,12 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_QUERY else f"{text[: _LONGEST_QUERY - 1]}…"
 
 
+def configured(name: Any, settings: Mapping[str, Any]) -> str:
+    """The name of a plugin's part, with its settings if it has any."""
+    text = ", ".join(f"{key}={plain(value)}" for key, value in settings.items())
+    return f"{name} ({text})" if text else str(name)
+
+
 def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """An object in a training record; an empty one where there is none."""
     part = record.get(name)

@@ -9,18 +9,8 @@ from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
 from owpc_ltr_report.charts import Chart, Table, drawing
 from owpc_ltr_report.comparison import forest_plot
-from owpc_ltr_report.figures import amount, capital, interval, p_cell, plain, signed
-from owpc_ltr_report.page import PageVerdict, Section
-
-
-def fusion_verdict(found: Fusion) -> PageVerdict:
-    """Better, or "do not fuse" with the reason."""
-    title, _, reason = found.headline.partition(": ")
-    heading = f"Fusing {' and '.join(found.legs.names)}"
-    words = {"found": found, "learned": LEARNED}
-    return PageVerdict(
-        found.verdict.outcome, capital(title), f"{capital(reason)}.", heading, "fusion", words
-    )
+from owpc_ltr_report.figures import amount, interval, p_cell, plain, signed
+from owpc_ltr_report.page import Section
 
 
 def fusion_section(found: Fusion) -> Section:

@@ -10,7 +10,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.charts import Chart, Table, drawing
 from owpc_ltr_report.comparison import query_selection, short_name
-from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
+from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 _GRADES_IN_CHART = 12
 
@@ -56,11 +56,5 @@ def inspection_section(found: Inspection) -> Section:
 
 def inspection_verdict(found: Inspection) -> PageVerdict:
     """The verdict of a page of an inspection alone."""
-    data, names = found.data, ", ".join(map(short_name, found.data.names))
-    sizes, heading = f"{data.queries:,} queries and {data.documents:,} documents", "Data checks of "
-    if not found.warnings:
-        sentence = f"The {sizes} of {names} have no finding that affects figures or models."
-        return PageVerdict(NEUTRAL, "No warnings", sentence, heading + names)
-    more = f" {len(found.warnings) - 1:,} more are below." if len(found.warnings) > 1 else ""
-    sentence = f"In the {sizes} of {names}: {found.warnings[0].line}.{more}"
-    return PageVerdict("worse", "Fix the data first", sentence, heading + names)
+    names = ", ".join(map(short_name, found.data.names))
+    return told_verdict("inspection", found=found, names=names)

@@ -27,7 +27,7 @@ from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr_report import clicks, engine, features, fusion, inspections, queries, training
 from owpc_ltr_report import comparison as compared
 from owpc_ltr_report.features import NamedModel, Scores
-from owpc_ltr_report.page import Page, PageVerdict, Section
+from owpc_ltr_report.page import Page, PageVerdict, Section, told_verdict
 
 T = TypeVar("T")
 _SINGLE = (
@@ -71,7 +71,7 @@ class Material:
                 model = load_model(Path(result), self.plugins)
                 self._add(NamedModel(compared.short_name(str(result)), model))
             case Evaluation():
-                self._keep(compared.evaluation_comparison(result))
+                self._keep(compared.comparison_of(compared.evaluation_comparison(result)))
                 self._keep(result.data)
                 if result.scores is not None:
                     self._keep(Scores(compared.short_name(result.ranker), result.scores))
@@ -148,10 +148,10 @@ def _verdict(of: Material) -> PageVerdict | None:
     """The verdict of the strongest evidence on the page."""
     verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
         RankerComparison: compared.verdict_of,
-        Fusion: fusion.fusion_verdict,
-        Verification: engine.drift_verdict,
-        Selection: training.selection_verdict,
-        Pooled: engine.pool_verdict,
+        Fusion: lambda found: told_verdict("fusion", found=found, learned=LEARNED),
+        Verification: lambda found: told_verdict("drift", found=found),
+        Selection: lambda found: told_verdict("selection", found=found),
+        Pooled: lambda found: told_verdict("pool", found=found),
         ClickJudgments: clicks.click_verdict,
         NamedModel: training.training_verdict,
         Inspection: inspections.inspection_verdict,

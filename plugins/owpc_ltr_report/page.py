@@ -19,8 +19,6 @@ from owpc_ltr_report.charts import VEGA_LITE, Chart, Row, template
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-NEUTRAL = "neutral"
-"""The mood of a page that compares no rankers and has no warnings."""
 _DIGITS, _SHORT = 5, 28
 _SCRIPT_END = re.compile(r"</(?=script)|<!--", re.IGNORECASE)
 
@@ -47,15 +45,23 @@ class Section:
 class PageVerdict:
     """The first screen: a title, a sentence, and the macro `kind` of `verdicts.html.jinja`, if any.
 
-    `mood` is an outcome of a comparison, or `NEUTRAL`; `heading` that of a page of it alone.
+    `mood` is an outcome of a comparison, or "neutral" on a page that compares no rankers and has no
+    warnings; `heading` is that of a page of the verdict alone.
     """
 
     mood: str
     title: str
     sentence: str
     heading: str
-    kind: str = ""
-    words: Mapping[str, Any] = field(default_factory=dict)
+    kind: str
+    words: Mapping[str, Any]
+
+
+def told_verdict(kind: str, **words: Any) -> PageVerdict:
+    """The verdict of a kind in the words of `verdicts.txt.jinja`, whose variables are `words`."""
+    texts = _environment().overlay(autoescape=False).get_template("verdicts.txt.jinja")
+    told: Any = texts.make_module({"kind": kind, **words})
+    return PageVerdict(told.mood, told.title, told.sentence, told.heading, kind, words)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr_report.charts import Chart, Row, Table, drawing, dumbbells
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.figures import amount, shortened, signed
-from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
+from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 MAX_QUERIES = 10_000
 """Queries on a page: of more, those that changed most."""
@@ -31,8 +33,7 @@ REASONS = 3
 """Features that explain the place of a document."""
 _DROPPED_DOCUMENTS = 2
 _ROUNDING = 1e-12
-_STEPS = (0.0, 0.05, 0.2, 0.5)
-_SIDES = ("same", "better", "worse")
+_STEPS = (0.05, 0.2, 0.5)
 Contribute = Callable[[Matrix], Vector]
 """The contribution of each feature to the score of each document (n_documents, n_features)."""
 
@@ -53,16 +54,13 @@ def queries_section(found: RankerComparison) -> Section | None:
     order = counted[np.argsort(gains, kind="stable")]
     if len(order) > MAX_QUERIES:
         order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
-    ids = texts = found.query_ids.to_pylist()
-    if found.query_texts is not None:
-        texts = [shortened(text or "") for text in found.query_texts.to_pylist()]
+    texts = found.query_ids if found.query_texts is None else found.query_texts
+    columns = found.query_ids.take(order), texts.take(order), before[order], after[order]
     rows = [
-        (
-            ids[place], "" if texts[place] == ids[place] else texts[place],
-            float(before[place]), float(after[place]),
-        )
-        for place in order.tolist()
-    ]  # fmt: skip
+        (one, "" if text == one else text, old, new)
+        for one, given, old, new in zip(*(column.tolist() for column in columns), strict=True)
+        for text in [shortened(given or "")]
+    ]
     first = [(text or one, old, new) for one, text, old, new in rows[:QUERIES_AT_ONCE]]
     spec = dumbbells(first, name, higher_is_better=higher, domain=metric.value_range)
     words = {
@@ -76,28 +74,22 @@ def _changes(metric: Metric, gains: Vector) -> Chart:
     """The number of queries by size of change."""
     low, high = metric.value_range
     steps = np.array(_STEPS) * (high - low)
-    size = np.sign(gains) * np.searchsorted(steps, np.abs(gains), side="left")
-    rows = [
-        (_change(place, steps), int((size == place).sum()), _SIDES[int(np.sign(place))])
-        for place in range(-len(_STEPS), len(_STEPS) + 1)
+    sizes = [
+        f"≤ {steps[0]:g}",
+        *(f"{a:g} to {b:g}" for a, b in pairwise(steps)),
+        f"> {steps[-1]:g}",
     ]
+    labels = [("worse", f"worse by {size}") for size in reversed(sizes)]
+    labels += [("same", "same"), *(("better", f"better by {size}") for size in sizes)]
+    places = np.sign(gains) * (np.searchsorted(steps, np.abs(gains)) + 1) + len(sizes)
+    counts = np.bincount(places.astype(np.int64), minlength=len(labels)).tolist()
+    rows = [(label, count, side) for (side, label), count in zip(labels, counts, strict=True)]
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     same = len(gains) - better - worse
     title = f"How many queries change, and by how much ({metric})"
     sentence = f"{better:,} queries get better, {worse:,} worse, {same:,} do not change."
     table = Table("Queries by their change", ("change", "queries"), [row[:2] for row in rows])
     return Chart("changes", title, drawing("changes", rows), sentence, table)
-
-
-def _change(place: int, steps: Vector) -> str:
-    """A step in words."""
-    if not place:
-        return "same"
-    low, side = steps[abs(place) - 1], _SIDES[int(np.sign(place))]
-    if abs(place) == len(steps):
-        return f"{side} by > {low:g}"
-    high = steps[abs(place)]
-    return f"{side} by {low:g} to {high:g}" if low else f"{side} by ≤ {high:g}"
 
 
 @dataclass(frozen=True)
@@ -156,27 +148,18 @@ def changed_examples(
     metric = found.metrics[0]
     before, after = (found.ranker(name).measured[0].per_query for name in names)
     losses, gains = extremes((after - before) * (1.0 if metric.higher_is_better else -1.0), count)
-    texts = [""] * len(before) if found.query_texts is None else found.query_texts.to_pylist()
-    contribute = _contribute(ranker)
+    texts = data.query_ids if found.query_texts is None else found.query_texts
     return [
         Example(
-            texts[query] or str(data.query_ids[query].as_py()),
+            texts[query].as_py() or str(data.query_ids[query].as_py()),
             f"{metric} {amount(before[query])} → {amount(after[query])}",
             int(data.offsets[query + 1] - data.offsets[query]),
-            example_documents(data, query, scores, contribute),
+            example_documents(
+                data, query, scores, lambda part: contributions(ranker, part).amounts
+            ),
         )
         for query in (*losses, *gains)
     ]
-
-
-def _contribute(ranker: Any) -> Contribute | None:
-    """The contributions of features to a ranker's scores; None for a kind without them."""
-    try:
-        names = getattr(ranker, "feature_names", ())
-        contributions(ranker, np.zeros((1, len(names)), np.float32))
-    except Refused:
-        return None
-    return lambda features: contributions(ranker, features).amounts
 
 
 def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
@@ -207,8 +190,11 @@ def example_documents(
     dropped = dropped[np.lexsort((before[dropped], -grades[dropped]))][:_DROPPED_DOCUMENTS]
     places = np.concatenate([top, dropped])
     ids, titles = data.doc_ids, (data.document_fields or {}).get("title")
-    amounts = None if contribute is None else contribute(data.features[start:end])
-    apart = None if amounts is None else amounts - amounts.mean(axis=0)
+    apart = np.zeros(data.features[start:end].shape)
+    # A ranker of another kind has no contributions.
+    with suppress(Refused):
+        amounts = apart if contribute is None else contribute(data.features[start:end])
+        apart = amounts - amounts.mean(axis=0)
     return [
         ExampleDocument(
             f"document {place + 1}" if ids is None else str(ids[start + place].as_py()),
@@ -216,7 +202,7 @@ def example_documents(
             int(after[place]) if now[place] else None,
             int(before[place]) if was[place] else None,
             float(grades[place]),
-            () if apart is None else _largest(data.feature_names, apart[place]),
+            _largest(data.feature_names, apart[place]),
         )
         for place in places[np.argsort(after[places])].tolist()
     ]
@@ -249,17 +235,8 @@ def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
 
 def explanation_verdict(found: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
-    hit = found.hits[0]
-    name = f"{hit.title} ({hit.document_id})" if hit.title != hit.document_id else hit.title
-    reasons = _hit(hit, found).reasons_in_words
-    before = f", and was at {hit.rank_before} without the model" if hit.rank_before else ""
-    why = f" Against the mean of the list, {reasons} add most to its score." if reasons else ""
-    sentence = (
-        f"For “{found.query}”, {name} is at rank {hit.rank} of {found.documents} by "
-        f"{found.model}{before}.{why}"
-    )
-    heading = f"Why “{found.query}” ranks as it does"
-    return PageVerdict(NEUTRAL, "Why this rank", sentence, heading, "explanation", {"found": found})
+    reasons = _hit(found.hits[0], found).reasons_in_words
+    return told_verdict("explanation", found=found, reasons=reasons)
 
 
 def examples_section(

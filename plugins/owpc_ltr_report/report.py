@@ -11,24 +11,11 @@ import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
-from owpc_ltr.signatures import (
-    NO_MODEL,
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    Writes,
-    job,
-    silent,
-)
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.evaluation.query_choice import Data
     from owpc_ltr_report.page import Page
-
-    Data = RankingDataset | PartitionedDataset
 
 
 @job

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +20,16 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
+from owpc_ltr.training.plan import C
 from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.features import NamedModel
-from owpc_ltr_report.figures import amount, part_of, plain
-from owpc_ltr_report.page import NEUTRAL, PageVerdict, Section
+from owpc_ltr_report.figures import amount, configured, part_of, plain
+from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""
 _SCORE_RANGE = 1e-3
 _FAMILIES_IN_CHART = 5
-_C = "optimizer.C"
 _C_AXIS = "C (less regularised to the right)"
 _ORIGIN = {
     "owpc_ltr": "trained by owpc-ltr",
@@ -44,47 +47,41 @@ def training_section(
     ranker: NamedModel, plugins: Sequence[Path | str], number: int
 ) -> Section | None:
     """How a ranker was trained; None without a record."""
-    name, record = ranker.name, ranker.model.record
-    tried = _objects(record, "table")
+    record, tried = ranker.model.record, _objects(ranker.model.record, "table")
     if not tried and not _parts(record):
         return None
-    charts = [*_candidates(tried, record, number), *_by_pass(record, number)]
-    charts += _weights(record, plugins, number)
+    charts = *_candidates(tried, record), *_by_pass(record), *_weights(record, plugins)
     value = record.get("validation")
     words = {
-        "name": name, "record": record, "parts": _parts(record), "tried": len(tried),
+        "name": ranker.name, "record": record, "parts": _parts(record), "tried": len(tried),
         "metric": _metric(record), "told": warnings_of(record),
         "value": amount(value) if isinstance(value, float) and math.isfinite(value) else None,
     }  # fmt: skip
-    return Section("training", charts, words, number)
+    numbered = [replace(one, name=f"{one.name}-{number}") for one in charts]
+    return Section("training", numbered, words, number)
 
 
 def training_verdict(ranker: NamedModel) -> PageVerdict | None:
     """The verdict of a page of a trained model alone; None without a record."""
     record = ranker.model.record
-    if not _parts(record):
-        return None
-    value, reached = record.get("validation"), ""
-    if _is_number(value):
-        reached = f": {_metric(record)} {value:.4f} on validation queries"
-    sentence = (
-        f"{ranker.name} is trained{reached}. Validation queries selected its settings, so this "
-        "value is optimistic for other queries: whether it is better than the current ranking is "
-        "not measured."
-    )
-    return PageVerdict(NEUTRAL, "Trained, not measured yet", sentence, "", "training")
+    words = {"metric": _metric(record), "value": _number(record, "validation")}
+    return told_verdict("training", name=ranker.name, **words) if _parts(record) else None
 
 
 def origin(record: Record) -> list[tuple[str, str]]:
     """Program, seed, data and feature set; of a digest the first characters."""
-    known = {words: record.get(key) for key, words in _ORIGIN.items()}
-    rows = [(words, plain(value)) for words, value in known.items() if value is not None]
-    rows = [(words, f"{text[:12]}…" if len(text) == 64 else text) for words, text in rows]
+    rows = [
+        (words, f"{text[:12]}…" if len(text) == 64 else text)
+        for key, words in _ORIGIN.items()
+        if record.get(key) is not None
+        for text in [plain(record[key])]
+    ]
     source, imported = part_of(record, "source"), record.get("imported")
     if source.get("data"):
         rows.append(("file", str(source["data"])))
-    if isinstance(source.get("split"), Mapping):
-        rows.append(("split of queries by hash", _listed(source["split"], " ")))
+    if isinstance(split := source.get("split"), Mapping):
+        parts = ", ".join(f"{name} {plain(value)}" for name, value in split.items())
+        rows.append(("split of queries by hash", parts))
     if isinstance(imported, Mapping):
         rows.append(("imported from", str(imported.get("format", "another library"))))
     return rows
@@ -92,15 +89,11 @@ def origin(record: Record) -> list[tuple[str, str]]:
 
 def _parts(record: Record) -> list[tuple[str, str]]:
     """Loss, optimizer and reranker with their settings."""
-    found = []
-    for kind in ("loss", "optimizer", "reranker"):
-        part = record.get(kind)
-        if isinstance(part, Mapping):
-            settings = _listed(part_of(part, "settings"), "=")
-            found.append(
-                (kind, f"{part.get('name')} ({settings})" if settings else f"{part.get('name')}")
-            )
-    return found
+    return [
+        (kind, configured(part.get("name"), part_of(part, "settings")))
+        for kind in ("loss", "optimizer", "reranker")
+        if isinstance(part := record.get(kind), Mapping)
+    ]
 
 
 def _metric(record: Record) -> str:
@@ -114,13 +107,12 @@ def _objects(record: Record, key: str) -> list[Record]:
     return [row for row in rows if isinstance(row, Mapping)]
 
 
-def _listed(values: Record, sign: str) -> str:
-    return ", ".join(f"{name}{sign}{plain(value)}" for name, value in values.items())
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value of a record is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(record: Record, key: str) -> float | None:
+    """A value of a record, if it is a finite number."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
 
 
 def c_of(settings: Record) -> float:
@@ -130,50 +122,49 @@ def c_of(settings: Record) -> float:
     (0.001, 10.0, 0.0)
     """
     try:
-        value = float(settings[_C])
+        value = float(settings[C])
     except (LookupError, TypeError, ValueError):
         return 0.0
     return value if math.isfinite(value) else 0.0
 
 
-def _candidates(tried: Sequence[Record], record: Record, number: int) -> Iterator[Chart]:
+def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     """Validation over C, a line for each combination of the other settings; or bars without C."""
-    rows = [row for row in tried if _is_number(row.get("validation"))]
+    rows = [(row, value) for row in tried if (value := _number(row, "validation")) is not None]
     # The settings in which candidates differ.
     varied = [
         name
-        for name in dict.fromkeys(name for row in tried for name in row if "." in name)
-        if all(name in row for row in tried) and len({str(row[name]) for row in tried}) > 1
+        for name in dict.fromkeys(chain(*tried))
+        if "." in name and all(name in row for row in tried)
+        if len({str(row[name]) for row in tried}) > 1
     ]
     if len(rows) < 2 or not varied:
         return
-    metric, values = f"validation {_metric(record)}", [float(row["validation"]) for row in rows]
+    metric, others = f"validation {_metric(record)}", [name for name in varied if name != C]
+    figures = "validation", "relative_gap", "passes"
     cells = [
-        (
-            *(plain(row[name]) for name in varied), row["validation"],
-            *(row[n] if _is_number(row.get(n)) else None for n in ("relative_gap", "passes")),
-        )
-        for row in rows
-    ]  # fmt: skip
-    if _C in varied and all(c_of(row) > 0 for row in rows):
+        (*(plain(row[name]) for name in varied), *(_number(row, name) for name in figures))
+        for row, _ in rows
+    ]
+    if others != varied and all(c_of(row) > 0 for row, _ in rows):
         series: dict[str, list[tuple[float, float]]] = {}
-        for row, value in zip(rows, values, strict=True):
-            rest = [f"{name.partition('.')[2]}={plain(row[name])}" for name in varied if name != _C]
-            series.setdefault(", ".join(rest) or "validation", []).append((c_of(row), value))
+        for row, value in rows:
+            rest = ", ".join(f"{name.partition('.')[2]}={plain(row[name])}" for name in others)
+            series.setdefault(rest or "validation", []).append((c_of(row), float(value)))
         ordered = {name: sorted(of) for name, of in series.items()}
         spec = lines(ordered, _C_AXIS, metric, log_x=True)
     else:
-        names = [", ".join(plain(row[name]) for name in varied) for row in rows]
-        spec = drawing("bars", list(zip(names, values, strict=True)), title=metric)
+        bars = [(", ".join(plain(row[name]) for name in varied), float(v)) for row, v in rows]
+        spec = drawing("bars", bars, title=metric)
     # The selected one is the first whose validation value is the model's.
     best = next((row for row in tried if row.get("validation") == record.get("validation")), None)
     settings = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
     sentence = f"The best of {len(rows)} is {settings}."
     table = Table("Candidates", (*varied, metric, "relative duality gap", "passes"), cells)
-    yield Chart(f"candidates-{number}", "Candidates", spec, sentence, table)
+    yield Chart("candidates", "Candidates", spec, sentence, table)
 
 
-def _by_pass(record: Record, number: int) -> Iterator[Chart]:
+def _by_pass(record: Record) -> Iterator[Chart]:
     """The duality gap after each pass, and validation after each tree or epoch."""
     gaps = [(n, gap) for n, gap in _history(record, "gap") if gap > 0]
     if len(gaps) > 1:
@@ -183,22 +174,19 @@ def _by_pass(record: Record, number: int) -> Iterator[Chart]:
             "training objective."
         )
         table = Table("Duality gap by pass", ("pass", "duality gap"), gaps)
-        yield Chart(f"gap-{number}", "Duality gap", spec, sentence, table)
+        yield Chart("gap", "Duality gap", spec, sentence, table)
     values = _history(record, "validation")
     if len(values) > 1:
         metric, title = f"validation {_metric(record)}", "Validation by pass"
         spec = lines({metric: values}, "pass (tree, or epoch)", metric, marks=len(values) <= 30)
         table = Table(title, ("pass", metric), values)
-        yield Chart(f"by-pass-{number}", title, spec, f"It went {_from_to(values)}.", table)
+        yield Chart("by-pass", title, spec, f"It went {_from_to(values)}.", table)
 
 
 def _history(record: Record, key: str) -> list[tuple[int, float]]:
     """A figure of the passes, as far as they were recorded."""
-    return [
-        (int(row["pass"]), float(row[key]))
-        for row in _objects(record, "history")
-        if _is_number(row.get("pass")) and _is_number(row.get(key))
-    ]
+    found = ((_number(row, "pass"), _number(row, key)) for row in _objects(record, "history"))
+    return [(int(n), float(value)) for n, value in found if n is not None and value is not None]
 
 
 def _from_to(rows: Sequence[tuple[int, float]]) -> str:
@@ -206,20 +194,19 @@ def _from_to(rows: Sequence[tuple[int, float]]) -> str:
     return f"from {plain(start)} after pass {first} to {plain(end)} after pass {last}"
 
 
-def _weights(record: Record, plugins: Sequence[Path | str], number: int) -> Iterator[Chart]:
+def _weights(record: Record, plugins: Sequence[Path | str]) -> Iterator[Chart]:
     """The rank weights of the loss; nothing without a loss or its plugin."""
     loss = part_of(record, "loss")
     if not isinstance(loss.get("settings"), Mapping):
         return
-    try:
+    weights: list[float] = []
+    # A third-party plugin, or settings of another version: the page has no weights.
+    with suppress(OwpcLtrError, ValueError):
         kind = load(map(Path, plugins)).find("loss", str(loss.get("name")))
         weights = rank_weights(configure(kind, loss["settings"]))
-    except (OwpcLtrError, ValueError):
-        # A third-party plugin, or settings of another version: the page has no weights.
-        return
     if not weights:
         return
-    half = next((n for n in range(1, len(weights) + 1) if sum(weights[:n]) >= 0.5), len(weights))
+    half = int(np.searchsorted(np.cumsum(weights), 0.5)) + 1
     axes = {"x": "rank of an irrelevant document", "y": "share of the weight"}
     spec = drawing("columns", list(enumerate(weights, 1)), **axes)
     sentence = (
@@ -228,7 +215,7 @@ def _weights(record: Record, plugins: Sequence[Path | str], number: int) -> Iter
     )
     cells = [(rank, f"{weight:.2%}") for rank, weight in enumerate(weights, 1)]
     table = Table("Weight of each rank", ("rank", "share"), cells)
-    yield Chart(f"rank-weights-{number}", "Weight of the loss by rank", spec, sentence, table)
+    yield Chart("rank-weights", "Weight of the loss by rank", spec, sentence, table)
 
 
 def rank_weights(loss: Loss, ranks: int = RANKS) -> list[float]:
@@ -248,16 +235,14 @@ def rank_weights(loss: Loss, ranks: int = RANKS) -> list[float]:
 
 def selection_section(found: Selection) -> Section:
     """The test values of each family of settings by fold; validation over C."""
-    metric, charts = next(iter(found.choices[0].test)), list(_over_c(found))
-    metrics = list(found.choices[0].test)
-    dots = []
+    metrics, dots = list(found.choices[0].test), []
+    metric = metrics[0]
     for choice in found.choices:
         for fold, chosen in choice.chosen.items():
-            settings = {name: value for name, value in chosen.items() if name != "loss"}
             dots += [
                 (choice.name, fold, row.test[metric], choice.test[metric])
                 for row in found.rows
-                if (row.fold, row.loss, row.settings) == (fold, chosen["loss"], settings)
+                if row.fold == fold and {"loss": row.loss, **row.settings} == chosen
             ][:1]
     sentence = (
         f"The mean of what validation selected in each fold is "
@@ -267,22 +252,9 @@ def selection_section(found: Selection) -> Section:
     headers = "settings", "validation", *metrics
     table = Table("Means over folds of the folds' test means", headers, rows)
     spec = drawing("folds_and_means", dots, title=metric)
-    charts.insert(0, Chart("families", f"{metric} of each choice", spec, sentence, table))
+    families = Chart("families", f"{metric} of each choice", spec, sentence, table)
     words = {"metric": metric, "folds": len(found.folds)}
-    return Section("selection", charts, words)
-
-
-def selection_verdict(found: Selection) -> PageVerdict:
-    """The verdict of a page of a selection alone."""
-    # The last choice is what validation selected of all.
-    figures = ", ".join(f"{name} {amount(value)}" for name, value in found.choices[-1].test.items())
-    sentence = (
-        f"Of {len(found.rows):,} fits over {len(found.folds)} folds, those that validation "
-        f"selected in each fold have {figures} on its test queries, which selected nothing (means "
-        "over folds)."
-    )
-    heading = f"Selection over {len(found.folds)} folds"
-    return PageVerdict(NEUTRAL, "What validation selected", sentence, heading)
+    return Section("selection", [families, *_over_c(found)], words)
 
 
 def _over_c(found: Selection) -> Iterator[Chart]:
@@ -299,9 +271,9 @@ def _over_c(found: Selection) -> Iterator[Chart]:
     if not means:
         return
     sign = 1.0 if parse_metric(found.select).higher_is_better else -1.0
-    best = sorted(means, key=lambda name: -max(sign * value for _, value in means[name]))
-    best = best[:_FAMILIES_IN_CHART]
-    c, value = max(means[best[0]], key=lambda point: sign * point[1])
+    tops = {name: max(points, key=lambda point: sign * point[1]) for name, points in means.items()}
+    best = sorted(tops, key=lambda name: -sign * tops[name][1])[:_FAMILIES_IN_CHART]
+    c, value = tops[best[0]]
     sentence = f"The best mean over folds is {amount(value)}, of {best[0]} at C = {c:g}."
     if len(means) > _FAMILIES_IN_CHART:
         sentence += f" The chart has the best {_FAMILIES_IN_CHART} of {len(means)}."
@@ -323,10 +295,8 @@ def provenance_section(models: Sequence[NamedModel], bounds: Sequence[Bound]) ->
         )
         for one in bounds
     ]  # fmt: skip
-    if not origins and not bounds:
-        return None
     words = {"origins": origins, "bounds": cells}
-    return Section("provenance", [], words)
+    return Section("provenance", [], words) if origins or bounds else None
 
 
 def _power(logarithm: float) -> str:
