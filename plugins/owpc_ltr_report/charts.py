@@ -114,13 +114,10 @@ def _kinds() -> TemplateModule:
     from jinja2 import Environment, StrictUndefined
 
     made = Environment(undefined=StrictUndefined, trim_blocks=True)  # noqa: S701 - this is JSON
-    made.filters["records"] = _records
+    made.filters["records"] = lambda rows, fields: json.dumps(
+        [dict(zip(fields.split(), row, strict=False)) for row in rows]
+    )
     return made.from_string(template("charts.json.jinja")).module
-
-
-def _records(rows: Sequence[Row], fields: str) -> str:
-    """Rows as JSON objects."""
-    return json.dumps([dict(zip(fields.split(), row, strict=False)) for row in rows])
 
 
 @cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import Field, fields, is_dataclass
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr_report.charts import Chart, Row, Table, drawing, lines
+from owpc_ltr_report.charts import Chart, Row, Spec, Table, drawing, lines
 from owpc_ltr_report.figures import configured, shortened, signed
-from owpc_ltr_report.page import PageVerdict, Section, told_verdict
+from owpc_ltr_report.page import Section
 
 _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10
@@ -26,23 +27,10 @@ _EXAMINATION = "Examination probability by rank"
 def click_sections(found: ClickJudgments) -> list[Section]:
     """All sections on judgments from clicks."""
     counts, chosen = found.behaviour.counts, found.chosen
-    examination = [_examination(counts, chosen)]
-    if len(chosen.held_out) > 1:
-        examination.append(_examination_by_model(chosen))
-    return [
-        _events_section(found),
-        Section("examination", examination),
-        _models_section(chosen),
-        _evidence_section(found),
-        _settings_section(found),
-    ]
-
-
-def click_verdict(found: ClickJudgments) -> PageVerdict:
-    """The number of judgments and the click model; warnings come first."""
-    behaviour = found.behaviour
-    words = {"log": behaviour.event_counts, "counts": behaviour.counts}
-    return told_verdict("clicks", found=found, **words)
+    by_model = [_examination_by_model(chosen)] if len(chosen.held_out) > 1 else []
+    examination = Section("examination", [_examination(counts, chosen), *by_model])
+    events, evidence = _events_section(found), _evidence_section(found)
+    return [events, examination, _models_section(chosen), evidence, _settings_section(found)]
 
 
 def _events_section(found: ClickJudgments) -> Section:
@@ -72,13 +60,15 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> Chart:
     rates = np.divide(clicks, impressions, out=np.zeros_like(impressions), where=impressions > 0)
     ranks = range(1, min(len(values), len(impressions)) + 1)
     rows = list(zip(ranks, values.tolist(), low.tolist(), high.tolist(), strict=False))
-    half = next((rank for rank, value, _, _ in rows if value < 0.5), None)
-    falls = "At every rank users look more than half as often as at the first."
-    if half is not None:
-        falls = f"From rank {half} on users look less than half as often as where they look most."
-    certainty = "There are too few clicks for an interval."
-    if ends is not None:
-        certainty = f"The band is the 95 % interval, by fits to {GROUPS} groups of queries."
+    sentence = "At every rank users look more than half as often as at the first."
+    if half := next((rank for rank, value, _, _ in rows if value < 0.5), None):
+        sentence = (
+            f"From rank {half} on users look less than half as often as where they look most."
+        )
+    if ends is None:
+        sentence += " There are too few clicks for an interval."
+    else:
+        sentence += f" The band is the 95 % interval, by fits to {GROUPS} groups of queries."
     headers = ("rank", "examination", "95 % low", "95 % high", "impressions", "click rate")
     cells = [
         (
@@ -90,18 +80,13 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> Chart:
     ]  # fmt: skip
     spec = drawing("share_by_rank", rows[:_RANKS_IN_CHART], y="examination probability")
     table, title = Table(_EXAMINATION, headers, cells), f"{_EXAMINATION}, by {chosen.name}"
-    return Chart("examination", title, spec, f"{falls} {certainty}", table)
+    return Chart("examination", title, spec, sentence, table)
 
 
 def _examination_by_model(chosen: ChosenModel) -> Chart:
     """The estimates of all models, fitted without held-out people."""
     found = {one.model: one.examination for one in chosen.held_out}
-    rows = [
-        (rank + 1, *(f"{one[rank]:.1%}" if rank < len(one) else None for one in found.values()))
-        for rank in range(max(map(len, found.values())))
-    ]
-    series = {name: _by_rank(values) for name, values in found.items()}
-    spec = lines(series, "rank", "examination probability", marks=False, zero=True)
+    spec, rows = _by_rank(found, "examination probability", ".1%", zero=True)
     sentence = (
         "Each model's own estimate, from four of five people. A click-through rate takes every "
         "rank for examined."
@@ -110,8 +95,17 @@ def _examination_by_model(chosen: ChosenModel) -> Chart:
     return Chart("examination-by-model", f"{_EXAMINATION}, by every model", spec, sentence, table)
 
 
-def _by_rank(values: Vector) -> list[tuple[float, float]]:
-    return [(float(n), float(value)) for n, value in enumerate(values[:_RANKS_IN_CHART], 1)]
+def _by_rank(of: Mapping[str, Vector], y: str, digits: str, **how: bool) -> tuple[Spec, list[Row]]:
+    """A line for the first ranks of each model, and the cells of all ranks."""
+    rows: list[Row] = [
+        (rank, *(None if one is None else f"{one:{digits}}" for one in values))
+        for rank, values in enumerate(zip_longest(*of.values()), 1)
+    ]
+    points = {
+        name: [(float(rank), one) for rank, one in enumerate(values[:_RANKS_IN_CHART].tolist(), 1)]
+        for name, values in of.items()
+    }
+    return lines(points, "rank", y, marks=False, **how), rows
 
 
 def _models_section(chosen: ChosenModel) -> Section:
@@ -125,18 +119,13 @@ def _models_section(chosen: ChosenModel) -> Section:
         )
         for one in models
     ]  # fmt: skip
-    series = {one.model: _by_rank(one.by_rank) for one in models}
-    by_rank = [
-        (rank, *(f"{value:.4f}" for value in values))
-        for rank, values in enumerate(zip(*(one.by_rank for one in models), strict=False), 1)
-    ]
+    spec, by_rank = _by_rank({one.model: one.by_rank for one in models}, "perplexity", ".4f")
     sentence = (
         "The nearer to 1, the better the clicks at a rank are predicted. Ranks with few clicks are "
         "easy to predict: compare models at one rank."
     )
-    table = Table("Perplexity by rank", ("rank", *series), by_rank)
-    spec = lines(series, "rank", "perplexity", marks=False)
-    chart = Chart("perplexity", "Perplexity by rank", spec, sentence, table)
+    title, headers = "Perplexity by rank", ("rank", *(one.model for one in models))
+    chart = Chart("perplexity", title, spec, sentence, Table(title, headers, by_rank))
     return Section("click-models", [chart], {"of_models": rows, "lists": models[0].lists})
 
 
@@ -217,11 +206,8 @@ def _queries(found: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
 
 def _settings_section(found: ClickJudgments) -> Section:
     """The log and the click model with its settings, cleaning, grades and weights."""
-    model, options = found.chosen.model, found.behaviour.options
-    names: list[str] = [one.name for one in fields(model)] if is_dataclass(model) else []
-    words = {
-        "given": found.settings, "options": options, "prior": found.chosen.fit.prior,
-        "actions": ", ".join(f"{name}={value:g}" for name, value in options.actions.items()),
-        "model": configured(found.chosen.name, {name: getattr(model, name) for name in names}),
-    }  # fmt: skip
+    model = found.chosen.model
+    known: tuple[Field[Any], ...] = fields(model) if is_dataclass(model) else ()
+    settings = {one.name: getattr(model, one.name) for one in known}
+    words = {"found": found, "model": configured(found.chosen.name, settings)}
     return Section("settings", [], words)

@@ -1,4 +1,4 @@
-"""The comparison of rankers: the page's verdict, means, differences, and proxy labels.
+"""The comparison of rankers: the page's verdict, means, differences, proxy labels, and fusion.
 
 Its record is a `RankerComparison` in the order of the page: the new ranker first, the baseline last
 (None where one ranker was measured alone), with short names.
@@ -7,8 +7,6 @@ Its record is a `RankerComparison` in the order of the page: the new ranker firs
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,8 +28,19 @@ from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
+from owpc_ltr.fusion.evaluation import LEARNED
+from owpc_ltr.fusion.result import Fusion
 from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, drawing
-from owpc_ltr_report.figures import amount, capital, interval, p_cell, p_words, signed
+from owpc_ltr_report.figures import (
+    amount,
+    capital,
+    interval,
+    p_cell,
+    p_words,
+    plain,
+    short_names,
+    signed,
+)
 from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 if TYPE_CHECKING:
@@ -95,26 +104,6 @@ def _mean(found: Measured, weights: Vector | None) -> MeanInterval:
     return MeanInterval(found.mean, *ends)
 
 
-def short_name(name: str) -> str:
-    """A ranker's name without folders, which say nothing to other people.
-
-    >>> short_name("/home/me/models/new.json"), short_name("feature:a/b")
-    ('new.json', 'feature:a/b')
-    """
-    named = name.startswith(("feature:", "live:"))
-    return name if named else re.split(r"[/\\]", name)[-1] or name
-
-
-def short_names(names: Sequence[str]) -> dict[str, str]:
-    """The short name of each; where two would be equal, both keep their folders.
-
-    >>> short_names(["a/m.json", "b/m.json", "c/n.json"])
-    {'a/m.json': 'a/m.json', 'b/m.json': 'b/m.json', 'c/n.json': 'n.json'}
-    """
-    count = Counter(short_name(name) for name in names)
-    return {name: short_name(name) if count[short_name(name)] == 1 else name for name in names}
-
-
 def query_selection(found: RankerComparison) -> str:
     """The queries that figures are of, in words."""
     return f"{found.n_queries:,} queries ({split_in_words(found.split)})"
@@ -134,7 +123,7 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
     """
     pairs = main_pairs(found)
     if not pairs:
-        return told_verdict("alone", found=found, selection=query_selection(found))
+        return told_verdict("alone", found, selection=query_selection(found))
     pairs = [one for one in pairs if one.prediction_powered is not None] or pairs
     first, verdict = pairs[0], over_metrics({one.metric: one.verdict for one in pairs})
     outcome, one, labels = verdict.outcome, first.comparison, first.prediction_powered
@@ -280,3 +269,48 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     title = f"{pairs[0].a} against {pairs[0].b}, by labels"
     caption, metrics = f"Differences of {pairs[0].a} from {pairs[0].b}", {p.metric for p in pairs}
     return forest_plot("proxy-labels", title, metrics, rows, caption, "labels", outcomes=False)
+
+
+def fusion_section(found: Fusion) -> Section:
+    """Every ranker against the best leg, and what limits fusion."""
+    decision, recall, metric, versus = found.decision, found.recall, found.metric, found.best_leg
+    pairs = [
+        # For the learned weights, the comparison that decides.
+        (LEARNED, decision, decision.p_permutation, found.verdict.outcome)
+        if pair.a == LEARNED
+        else (pair.a, pair.comparison, pair.p_holm, pair.verdict.outcome)
+        for pair in found.comparison.pairs
+    ]
+    rows = [
+        (name, one.mean_difference, one.low, one.high, outcome) for name, one, _, outcome in pairs
+    ]
+    title, caption = f"{metric}: rankers against {versus} alone", f"Differences from {versus} alone"
+    forest = forest_plot("fusion", title, {metric}, rows, caption, "ranker")
+    found_by = [
+        *recall.legs.items(),
+        ("all legs", recall.union),
+        ("the one request", recall.request),
+    ]
+    sentence = (
+        f"{recall.unreachable:,} of {recall.relevant:,} relevant documents are in none, and no "
+        "fusion brings them."
+    )
+    title = "The share of the relevant documents that are candidates"
+    table = Table("Recall of the candidates", ("found by", "recall"), found_by)
+    spec = drawing("bars", found_by, title="recall", digits=".2f")
+    words = {
+        "found": found, "learned": LEARNED,
+        "means": [
+            (one.name, amount(mean.mean), interval(mean, plus=False))
+            for one in found.comparison.rankers
+            for mean in [one.means[metric]]
+        ],
+        "differences": [
+            (name, signed(one.mean_difference), interval(one), p_cell(p), outcome)
+            for name, one, p, outcome in pairs
+        ],
+        "weights": [
+            (name, plain(one), f"{found.shares[name]:.0%}") for name, one in found.weights.items()
+        ],
+    }  # fmt: skip
+    return Section("fusion", [forest, Chart("recall", title, spec, sentence, table)], words)

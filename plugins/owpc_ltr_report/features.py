@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,11 @@ class NamedModel:
 
     name: str
     model: Model | ReorderingModel
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a model or reranker, of any kind."""
+    return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,13 +186,10 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureC
 
 def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
     """Curves on the same vertical axis."""
-    charts, ends = [], [curve.ends for curve in curves]
-    domain = (
-        min((low for low, _ in ends), default=0.0),
-        max((high for _, high in ends), default=0.0),
-    )
+    charts, outputs = [], [end for curve in curves for end in curve.ends]
     for place, curve in enumerate(curves):
         rows: list[Row] = list(zip(curve.values.tolist(), curve.outputs.tolist(), strict=True))
+        domain = min(outputs), max(outputs)
         spec = drawing("feature_curve", rows, missing=curve.missing, domain=domain)
         first, last = float(curve.outputs[0]), float(curve.outputs[-1])
         way = "rises" if last > first else "falls" if last < first else "returns"
@@ -208,11 +211,16 @@ def scores_section(found: Scores, data: RankingDataset) -> Section | None:
     if not relevant.any() or relevant.all() or not np.isfinite(found.values).all():
         return None
     edges, shares = score_histogram(centred_scores(found.values, data), relevant)
+    queries = RankedQueries(found.values, relevant.astype(np.float32), data.offsets)
+    wrong = np.nan_to_num(parse_metric("pairwise-error").of(queries))
+    n_relevant = np.add.reduceat(relevant, data.offsets[:-1], dtype=np.float64)
+    pairs = n_relevant * (np.diff(data.offsets) - n_relevant)
+    right = 1.0 - float((wrong * pairs).sum() / pairs.sum())
     bins = zip(edges.tolist(), *shares.values(), strict=False)
     rows = [(edge, *(f"{share:.2%}" for share in of_bin)) for edge, *of_bin in bins]
     sentence = (
         "Of a relevant document and another one of the same query, the relevant one has the "
-        f"higher score in {_right_pairs(found.values, data):.1%} of all pairs."
+        f"higher score in {right:.1%} of all pairs."
     )
     title = "Scores of relevant documents and of the others"
     table = Table(title, ("score from", *(f"share of {group}" for group in shares)), rows)
@@ -247,13 +255,3 @@ def score_histogram(
         name: (np.histogram(clipped[group], edges)[0] / group.sum()).tolist()
         for name, group in groups.items()
     }
-
-
-def _right_pairs(scores: Vector, data: RankingDataset) -> float:
-    """The share of pairs of one query that the scores order rightly; a tie counts half."""
-    relevant = (data.labels > 0).astype(np.float32)
-    queries = RankedQueries(scores, relevant, data.offsets)
-    wrong = np.nan_to_num(parse_metric("pairwise-error").of(queries))
-    n_relevant = np.add.reduceat(relevant, data.offsets[:-1], dtype=np.float64)
-    pairs = n_relevant * (np.diff(data.offsets) - n_relevant)
-    return 1.0 - float((wrong * pairs).sum() / pairs.sum())

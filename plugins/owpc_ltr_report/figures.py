@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _LONGEST_QUERY = 90
@@ -70,6 +72,26 @@ def capital(text: str) -> str:
     return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
 
 
+def short_name(name: str) -> str:
+    """A ranker's name without folders, which say nothing to other people.
+
+    >>> short_name("/home/me/models/new.json"), short_name("feature:a/b")
+    ('new.json', 'feature:a/b')
+    """
+    named = name.startswith(("feature:", "live:"))
+    return name if named else re.split(r"[/\\]", name)[-1] or name
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """The short name of each; where two would be equal, both keep their folders.
+
+    >>> short_names(["a/m.json", "b/m.json", "c/n.json"])
+    {'a/m.json': 'a/m.json', 'b/m.json': 'b/m.json', 'c/n.json': 'n.json'}
+    """
+    count = Counter(short_name(name) for name in names)
+    return {name: short_name(name) if count[short_name(name)] == 1 else name for name in names}
+
+
 def shortened(text: str) -> str:
     """A query's text, cut where it is very long."""
     return text if len(text) <= _LONGEST_QUERY else f"{text[: _LONGEST_QUERY - 1]}…"
@@ -85,6 +107,13 @@ def part_of(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """An object in a training record; an empty one where there is none."""
     part = record.get(name)
     return part if isinstance(part, Mapping) else {}
+
+
+def finite(value: Any) -> float | None:
+    """The value if it is a finite number, of whatever else it might be."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
 
 
 def known(record: Mapping[str, Any], name: str) -> str | None:

@@ -1,41 +1,53 @@
-"""Material: results of any kind, and the page of all sections that they have."""
+"""Material: results of any kind, what is measured of rankers, and the page of all sections."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow.compute as pc
 from owpc_ltr_clicks.judgments import ClickJudgments
+from owpc_ltr_papers.bounds import bounds
 from owpc_ltr_papers.risk_bounds import Bound
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.engine.profile import Profile
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import OwpcLtrError, UsageError
+from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.evaluate import Evaluation
+from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
+from owpc_ltr.evaluation.measurement import ranker_of
+from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
+from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.models.reordering import load_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import warnings_of
+from owpc_ltr.models.reordering import dataset_scores, load_model
+from owpc_ltr.signatures import Progress
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr_report import clicks, engine, features, fusion, inspections, queries, training
+from owpc_ltr_report import checks, clicks, features, queries, training
 from owpc_ltr_report import comparison as compared
-from owpc_ltr_report.features import NamedModel, Scores
+from owpc_ltr_report.features import NamedModel, Scores, is_model
+from owpc_ltr_report.figures import short_name, short_names
 from owpc_ltr_report.page import Page, PageVerdict, Section, told_verdict
 
 T = TypeVar("T")
 _SINGLE = (
-    RankingDataset, PartitionedDataset, RankerComparison, Scores, engine.Latency, Inspection,
+    RankingDataset, PartitionedDataset, RankerComparison, Scores, checks.Latency, Inspection,
     Pooled, Selection, Verification, ClickJudgments, Fusion,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
-_SEVERAL = NamedModel, Bound, queries.Example, Explanation
 
 
 class Material:
@@ -63,27 +75,29 @@ class Material:
         match result:
             case Mapping():
                 for name, one in result.items():
-                    self._add(NamedModel(str(name), one) if _is_model(one) else one)
+                    self._add(NamedModel(str(name), one) if is_model(one) else one)
             case list() | tuple():
                 for one in result:
                     self._add(one)
             case Path() | str():
                 model = load_model(Path(result), self.plugins)
-                self._add(NamedModel(compared.short_name(str(result)), model))
+                self._add(NamedModel(short_name(str(result)), model))
             case Evaluation():
                 self._keep(compared.comparison_of(compared.evaluation_comparison(result)))
                 self._keep(result.data)
                 if result.scores is not None:
-                    self._keep(Scores(compared.short_name(result.ranker), result.scores))
+                    self._keep(Scores(short_name(result.ranker), result.scores))
             case RankerComparison():
                 self._keep(compared.comparison_of(result, self.new))
             case Costs():
-                self._add(engine.latency_of(result.milliseconds, "the costs"))
+                self._add(checks.latency_of(result.milliseconds, "the costs"))
             case Profile():
-                self._add(engine.latency_of(result.as_dict(), "the profile"))
-            case _ if isinstance(result, _SINGLE + _SEVERAL):
+                self._add(checks.latency_of(result.as_dict(), "the profile"))
+            case NamedModel() | Bound() | queries.Example() | Explanation():
+                self._found.append(result)
+            case _ if isinstance(result, _SINGLE):
                 self._keep(result)
-            case _ if _is_model(result):
+            case _ if is_model(result):
                 self._add(NamedModel(f"the {result.kind} model", result))
             case _:
                 raise UsageError(
@@ -92,13 +106,7 @@ class Material:
                 )
 
     def _keep(self, result: Any) -> None:
-        if isinstance(result, _SINGLE):
-            self._found = [one for one in self._found if type(one) is not type(result)]
-        self._found.append(result)
-
-
-def _is_model(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
+        self._found = [one for one in self._found if type(one) is not type(result)] + [result]
 
 
 def page_of(of: Material, heading: str | None = None) -> Page:
@@ -111,10 +119,10 @@ def page_of(of: Material, heading: str | None = None) -> Page:
 
 def _sections(of: Material) -> Iterator[Section | None]:
     """The sections in their order; None where a result has nothing to show."""
-    models, latencies = of.all(NamedModel), of.all(engine.Latency)
+    models, latencies = of.all(NamedModel), of.all(checks.Latency)
     comparison, data = of.one(RankerComparison), of.one(RankingDataset)
     for fused in of.all(Fusion):
-        yield fusion.fusion_section(fused)
+        yield compared.fusion_section(fused)
         if comparison is None:
             learned = compared.comparison_of(fused.comparison, LEARNED)
             yield queries.queries_section(learned)
@@ -132,15 +140,15 @@ def _sections(of: Material) -> Iterator[Section | None]:
     for number, model in enumerate(models):
         yield training.training_section(model, of.plugins, number)
     yield from map(training.selection_section, of.all(Selection))
-    yield from map(engine.latency_section, latencies)
-    yield from map(engine.drift_section, of.all(Verification))
-    yield from map(inspections.inspection_section, of.all(Inspection))
-    yield from map(engine.pool_section, of.all(Pooled))
+    yield from map(checks.latency_section, latencies)
+    yield from map(checks.drift_section, of.all(Verification))
+    yield from map(checks.inspection_section, of.all(Inspection))
+    yield from map(checks.pool_section, of.all(Pooled))
     for judgments in of.all(ClickJudgments):
         yield from clicks.click_sections(judgments)
     judged = of.one(PartitionedDataset) if data is None else data
     if judged is not None:
-        yield inspections.data_section(judged, comparison)
+        yield checks.data_section(judged, comparison)
     yield training.provenance_section(models, of.all(Bound))
 
 
@@ -148,14 +156,100 @@ def _verdict(of: Material) -> PageVerdict | None:
     """The verdict of the strongest evidence on the page."""
     verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
         RankerComparison: compared.verdict_of,
-        Fusion: lambda found: told_verdict("fusion", found=found, learned=LEARNED),
-        Verification: lambda found: told_verdict("drift", found=found),
-        Selection: lambda found: told_verdict("selection", found=found),
-        Pooled: lambda found: told_verdict("pool", found=found),
-        ClickJudgments: clicks.click_verdict,
+        Fusion: partial(told_verdict, "fusion", learned=LEARNED),
+        Verification: partial(told_verdict, "drift"),
+        Selection: partial(told_verdict, "selection"),
+        Pooled: partial(told_verdict, "pool"),
+        ClickJudgments: partial(told_verdict, "clicks"),
         NamedModel: training.training_verdict,
-        Inspection: inspections.inspection_verdict,
+        Inspection: partial(told_verdict, "inspection"),
         Explanation: queries.explanation_verdict,
     }
-    kind = next((kind for kind in verdicts if of.all(kind)), None)
-    return verdicts[kind](of.one(kind)) if kind else None
+    return next((verdicts[kind](of.one(kind)) for kind in verdicts if of.all(kind)), None)
+
+
+def measure(
+    results: Sequence[Any], data: Data, baseline: Path | str | None, examples: int,
+    progress: Progress, how: dict[str, Any],
+) -> tuple[list[Any], str | None]:  # fmt: skip
+    """The results with the rankers among them measured on the data, and the new one compared.
+
+    Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that
+    `compare` and `evaluate` share.
+    """
+    rankers, found = _rankers_among(results)
+    if baseline is not None:
+        rankers.setdefault(str(baseline), baseline)
+    if not rankers:
+        return [*found, data], None
+    names, files = short_names(list(rankers)), [Path(plugin) for plugin in how["plugins"]]
+    loaded = {names[name]: ranker_of(one, data, files) for name, one in rankers.items()}
+    found.append({name: one for name, one in loaded.items() if _is_trained(one)})
+    new, judged = None, data
+    if len(loaded) == 1:
+        evaluation = evaluate(next(iter(rankers.values())), data, **how)
+        found, judged = [*found, evaluation], evaluation.data
+    else:
+        how |= {"baseline": names[str(baseline)] if baseline is not None else list(loaded)[-1]}
+        new = next(name for name in loaded if name != how["baseline"])
+        side_by_side, judged = _compared(loaded, new, data, examples, {**how, "progress": progress})
+        found += [*side_by_side, judged]
+    if isinstance(judged, RankingDataset):
+        found.append(inspect(judged, training=False))
+    return [*found, *_bounds(next(iter(loaded.values())), data, how["plugins"])], new
+
+
+def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Files and models by name, and the other results."""
+    rankers: dict[str, Any] = {}
+    others = []
+    for one in results:
+        if isinstance(one, Path | str):
+            rankers.setdefault(str(one), one)
+        elif isinstance(one, Mapping):
+            rankers |= {str(name): each for name, each in one.items()}
+        elif is_model(one):
+            rankers[f"the {one.kind} model"] = one
+        else:
+            others.append(one)
+    return rankers, others
+
+
+def _is_trained(ranker: Any) -> bool:
+    """Whether it is more than a run, or a feature that ranks alone."""
+    return "base" not in getattr(ranker, "record", ("base",))
+
+
+def _compared(
+    rankers: dict[str, Any], new: str, data: Data, examples: int, how: dict[str, Any]
+) -> tuple[list[Any], Data]:
+    """The comparison with examples, and its queries."""
+    found = compare(rankers, data=data, **how)
+    warnings = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
+    found = replace(found, warnings=(*warnings, *found.warnings))
+    if found.n_queries != data.n_queries:
+        data = data.select(pc.index_in(found.query_ids, data.query_ids).to_numpy())
+    if not isinstance(data, RankingDataset):
+        return [found], data
+    pair = rankers[how["baseline"]], rankers[new]
+    if how["documents"] is not None:
+        fields = "title", *(name for one in pair for name in getattr(one, "field_names", ()))
+        data = with_document_fields(data, fields, Path(how["documents"]), how["id_field"])
+    scores = dataset_scores(pair[0], data), dataset_scores(pair[1], data)
+    shown = queries.changed_examples(found, data, scores, (how["baseline"], new), pair[1], examples)
+    new_scores = [Scores(new, scores[1])] if _is_trained(pair[1]) else []
+    return [found, *new_scores, *shown], data
+
+
+def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> Sequence[Bound]:
+    """The risk bounds of a linear model on the queries that it was trained on."""
+    if not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):
+        return []
+    try:
+        trained = model_data(ranker, data, "train").data
+    except OwpcLtrError:
+        # The model was trained on other data.
+        return []
+    if not isinstance(trained, RankingDataset):
+        return []
+    return bounds(ranker, trained, plugins=plugins).bounds

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -23,19 +21,14 @@ from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.figures import amount, shortened, signed
 from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
-MAX_QUERIES = 10_000
-"""Queries on a page: of more, those that changed most."""
-QUERIES_AT_ONCE = 20
-"""Queries that the list shows at a time."""
 TOP_DOCUMENTS = 4
 """Documents of an example from the top of each of the two rankings."""
-REASONS = 3
-"""Features that explain the place of a document."""
+_MAX_QUERIES = 10_000
+_QUERIES_AT_ONCE = 20
 _DROPPED_DOCUMENTS = 2
+_REASONS = 3
 _ROUNDING = 1e-12
 _STEPS = (0.05, 0.2, 0.5)
-Contribute = Callable[[Matrix], Vector]
-"""The contribution of each feature to the score of each document (n_documents, n_features)."""
 
 
 def queries_section(found: RankerComparison) -> Section | None:
@@ -52,8 +45,8 @@ def queries_section(found: RankerComparison) -> Section | None:
     after = np.where(np.abs(after - before) <= _ROUNDING, before, after)
     gains = (after - before)[counted] * (1.0 if higher else -1.0)
     order = counted[np.argsort(gains, kind="stable")]
-    if len(order) > MAX_QUERIES:
-        order = np.concatenate([order[: MAX_QUERIES // 2], order[-(MAX_QUERIES // 2) :]])
+    if len(order) > _MAX_QUERIES:
+        order = np.concatenate([order[: _MAX_QUERIES // 2], order[-(_MAX_QUERIES // 2) :]])
     texts = found.query_ids if found.query_texts is None else found.query_texts
     columns = found.query_ids.take(order), texts.take(order), before[order], after[order]
     rows = [
@@ -61,11 +54,11 @@ def queries_section(found: RankerComparison) -> Section | None:
         for one, given, old, new in zip(*(column.tolist() for column in columns), strict=True)
         for text in [shortened(given or "")]
     ]
-    first = [(text or one, old, new) for one, text, old, new in rows[:QUERIES_AT_ONCE]]
+    first = [(text or one, old, new) for one, text, old, new in rows[:_QUERIES_AT_ONCE]]
     spec = dumbbells(first, name, higher_is_better=higher, domain=metric.value_range)
     words = {
         "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
-        "total": len(counted), "at_once": QUERIES_AT_ONCE, "spec": spec,
+        "total": len(counted), "at_once": _QUERIES_AT_ONCE, "spec": spec,
     }  # fmt: skip
     return Section("queries", [_changes(metric, gains)], words)
 
@@ -73,12 +66,8 @@ def queries_section(found: RankerComparison) -> Section | None:
 def _changes(metric: Metric, gains: Vector) -> Chart:
     """The number of queries by size of change."""
     low, high = metric.value_range
-    steps = np.array(_STEPS) * (high - low)
-    sizes = [
-        f"≤ {steps[0]:g}",
-        *(f"{a:g} to {b:g}" for a, b in pairwise(steps)),
-        f"> {steps[-1]:g}",
-    ]
+    a, b, c = steps = np.array(_STEPS) * (high - low)
+    sizes = f"≤ {a:g}", f"{a:g} to {b:g}", f"{b:g} to {c:g}", f"> {c:g}"
     labels = [("worse", f"worse by {size}") for size in reversed(sizes)]
     labels += [("same", "same"), *(("better", f"better by {size}") for size in sizes)]
     places = np.sign(gains) * (np.searchsorted(steps, np.abs(gains)) + 1) + len(sizes)
@@ -134,18 +123,18 @@ class Example:
 
 
 def changed_examples(
-    found: RankerComparison,
-    data: RankingDataset,
-    scores: tuple[Vector, Vector],
-    names: tuple[str, str],
-    ranker: Any,
-    count: int,
-) -> list[Example]:
+    found: RankerComparison, data: RankingDataset, scores: tuple[Vector, Vector],
+    names: tuple[str, str], ranker: Any, count: int,
+) -> list[Example]:  # fmt: skip
     """The queries that lose most and gain most by the first metric, with their documents.
 
     `scores` and `names` are those of the baseline and of the new ranker.
     """
     metric = found.metrics[0]
+
+    def contribute(features: Matrix) -> Vector:
+        return contributions(ranker, features).amounts
+
     before, after = (found.ranker(name).measured[0].per_query for name in names)
     losses, gains = extremes((after - before) * (1.0 if metric.higher_is_better else -1.0), count)
     texts = data.query_ids if found.query_texts is None else found.query_texts
@@ -154,9 +143,7 @@ def changed_examples(
             texts[query].as_py() or str(data.query_ids[query].as_py()),
             f"{metric} {amount(before[query])} → {amount(after[query])}",
             int(data.offsets[query + 1] - data.offsets[query]),
-            example_documents(
-                data, query, scores, lambda part: contributions(ranker, part).amounts
-            ),
+            example_documents(data, query, scores, contribute),
         )
         for query in (*losses, *gains)
     ]
@@ -171,18 +158,17 @@ def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
 
 
 def example_documents(
-    data: RankingDataset,
-    query: int,
-    scores: tuple[Vector, Vector],
-    contribute: Contribute | None = None,
-) -> list[ExampleDocument]:
+    data: RankingDataset, query: int, scores: tuple[Vector, Vector],
+    contribute: Callable[[Matrix], Vector] | None = None,
+) -> list[ExampleDocument]:  # fmt: skip
     """The top documents of a query by the scores after, and relevant ones that dropped from there.
 
     `scores` are those before and after of all documents of the dataset, NaN where a run did not
-    retrieve the document.
+    retrieve the document. `contribute` gives the contribution of each feature to each score.
     """
     start, end = int(data.offsets[query]), int(data.offsets[query + 1])
-    before, after = (_ranks(one[start:end]) for one in scores)
+    # Of equal scores the first one is higher.
+    before, after = (np.argsort(-one[start:end], kind="stable").argsort() + 1 for one in scores)
     was, now = (~np.isnan(one[start:end]) for one in scores)
     grades = data.labels[start:end]
     top = np.flatnonzero((after <= TOP_DOCUMENTS) & now)
@@ -199,25 +185,16 @@ def example_documents(
         ExampleDocument(
             f"document {place + 1}" if ids is None else str(ids[start + place].as_py()),
             "" if titles is None else str(titles[start + place].as_py() or ""),
-            int(after[place]) if now[place] else None,
-            int(before[place]) if was[place] else None,
-            float(grades[place]),
-            _largest(data.feature_names, apart[place]),
+            int(after[place]) if now[place] else None, int(before[place]) if was[place] else None,
+            float(grades[place]), _largest(data.feature_names, apart[place]),
         )
         for place in places[np.argsort(after[places])].tolist()
-    ]
-
-
-def _ranks(scores: Vector) -> NDArray[np.int64]:
-    """The rank of each document, from 1; of equal scores the first one is higher."""
-    ranks = np.empty(len(scores), dtype=np.int64)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return ranks
+    ]  # fmt: skip
 
 
 def _largest(names: Sequence[str], amounts: Vector) -> list[tuple[str, float]]:
-    """The largest amounts by absolute value, without zeros."""
-    order = np.argsort(-np.abs(amounts), kind="stable")[:REASONS]
+    """The features of the largest amounts by absolute value, without zeros."""
+    order = np.argsort(-np.abs(amounts), kind="stable")[:_REASONS]
     return [(names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0]
 
 
@@ -230,13 +207,13 @@ def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
     reasons = _largest(hit.feature_names, hit.contributions - found.mean_contributions)
     reasons += [(part.name, part.amount) for part in hit.parts if part.amount != 0]
     name, title = hit.document_id, "" if hit.title == hit.document_id else hit.title
-    return ExampleDocument(name, title, hit.rank, hit.rank_before, None, reasons[:REASONS])
+    return ExampleDocument(name, title, hit.rank, hit.rank_before, None, reasons[:_REASONS])
 
 
 def explanation_verdict(found: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
     reasons = _hit(found.hits[0], found).reasons_in_words
-    return told_verdict("explanation", found=found, reasons=reasons)
+    return told_verdict("explanation", found, reasons=reasons)
 
 
 def examples_section(
@@ -248,9 +225,4 @@ def examples_section(
     before, after = "the ranking before", "the new ranking"
     if comparison is not None and comparison.baseline is not None:
         before, after = comparison.baseline, comparison.rankers[0].name
-    words = {
-        "examples": examples, "before": before, "after": after,
-        "measured": any(one.values for one in examples),
-        "reasons": any(document.reasons for one in examples for document in one.documents),
-    }  # fmt: skip
-    return Section("examples", [], words)
+    return Section("examples", [], {"examples": examples, "before": before, "after": after})

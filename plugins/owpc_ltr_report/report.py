@@ -92,9 +92,8 @@ def report(
     """
     from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.files.output import write_output
-    from owpc_ltr_report.engine import read_latency
-    from owpc_ltr_report.material import Material, page_of
-    from owpc_ltr_report.measurement import measure
+    from owpc_ltr_report.checks import read_latency
+    from owpc_ltr_report.material import Material, measure, page_of
 
     found, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:

@@ -23,7 +23,7 @@ from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
 from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.features import NamedModel
-from owpc_ltr_report.figures import amount, configured, part_of, plain
+from owpc_ltr_report.figures import amount, configured, finite, part_of, plain
 from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 RANKS = 20
@@ -64,8 +64,8 @@ def training_section(
 def training_verdict(ranker: NamedModel) -> PageVerdict | None:
     """The verdict of a page of a trained model alone; None without a record."""
     record = ranker.model.record
-    words = {"metric": _metric(record), "value": _number(record, "validation")}
-    return told_verdict("training", name=ranker.name, **words) if _parts(record) else None
+    words = {"metric": _metric(record), "value": finite(record.get("validation"))}
+    return told_verdict("training", ranker, **words) if _parts(record) else None
 
 
 def origin(record: Record) -> list[tuple[str, str]]:
@@ -107,14 +107,6 @@ def _objects(record: Record, key: str) -> list[Record]:
     return [row for row in rows if isinstance(row, Mapping)]
 
 
-def _number(record: Record, key: str) -> float | None:
-    """A value of a record, if it is a finite number."""
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
-
-
 def c_of(settings: Record) -> float:
     """C of a candidate as a number, whatever its type; 0 where it is none.
 
@@ -130,7 +122,7 @@ def c_of(settings: Record) -> float:
 
 def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     """Validation over C, a line for each combination of the other settings; or bars without C."""
-    rows = [(row, value) for row in tried if (value := _number(row, "validation")) is not None]
+    rows = [(row, value) for row in tried if (value := finite(row.get("validation"))) is not None]
     # The settings in which candidates differ.
     varied = [
         name
@@ -143,7 +135,7 @@ def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     metric, others = f"validation {_metric(record)}", [name for name in varied if name != C]
     figures = "validation", "relative_gap", "passes"
     cells = [
-        (*(plain(row[name]) for name in varied), *(_number(row, name) for name in figures))
+        (*(plain(row[name]) for name in varied), *(finite(row.get(name)) for name in figures))
         for row, _ in rows
     ]
     if others != varied and all(c_of(row) > 0 for row, _ in rows):
@@ -185,7 +177,7 @@ def _by_pass(record: Record) -> Iterator[Chart]:
 
 def _history(record: Record, key: str) -> list[tuple[int, float]]:
     """A figure of the passes, as far as they were recorded."""
-    found = ((_number(row, "pass"), _number(row, key)) for row in _objects(record, "history"))
+    found = ((finite(row.get("pass")), finite(row.get(key))) for row in _objects(record, "history"))
     return [(int(n), float(value)) for n, value in found if n is not None and value is not None]
 
 

@@ -1,23 +1,31 @@
-"""Results of an engine: latency of features, drift of a deployed model, the judgment pool."""
+"""Checks of data and of an engine: sizes and findings, latency, drift, the judgment pool."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.live_results.judge_pool import Pooled
 from owpc_ltr.errors import BadInput
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr.inspection.result import Inspection
 from owpc_ltr_report.charts import Chart, Table, drawing, lines
-from owpc_ltr_report.figures import plain
+from owpc_ltr_report.comparison import query_selection
+from owpc_ltr_report.figures import finite, plain
 from owpc_ltr_report.page import Section
 
 _FEATURES_IN_CHART = 30
+_GRADES_IN_CHART = 12
+_WALL = "wall_median_ms", "wall_p95_ms"
 _ROWS_IN_CHART = 20
 
 
@@ -39,15 +47,15 @@ def latency_of(content: Mapping[str, Any], source: str) -> Latency:
     """The content of `profile --json`, or {"feature": milliseconds}. BadInput names the source."""
     try:
         if not isinstance(content.get("features"), list):
-            return Latency([(name, _finite(ms), None, None) for name, ms in content.items()])
+            return Latency([(name, *_times(content, name), None, None) for name in content])
         index = content.get("index")
         return Latency(
             [
-                (str(one["feature"]), _finite(one["milliseconds"]), one.get("low"), one.get("high"))
+                (str(one["feature"]), *_times(one, "milliseconds"), one.get("low"), one.get("high"))
                 for one in content["features"]
             ],
-            [(float(one["window"]), *_times(one)) for one in content.get("windows", ())],
-            {name: _times(one) for name, one in content.get("searches", {}).items()},
+            [(float(one["window"]), *_times(one, *_WALL)) for one in content.get("windows", ())],
+            {name: _times(one, *_WALL) for name, one in content.get("searches", {}).items()},
             f"index {index}, {content.get('store_kind', '')}" if index else "",
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -59,14 +67,13 @@ def read_latency(path: Path | str) -> Latency:
     return latency_of(read_json_object(Path(path)), str(path))
 
 
-def _times(of: Mapping[str, Any]) -> tuple[float, float]:
-    return _finite(of["wall_median_ms"]), _finite(of["wall_p95_ms"])
-
-
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not milliseconds")
-    return float(value)
+def _times(of: Mapping[str, Any], *names: str) -> Any:
+    """The milliseconds of these names. Raises ValueError for a value that is none."""
+    values = [of[name] for name in names]
+    for value in values:
+        if finite(value) is None:
+            raise ValueError(f"{value!r} is not milliseconds")
+    return tuple(map(float, values))
 
 
 def latency_section(latency: Latency) -> Section | None:
@@ -135,3 +142,42 @@ def pool_section(found: Pooled) -> Section:
     spec = drawing("bars", drawn, title="documents", digits=",d")
     chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
     return Section("pool", [chart], {"found": found})
+
+
+def data_section(
+    data: RankingDataset | PartitionedDataset, measured: RankerComparison | None
+) -> Section:
+    """The sizes of the data, and the number of documents by grade."""
+    charts, grades, sizes = [], None, None
+    if isinstance(data, RankingDataset):
+        sizes = np.percentile(np.diff(data.offsets), [0, 50, 100]).tolist()
+        n, counts, title = data.n_documents, data.label_counts, "Documents by grade"
+        rows = [(f"grade {g:g}", count, f"{count / n:.1%}") for g, count in counts.items()]
+        grades = rows[: 10 * _GRADES_IN_CHART]
+        if len(rows) <= _GRADES_IN_CHART:
+            share = sum(count for grade, count in counts.items() if grade > 0) / max(n, 1)
+            sentence = f"{share:.1%} of the judged documents are relevant (graded above 0)."
+            spec = drawing("bars", [row[:2] for row in rows], title="documents", digits=",")
+            table = Table(title, ("grade", "documents", "share"), grades)
+            charts = [Chart("grades", title, spec, sentence, table)]
+    measured_on = None if measured is None else query_selection(measured)
+    words = {"data": data, "sizes": sizes, "grades": grades, "measured_on": measured_on}
+    return Section("data", charts, words)
+
+
+def inspection_section(found: Inspection) -> Section:
+    """The findings, the worst first; the learning curve and the test with shuffled labels."""
+    charts, curve = [], found.learning_curve
+    findings = [
+        (one.severity, (one.message, one.advice) if one.advice else one.message)
+        for one in found.findings
+    ]
+    if curve is not None and len(curve.points) > 1:
+        points = [(one.queries, one.mean, one.low, one.high) for one in curve.points]
+        caption = f"{curve.metric} on {curve.held_out:,} held-out queries"
+        table = Table(caption, ("training queries", "mean", "95 % low", "95 % high"), points)
+        spec = drawing("learning_curve", points, x="queries to train on", y=curve.metric)
+        title = "Are there enough judgments?"
+        charts = [Chart("learning-curve", title, spec, curve.told, table)]
+    words = {"findings": findings, "canary": found.canary, "n_warnings": len(found.warnings)}
+    return Section("inspection", charts, words)
