@@ -461,3 +461,25 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     )
     assert one.pairs == same.pairs
     assert one.pairs != other.pairs
+
+
+def test_a_query_under_many_ids_is_not_many_queries() -> None:
+    """Noise on fifteen queries would be a difference on three hundred."""
+    ten, rng = np.repeat(np.arange(15), 20), np.random.default_rng(0)
+    rows = np.concatenate([np.arange(DATA.offsets[q], DATA.offsets[q + 1]) for q in ten])
+    sizes = np.diff(DATA.offsets)[ten]
+    ids = [f"copy{n}" for n, size in enumerate(sizes.tolist()) for _ in range(size)]
+    noise = (DATA.labels[:, None] + 2 * rng.normal(size=(DATA.n_documents, 2)))[rows]
+    copies = ltr.make_dataset(noise, DATA.labels[rows], ids, ("a", "b"))
+    # Another spelling is no other query, another parameter is one.
+    texts = [json.dumps({"keywords": f"{' ' * (n % 2)}Word {q}"}) for n, q in enumerate(ten)]
+    copies = replace(copies, query_params=pa.array(texts))
+    (pair,) = ltr.compare(["feature:a", "feature:b"], data=copies, metrics="ndcg@10").pairs
+    assert pair.p_holm < 0.05
+    assert str(pair.verdict).startswith("cannot tell: 285 of these 300 queries are others again")
+    evaluated = ltr.evaluate("feature:a", copies, metrics="ndcg@10", baseline="feature:b")
+    assert evaluated.comparison[0]["verdict"] == pair.verdict.as_dict()
+    texts = [json.dumps({"keywords": f"word {q}", "shop": n}) for n, q in enumerate(ten)]
+    copies = replace(copies, query_params=pa.array(texts))
+    (pair,) = ltr.compare(["feature:a", "feature:b"], data=copies, metrics="ndcg@10").pairs
+    assert not pair.verdict.doubts

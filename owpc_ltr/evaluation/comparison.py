@@ -22,7 +22,6 @@ from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.splits import known_sides
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
@@ -41,7 +40,13 @@ from owpc_ltr.evaluation.measurement import (
     measure_on_data,
     ranker_of,
 )
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, model_data, seen_doubts
+from owpc_ltr.evaluation.query_choice import (
+    ChosenQueries,
+    Queries,
+    choose_queries,
+    model_data,
+    repeated_doubts,
+)
 from owpc_ltr.evaluation.resampling import (
     LEVEL,
     RESAMPLES,
@@ -52,7 +57,6 @@ from owpc_ltr.evaluation.resampling import (
 )
 from owpc_ltr.evaluation.significance import (
     Comparison,
-    Doubt,
     Paired,
     check_resamples,
     comparison_of,
@@ -110,27 +114,21 @@ class ComparisonRequest:
 
 
 class ChosenData(NamedTuple):
-    """Rankers, the queries that they are compared on, and why these.
-
-    `seen` are doubts by ranker: queries that it was trained or chosen on.
-    """
+    """Rankers, the queries that they are compared on, and why these."""
 
     rankers: dict[str, Ranking]
     part: Dataset
     chosen: ChosenQueries
-    seen: dict[str, tuple[Doubt, ...]]
 
     def doubted(self, found: RankerComparison) -> RankerComparison:
-        """The comparison, with the doubts about what rankers have seen."""
-        for name, doubts in self.seen.items():
-            found = found.with_doubts(doubts, name)
-        return found
+        """The comparison, with the doubts about what rankers have seen, and repeated queries."""
+        return with_query_doubts(found, self.chosen, self.part)
 
 
 def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
     """The comparison of rankers on what is judged."""
     of_data = chosen_data(request, data)
-    rankers, part, chosen, _ = of_data
+    rankers, part, chosen = of_data
     request.how.drawing.progress("scores and metrics", None)
     found = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
     of = ComparedQueries(
@@ -163,13 +161,16 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
         if isinstance(part, RankingDataset):
             named = None if request.documents is None else Path(request.documents)
             part = with_document_fields(part, fields, named, request.id_field)
-    seen = {
-        name: seen_doubts(name, known_sides(record, part))
-        for name, record in records_of(rankers).items()
-        # Held out from all are those that none has seen.
-        if chosen.side != "test"
-    }
-    return ChosenData(rankers, part, chosen, seen)
+    return ChosenData(rankers, part, chosen)
+
+
+def with_query_doubts(
+    found: RankerComparison, chosen: ChosenQueries, queries: Queries
+) -> RankerComparison:
+    """The comparison, with what is doubtful about its queries."""
+    for name, doubts in chosen.seen.items():
+        found = found.with_doubts(doubts, name)
+    return found.with_doubts(repeated_doubts(queries))
 
 
 def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:

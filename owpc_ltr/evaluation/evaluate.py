@@ -381,7 +381,7 @@ def _pairs(
     from owpc_ltr.evaluation.compared_pair import ComparedPair
     from owpc_ltr.evaluation.judged_data import judgment_doubts
     from owpc_ltr.evaluation.measurement import compare
-    from owpc_ltr.evaluation.query_choice import seen_doubts
+    from owpc_ltr.evaluation.query_choice import repeated_doubts, seen_doubts
     from owpc_ltr.evaluation.significance import holm
 
     doubts = [
@@ -391,7 +391,7 @@ def _pairs(
         if record
         for doubt in seen_doubts(name, known_sides(record, data))
     ]
-    doubts += judgment_doubts(data.head)
+    doubts += (*repeated_doubts(data), *judgment_doubts(data.head))
     found = [compare(one, other, seed, weights) for one, other in zip(*measured, strict=True)]
     corrected = holm(np.array([one.p_permutation for one in found])).tolist()
     return tuple(

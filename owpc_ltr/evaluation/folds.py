@@ -19,6 +19,7 @@ from owpc_ltr.evaluation.comparison import (
     ComparisonRequest,
     chosen_data,
     side_by_side,
+    with_query_doubts,
 )
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, judgment_doubts, texts_of, unused_weights
@@ -28,7 +29,6 @@ from owpc_ltr.evaluation.measurement import (
     measure_on_data,
 )
 from owpc_ltr.evaluation.query_choice import ChosenQueries, NothingHeldOut
-from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.metrics import uneven
 
 
@@ -38,7 +38,6 @@ class _Fold(NamedTuple):
     data: RankingDataset
     chosen: ChosenQueries
     found: OnData
-    seen: Mapping[str, tuple[Doubt, ...]]
 
 
 def compare_over_folds(
@@ -82,8 +81,7 @@ def compare_over_folds(
     zero = [np.concatenate(one) for one in zip(*(f.found.baselines for f in measured), strict=True)]
     found = side_by_side(values, zero, of, request.how)
     for fold in measured:
-        for name, of_ranker in fold.seen.items():
-            found = found.with_doubts(of_ranker, name)
+        found = with_query_doubts(found, fold.chosen, fold.data)
     doubts = (doubt for fold in measured for doubt in judgment_doubts(fold.data))
     return found.with_doubts(list(dict.fromkeys(doubts)))
 
@@ -103,7 +101,7 @@ def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str,
 
 def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: int) -> _Fold:
     try:
-        rankers, part, chosen, seen = chosen_data(request, data)
+        rankers, part, chosen = chosen_data(request, data)
     except NothingHeldOut as nothing:
         raise _seen(fold, str(nothing)) from nothing
     if chosen.notes:
@@ -113,7 +111,6 @@ def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: in
         part,
         chosen,
         measure_on_data(rankers, part, request.how.metrics, request.how.unjudged),
-        seen,
     )
 
 

@@ -53,7 +53,7 @@ def compare_with_proxy_labels(
     people = human_labels(data, everything)
     sample = human_sample(everything, people)
     of_data = chosen_data(request, everything)
-    rankers, part, chosen, _ = of_data
+    rankers, part, chosen = of_data
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     of_sample, places = sample.among(part.query_ids)
     seen: tuple[str, ...] = ()

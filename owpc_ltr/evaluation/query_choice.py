@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -23,6 +25,7 @@ from owpc_ltr.data.splits import (
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.models.reordering import FEATURE
+from owpc_ltr.plain_text import normalised_text
 from owpc_ltr.protocols import RankingModel
 
 Data = RankingDataset | PartitionedDataset
@@ -32,6 +35,8 @@ Records = Mapping[str, Mapping[str, Any]]
 """The record of each ranker's training, by what the ranker is called."""
 D = TypeVar("D", bound=Data)
 _NAME = "the model"
+_MOST_REPEATED = 1.1
+"""How much larger repeated queries may make the variance of a mean: intervals are 5 % too short."""
 _IN_WORDS = {
     "test": "held out from",
     "train": "training queries of",
@@ -40,12 +45,21 @@ _IN_WORDS = {
 
 
 class ChosenQueries(NamedTuple):
-    """The queries by number, which they are (`test`: held out), why these, and what is doubtful."""
+    """The queries by number, which they are (`test`: held out), why these, and what is doubtful.
+
+    `seen` has, by ranker, the doubt that it was trained or chosen on some of them.
+    """
 
     queries: NDArray[np.int64]
     side: str
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    seen: Mapping[str, tuple[Doubt, ...]] = {}
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What any ranker has seen."""
+        return tuple(doubt for doubts in self.seen.values() for doubt in doubts)
 
 
 class NothingHeldOut(Refused):
@@ -66,12 +80,13 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     """
     check_side(side)
     n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
-    if side == "all":
-        return ChosenQueries(np.arange(n_queries), "all")
     trained = {name: record for name, record in records.items() if _is_trained(record)}
     digests = digests_of(queries) if any(map(tells_queries, trained.values())) else None
     sides = {name: known_sides(record, queries, digests) for name, record in trained.items()}
     known = {name: on for name, on in sides.items() if on is not None}
+    if side == "all":
+        seen = {name: seen_doubts(name, on) for name, on in known.items()}
+        return ChosenQueries(np.arange(n_queries), "all", seen=seen)
     doubts = tuple(_doubts(trained, known, queries))
     if not known and side == "auto":
         return ChosenQueries(np.arange(n_queries), "all", (), doubts)
@@ -83,6 +98,7 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     wanted = "test" if side == "auto" else side
     left = np.flatnonzero(np.all([on == wanted for on in known.values()], axis=0))
     why = "; ".join(_why(trained, known, wanted, digests))
+    seen = {name: seen_doubts(name, on[left]) for name, on in known.items()}
     if not len(left):
         raise NothingHeldOut(
             f"no query is {_IN_WORDS[wanted]} {_all_of(known)}: {why}; give other judged queries, "
@@ -90,9 +106,9 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
             known,
         )
     if len(left) == n_queries:
-        return ChosenQueries(left, wanted, (), doubts)
+        return ChosenQueries(left, wanted, (), doubts, seen)
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
-    return ChosenQueries(left, wanted, (note,), doubts)
+    return ChosenQueries(left, wanted, (note,), doubts, seen)
 
 
 class EvaluationQueries(tuple[D, str]):
@@ -169,6 +185,34 @@ def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
     )
 
 
+def repeated_doubts(queries: Queries) -> tuple[Doubt, ...]:
+    """The doubt about requests that stand in the data several times, under ids of their own.
+
+    They win and lose together, and a test takes them for independent: of requests that are there
+    `k` times, the variance of a mean is up to Σk² / n times that of n independent ones.
+    """
+    asked = (
+        [query.params for query in queries]
+        if isinstance(queries, Sequence)
+        else map(json.loads, queries.query_params.to_pylist())
+        if queries.query_params is not None
+        else []
+    )
+    requests = Counter(_request(params) for params in asked if params)
+    n_queries = requests.total()
+    repeated = n_queries - len(requests)
+    if sum(times**2 for times in requests.values()) <= _MOST_REPEATED * n_queries:
+        return ()
+    return (
+        Doubt(
+            "repeated-queries",
+            f"{repeated:,} of these {n_queries:,} queries are others again, under another id: they "
+            "win and lose together, and count as if they were independent",
+            "give each query once, with a query_weight for how often it is asked",
+        ),
+    )
+
+
 def check_side(side: str) -> None:
     """Refuse what is no side."""
     if side not in SIDES:
@@ -197,6 +241,15 @@ def _difference(model: RankingModel, data: Data) -> str:
         f"{' and '.join(filter(None, named))} ({len(model.feature_names)} features against "
         f"{len(data.feature_names)})"
     )
+
+
+def _request(params: Mapping[str, Any]) -> str:
+    """What is asked: all parameters, as a user may spell them."""
+    said = {
+        name: normalised_text(value) if isinstance(value, str) else value
+        for name, value in params.items()
+    }
+    return json.dumps(said, sort_keys=True)
 
 
 def _is_trained(record: Mapping[str, Any]) -> bool:

@@ -240,6 +240,7 @@ def _measured(
     from owpc_ltr.data.click_counts import share_by_clicks
     from owpc_ltr.evaluation.comparison import Drawing
     from owpc_ltr.evaluation.live_lists import list_doubts, within_window
+    from owpc_ltr.evaluation.query_choice import repeated_doubts
     from owpc_ltr.evaluation.significance import compare_paired
     from owpc_ltr.fusion.evaluation import LEARNED, learn, measure_fusion
     from owpc_ltr.fusion.result import CandidateRecall, Fusion
@@ -260,7 +261,10 @@ def _measured(
         one, other, seed=seed, resamples=resamples, weights=uneven(logged.data.query_weights),
         span=parsed.span,
     )  # fmt: skip
-    doubts = list_doubts(figures.lists, by_clicks=share_by_clicks(judged.queries))
+    doubts = [
+        *repeated_doubts(judged.queries),
+        *list_doubts(figures.lists, by_clicks=share_by_clicks(judged.queries)),
+    ]
     found = logged.found
     return Fusion(
         model=learned.model,  # type: ignore[arg-type]

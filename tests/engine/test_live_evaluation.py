@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -12,7 +13,7 @@ import pytest
 
 from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.data.splits import HashSplit, digests_of
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -190,6 +191,24 @@ def gated(
         small.engine, small.store, model, FEATURESET, index=small.index, name=name,
         gate=LiveGate(question, over),
     )  # fmt: skip
+
+
+def test_queries_that_a_model_was_trained_on_show_nothing_live(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    """Asked for by their split, they may be measured, and decide nothing."""
+    seen = {"train": digests_of(judgments.queries).as_dict()}
+    model = linear(BY_TITLE, source={"fingerprint": "f", "queries": seen})
+    told = r"cannot tell: the .*model was trained or chosen on 56 of these 56 queries"
+    for split in ("all", "train"):
+        found = measured(cluster, model, judgments, "ndcg@10", index=small.index, split=split)
+        assert re.match(told, str(found.verdict()))
+        question = LiveQuestion(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")])
+        with pytest.raises(NotBetter, match=told):
+            upload_model(
+                small.engine, small.store, model, FEATURESET, index=small.index,
+                name=f"{small.name}-seen", gate=LiveGate(question, side=split),
+            )  # fmt: skip
 
 
 def test_a_first_model_must_be_better_live_than_the_query_alone(

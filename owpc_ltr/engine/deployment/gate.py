@@ -38,7 +38,7 @@ from owpc_ltr.evaluation.proxy_labels import (
     sample_weights,
     strata_of,
 )
-from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.query_choice import choose_queries, repeated_doubts
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
@@ -160,7 +160,7 @@ def _evidence(
 ) -> tuple[LiveEvaluation | None, list[Doubt]]:
     """Live results of the held-out judged queries, and why the judgments are inconclusive."""
     whole = judged if gate.human is not None else gate.data
-    doubts = judgment_doubts(whole, text_scores(featureset))
+    doubts = [*repeated_doubts(judged), *judgment_doubts(whole, text_scores(featureset))]
     if not _is_of_documents(judged):
         return None, [*doubts, _not_checked("it does not know its queries and documents")]
     try:

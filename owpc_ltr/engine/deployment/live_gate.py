@@ -258,6 +258,7 @@ def pass_live_gate(
         tables=gate.tables,
         progress=gate.progress,
     )
+    found = replace(found, seen=chosen.doubts)
     measured = found.measured[0]
     result = GateResult(
         str(measured.metric), QUERY_ALONE if other is None else other.model,

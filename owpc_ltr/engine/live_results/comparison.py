@@ -21,7 +21,13 @@ from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
-from owpc_ltr.evaluation.comparison import ComparedQueries, ComparisonRequest, Drawing, side_by_side
+from owpc_ltr.evaluation.comparison import (
+    ComparedQueries,
+    ComparisonRequest,
+    Drawing,
+    side_by_side,
+    with_query_doubts,
+)
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import UNUSED
 from owpc_ltr.evaluation.live_lists import (
@@ -90,7 +96,7 @@ def compare_rankers(
     for a, b in combinations(lists, 2):
         doubts = list_doubts({a: lists[a], b: lists[b]}, by_clicks=by_clicks)
         found = found.with_doubts(doubts, a, b)
-    return found
+    return with_query_doubts(found, chosen, left)
 
 
 def _lists(

@@ -103,6 +103,7 @@ def evaluate_live(
         kept = replace(question, queries=[question.queries[n] for n in chosen.queries.tolist()])
         before = query_alone(cluster.engine, cluster.store)
         found = measure_live(kept, before, served.serve, progress)
+    found = replace(found, seen=chosen.doubts)
     doubts = [doubt.line for doubt in (*found.recall_doubts, *found.doubts)]
     doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
     return replace(

@@ -33,6 +33,7 @@ from owpc_ltr.evaluation.live_lists import (
     within_window,
 )
 from owpc_ltr.evaluation.options import split_in_words
+from owpc_ltr.evaluation.query_choice import repeated_doubts
 from owpc_ltr.evaluation.significance import Comparison, Doubt, Verdict, compare_paired, holm
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
@@ -137,6 +138,8 @@ class LiveEvaluation:
     measured: tuple[LiveMeasured, ...]
     lists: tuple[LiveLists, LiveLists, LiveLists] = field(repr=False)
     names: tuple[str, str] = (QUERY_ALONE, THE_MODEL)
+    seen: tuple[Doubt, ...] = ()
+    """That the queries were seen in training."""
     model: str = THE_MODEL
     """What the model is called: its uploaded name, or its file."""
     split: str = "all"
@@ -158,10 +161,12 @@ class LiveEvaluation:
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why the judgments cannot tell what users get, whatever the metric."""
+        """Why the queries and judgments cannot tell what users get, whatever the metric."""
         before, after, alone = self.lists
         lists = dict(zip(self.names, (before, after), strict=True))
-        return tuple(list_doubts(lists, alone, share_by_clicks(self.question.queries)))
+        asked = self.question.queries
+        told = list_doubts(lists, alone, share_by_clicks(asked))
+        return (*self.seen, *repeated_doubts(asked), *told)
 
     @property
     def recall_doubts(self) -> list[Doubt]:
