@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from owpc_ltr import RankingDataset, make_dataset
@@ -105,6 +106,27 @@ def test_an_interval_above_0_is_no_gain_where_the_test_does_not_find_one(small: 
     found = no.value.result.comparison
     assert (found.wins, found.losses) == (3, 0)
     assert found.p_permutation == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_champion_that_came_meanwhile_is_not_replaced_by_a_gain_over_another(
+    small: Small,
+) -> None:
+    first(small, trained(BAD))
+    meanwhile: list[str] = []
+    documents = pa.array([f"d{number}" for number in range(DATA.n_documents)])
+    params = pa.array([f'{{"keywords": "word {number}"}}' for number in range(DATA.n_queries)])
+    asked = replace(DATA, doc_ids=documents, query_params=params)
+
+    def ask(_data: RankingDataset) -> Any:
+        meanwhile.append(first(small, trained((2.0, *GOOD[1:]))).model)
+        raise UsageError("no index has these documents")
+
+    with pytest.raises(Refused, match=r"was switched to 'm-.*' meanwhile, and the gain is over"):
+        put(small, trained(GOOD), ask=ask, data=asked)
+    alias = Aliases(small.engine, small.store).find(small.name)
+    assert alias is not None
+    assert [alias.current] == meanwhile
+    assert set(small.store.list_models()) == alias.models
 
 
 def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small) -> None:

@@ -27,7 +27,14 @@ from owpc_ltr.engine.deployment.alias import (
     prepare,
 )
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable, prune, to_delete
+from owpc_ltr.engine.deployment.model_lifecycle import (
+    delete,
+    promote,
+    prunable,
+    prune,
+    roll_back,
+    to_delete,
+)
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -352,6 +359,22 @@ def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, na
     aliases.switch(name, "a")
     aliases.switch(name, "b")
     assert aliases.switch(name, "b") == Alias(name, "b", ("a",))
+
+
+def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
+    """Another tool has deleted it: each search would fail."""
+    old, _, new = three(small)
+    challenger = put(small, linear((0.0, 1.0, 0.0)), role=CHALLENGER)
+    before = Aliases(small.engine, small.store).find(small.name)
+    small.store.delete_model(challenger.model)
+    with pytest.raises(Refused, match=f"no model '{challenger.model}'.*was not switched"):
+        promote(small.engine, small.store, small.name)
+    assert Aliases(small.engine, small.store).find(small.name) == before
+    assert roll_back(small.engine, small.store, small.name).previous == (old.model,)
+    small.store.delete_model(old.model)
+    with pytest.raises(Refused, match=f"no model '{old.model}'.*was not switched"):
+        roll_back(small.engine, small.store, small.name)
+    assert promote(small.engine, small.store, new.model).current == new.model
 
 
 def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(

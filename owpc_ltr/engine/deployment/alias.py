@@ -167,15 +167,27 @@ class Aliases:
         return found[0]
 
     def switch(
-        self, name: str, model: str, role: str = CHAMPION, *, history: int | None = None
+        self,
+        name: str,
+        model: str,
+        role: str = CHAMPION,
+        *,
+        history: int | None = None,
+        better_than: str | None = None,
     ) -> Alias:
         """Set `name`, or its challenger, to `model`, in one step.
 
-        `history` is how many earlier models are kept for rollback from now on.
+        `history` is how many earlier models are kept for rollback from now on. Raises Refused where
+        another model than the one that this was found `better_than` has become the champion.
         """
         if role == CHALLENGER:
             return self._change(name, lambda alias: alias.challenged_by(model, history))
         found = self._read(name)
+        if found and better_than is not None and found[0].current not in {better_than, model}:
+            raise Refused(
+                f"alias '{name}' was switched to '{found[0].current}' meanwhile, and the gain is "
+                f"over '{better_than}': upload again"
+            )
         if found:
             return self._write(found[0].switched_to(model, history), found)
         kept = DEFAULT_HISTORY if history is None else history

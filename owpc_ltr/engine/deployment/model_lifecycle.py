@@ -153,7 +153,10 @@ def promote(engine: Engine, store: Store, name: str) -> Alias:
     Raises Refused where there is no challenger, BadInput where there is no such model.
     """
     aliases, records = Aliases(engine, store), DeploymentRecords(engine, store)
-    if split_immutable(name) is None or aliases.find(name) is not None:
+    alias = aliases.find(name)
+    if split_immutable(name) is None or alias is not None:
+        if alias is not None and alias.challenger is not None:
+            _check_stored(store, name, alias.challenger)
         return aliases.promote(name)
     model = records.model_called(name)
     record = records.find(model, whole=False)
@@ -165,6 +168,29 @@ def promote(engine: Engine, store: Store, name: str) -> Alias:
     # The record may have outlived its model: this raises where the model is gone.
     store.get_model(model)
     return aliases.promote(record.alias_name, model)
+
+
+def roll_back(engine: Engine, store: Store, name: str) -> Alias:
+    """Switch an alias back to the model before.
+
+    Raises Refused where there is none, or the store has it no more.
+    """
+    aliases = Aliases(engine, store)
+    alias = aliases.find(name)
+    if alias is not None and alias.previous:
+        _check_stored(store, name, alias.previous[-1])
+    return aliases.roll_back(name)
+
+
+def _check_stored(store: Store, name: str, model: str) -> None:
+    """Refuse an alias of a model that is gone: another tool may have deleted it."""
+    try:
+        store.get_model(model)
+    except Absent as absent:
+        raise Refused(
+            f"{absent}; alias '{name}' was not switched: upload the model again, or name one that "
+            "is stored: owpc-ltr models promote NAME-HASH"
+        ) from absent
 
 
 def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:

@@ -209,6 +209,7 @@ def upload_model(
         samples=served.samples,
         tolerance=tolerance,
         gated=gated,
+        better_than=gated.over if gate and gated and gate.over == CHAMPION else None,
         name=name,
         role=role,
         history=history,
@@ -268,6 +269,7 @@ class _Upload:
     samples: list[dict[str, Any]]
     tolerance: float
     gated: GateResult | None
+    better_than: str | None
     name: str
     role: str
     history: int | None
@@ -330,7 +332,11 @@ class _Upload:
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
-                self.name, self.stored.name, self.role, history=self.history
+                self.name,
+                self.stored.name,
+                self.role,
+                history=self.history,
+                better_than=self.better_than,
             )
         except BaseException as error:
             # It may also be removed before it was read back, or while documents were scored.

@@ -276,8 +276,10 @@ def rollback(
 
     Raises Refused where there is no previous model.
     """
+    from owpc_ltr.engine.deployment import model_lifecycle
+
     left = resolve(cluster, name)
-    alias = Aliases(cluster.engine, cluster.holding(name).store).roll_back(name)
+    alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
     undo = f"owpc-ltr models promote {left}{cluster.store_options}"
     return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo)
 
