@@ -178,6 +178,33 @@ def test_the_refusal_names_feature_limit_and_what_rankings_lose() -> None:
     assert drift_refusal(features, rankings, 1.8) is None
 
 
+def test_a_feature_of_few_documents_that_none_has_any_more_is_as_far_as_can_be() -> None:
+    """Three documents of a hundred: .18 standard deviations in the mean."""
+    before, now = np.zeros((100, 1)), np.zeros((100, 1))
+    before[[3, 40, 77]] = 5
+    answered_ = [remembered(before, now, (1,))]
+    (gone,) = feature_drifts(("exact",), answered_)
+    assert gone.by == pytest.approx(2 / np.sqrt(np.pi))
+    assert "'exact'" in str(drift_refusal((gone,), ranking_drift(answered_), MAX_DRIFT))
+    # One document that was edited is no drift.
+    before[[40, 77]] = 0
+    (edited,) = feature_drifts(("exact",), [remembered(before, now, (1,))])
+    assert edited.by < MAX_DRIFT
+
+
+def test_rankings_that_are_others_are_refused_where_no_feature_alone_is_far() -> None:
+    """An outlier is the feature's whole standard deviation."""
+    votes = np.append(np.arange(30.0), 1e6)[:, None]
+    reset = np.where(votes < 1e6, 30 - votes, votes)
+    answered_ = [remembered(votes, reset, (1,))]
+    features, rankings = feature_drifts(("votes",), answered_), ranking_drift(answered_)
+    assert features[0].by < 0.01
+    refusal = str(drift_refusal(features, rankings, MAX_DRIFT))
+    assert refusal.startswith("the judged documents rank otherwise (Kendall's tau -0.")
+    assert "tau 0.8 is allowed" in refusal
+    assert drift_refusal(features, rankings, 2.0) is None
+
+
 def test_without_remembered_features_nothing_is_said_of_rankings() -> None:
     plain = [answered([1.0, 2.0], [1.0, 2.0])]
     assert ranking_drift(plain) is None

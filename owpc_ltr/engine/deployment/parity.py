@@ -5,6 +5,7 @@ How they are measured is in `proof`. This module imports nothing heavy: signatur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,8 @@ Two features that have nothing to do with each other are 1.13 standard deviation
 has a correlation of .95 with what it was. Documents that come and go change text scores by a few
 hundredths; BM25 between OpenSearch 2 and 3, a changed analyzer or another template by .5 and more.
 """
+UNRELATED = 2 / math.sqrt(math.pi)
+"""How many standard deviations such features are apart."""
 MIN_PROOF_COVERAGE = 0.5
 """The least share of a model's judged documents, and of its queries, that must be in the index."""
 METRIC = "ndcg@10"
@@ -137,14 +140,37 @@ def drift_refusal(
     features: Sequence[FeatureDrift], rankings: RankAgreement | None, max_drift: float
 ) -> str | None:
     """Why a model must not be used on features that drifted so far; None if it may be."""
-    if not features or rankings is None or features[0].by <= max_drift:
+    if not features or rankings is None:
         return None
-    furthest = features[0]
+    furthest, others = features[0], other_rankings(rankings, max_drift)
+    if furthest.by > max_drift:
+        what = (
+            f"feature '{furthest.feature}' has drifted since training by {furthest.by:.3g} "
+            f"standard deviations in the mean ({max_drift:g} is allowed); effect on rankings: "
+            f"{rankings.words}"
+        )
+    elif others:
+        what = f"{others}, by features that have drifted since training"
+    else:
+        return None
     return (
-        f"feature '{furthest.feature}' has drifted since training by {furthest.by:.3g} standard "
-        f"deviations in the mean ({max_drift:g} is allowed); effect on rankings: {rankings.words}; "
-        f"log features again and train on them, or allow more with {spelled('max_drift')}"
+        f"{what}; log features again and train on them, or allow more with {spelled('max_drift')}"
     )
+
+
+def other_rankings(rankings: RankAgreement | None, max_drift: float) -> str | None:
+    """What says that the model ranks otherwise than it did; None if it does not.
+
+    No feature alone may have drifted far: few documents may have it, or a few outliers be its
+    standard deviation. Kendall's tau must be that of scores as far apart as `max_drift` allows,
+    2/π · asin ρ of normal ones.
+    """
+    correlation = max(-1.0, 1.0 - (max_drift / UNRELATED) ** 2)
+    least = 2 / math.pi * math.asin(correlation)
+    # Sums in floating point.
+    if rankings is None or rankings.tau >= least - 1e-9:
+        return None
+    return f"the judged documents rank otherwise ({rankings.words}; tau {least:.2g} is allowed)"
 
 
 def drift_line(features: Sequence[FeatureDrift], rankings: RankAgreement | None, since: str) -> str:

@@ -26,6 +26,7 @@ from owpc_ltr.engine.deployment.parity import (
     ENGINE,
     METRIC,
     MIN_PROOF_COVERAGE,
+    UNRELATED,
     FeatureDrift,
     Parity,
     RankAgreement,
@@ -344,6 +345,10 @@ def feature_drifts(
     missing = np.isnan(before) != np.isnan(now)
     before, now = np.nan_to_num(before), np.nan_to_num(now)
     by = np.abs(now - before).mean(axis=0) / drift_scale(before)
+    # What few documents had is near its mean where none has it, and says nothing any more.
+    lost = (np.ptp(before, axis=0) > 0) & (np.ptp(now, axis=0) == 0)
+    lost &= (now != before).sum(axis=0) > 1
+    by = np.where(lost, np.maximum(by, UNRELATED), by)
     return tuple(
         FeatureDrift(
             names[column],

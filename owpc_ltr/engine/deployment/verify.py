@@ -139,6 +139,7 @@ def verify_model(
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+    from owpc_ltr.engine.deployment.parity import other_rankings
     from owpc_ltr.engine.deployment.proof import (
         check_parity,
         feature_drifts,
@@ -184,6 +185,8 @@ def verify_model(
     )  # fmt: skip
     drift += [str(refusal) for refusal in (parity.refusal(tolerance), refused) if refusal]
     rankings = ranking_drift(answered)
+    others = None if far else other_rankings(rankings, max_drift)
+    drift += [others] if others else []
     return Verification(
         model, index, tuple(drift), parity, features=features, rankings=rankings, notes=notes
     )
