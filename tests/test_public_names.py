@@ -205,3 +205,28 @@ def test_importing_types_imports_nothing_heavy() -> None:
         "import owpc_ltr.types, sys\nprint([n for n in ('numpy', 'pyarrow') if n in sys.modules])"
     )
     assert printed_by(code).strip() == "[]"
+
+
+def product_nodes() -> Iterator[tuple[str, ast.AST]]:
+    for folder in ("owpc_ltr", "plugins"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                yield path.relative_to(ROOT).as_posix(), node
+
+
+def test_no_class_has_the_name_of_another_and_calls_name_what_is_beyond_the_fifth() -> None:
+    """Compiled functions are called as they are written: by position."""
+    homes: dict[str, list[str]] = {}
+    by_position, long_calls = {"partial", "call_kernel"}, []
+    for path, node in product_nodes():
+        if isinstance(node, ast.ClassDef):
+            homes.setdefault(node.name, []).append(path)
+        elif isinstance(node, ast.FunctionDef):
+            if any("compiled" in ast.unparse(each) for each in node.decorator_list):
+                by_position.add(node.name)
+        elif isinstance(node, ast.Call) and not path.startswith("owpc_ltr/kernels/"):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if len(node.args) > 5 and not isinstance(node.args[-1], ast.Starred):
+                long_calls.append((called, f"{path}:{node.lineno}"))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+    assert [call for call in long_calls if call[0] not in by_position] == []

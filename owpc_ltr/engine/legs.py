@@ -386,7 +386,10 @@ def find_candidates(
 
     def find(query: JudgedQuery) -> FoundDocuments:
         found = [
-            [_hits(engine, index, *search, query, shard, shards) for shard in range(shards)]
+            [
+                _hits(engine, index, *search, query=query, shard=shard, shards=shards)
+                for shard in range(shards)
+            ]
             for search in searches
         ]
         at = {

@@ -395,7 +395,14 @@ def _pairs(
     found = [compare(one, other, seed, weights) for one, other in zip(*measured, strict=True)]
     corrected = holm(np.array([one.p_permutation for one in found])).tolist()
     return tuple(
-        ComparedPair(*names, str(one.metric), of, p, one.metric.higher_is_better, tuple(doubts))
+        ComparedPair(
+            *names,
+            str(one.metric),
+            of,
+            p,
+            higher_is_better=one.metric.higher_is_better,
+            doubts=tuple(doubts),
+        )
         for one, of, p in zip(measured[0], found, corrected, strict=True)
     )
 

@@ -150,7 +150,7 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
         sentence = f"Cannot tell: {verdict.reason}."
     heading, kind = f"{first.a} against {first.b}", "by_both" if labels else "by_human"
     words |= {"numbers": numbers, "count": len(found.prediction_powered or found.pairs)}
-    return PageVerdict(outcome, capital(outcome), sentence, heading, kind, words)
+    return PageVerdict(outcome, capital(outcome), sentence, heading, kind=kind, words=words)
 
 
 def comparison_section(found: RankerComparison) -> Section:
@@ -204,7 +204,7 @@ def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Cha
                 for pair in of
                 for one, outcome in [(pair.comparison, pair.verdict.outcome)]
             ],
-            f"Differences from {found.baseline}", "of",
+            caption=f"Differences from {found.baseline}", labels="of",
         )
         for number, of in plots.items()
         if of
@@ -226,7 +226,9 @@ def forest_plot(
     told = f"{caption}, with" if outcomes else "Differences with"
     headers = labels, "difference", "95 % low", "95 % high", "verdict"
     table = Table(caption, headers, cells)
-    return Chart(name, title, spec, f"{told} 95 % intervals: {listed}.", table, OUTCOME_LEGEND)
+    return Chart(
+        name, title, spec, f"{told} 95 % intervals: {listed}.", table=table, legend=OUTCOME_LEGEND
+    )
 
 
 def proxy_labels_section(found: RankerComparison) -> Section | None:
@@ -268,7 +270,9 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
         rows += [(f"{metric}{of}", one.mean, one.low, one.high, end) for of, one, end in estimates]
     title = f"{pairs[0].a} against {pairs[0].b}, by labels"
     caption, metrics = f"Differences of {pairs[0].a} from {pairs[0].b}", {p.metric for p in pairs}
-    return forest_plot("proxy-labels", title, metrics, rows, caption, "labels", outcomes=False)
+    return forest_plot(
+        "proxy-labels", title, metrics, rows, caption=caption, labels="labels", outcomes=False
+    )
 
 
 def fusion_section(found: Fusion) -> Section:
@@ -285,7 +289,7 @@ def fusion_section(found: Fusion) -> Section:
         (name, one.mean_difference, one.low, one.high, outcome) for name, one, _, outcome in pairs
     ]
     title, caption = f"{metric}: rankers against {versus} alone", f"Differences from {versus} alone"
-    forest = forest_plot("fusion", title, {metric}, rows, caption, "ranker")
+    forest = forest_plot("fusion", title, {metric}, rows, caption=caption, labels="ranker")
     found_by = [
         *recall.legs.items(),
         ("all legs", recall.union),

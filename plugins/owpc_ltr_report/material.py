@@ -236,7 +236,9 @@ def _compared(
         fields = "title", *(name for one in pair for name in getattr(one, "field_names", ()))
         data = with_document_fields(data, fields, Path(how["documents"]), how["id_field"])
     scores = dataset_scores(pair[0], data), dataset_scores(pair[1], data)
-    shown = queries.changed_examples(found, data, scores, (how["baseline"], new), pair[1], examples)
+    shown = queries.changed_examples(
+        found, data, scores, (how["baseline"], new), ranker=pair[1], count=examples
+    )
     new_scores = [Scores(new, scores[1])] if _is_trained(pair[1]) else []
     return [found, *new_scores, *shown], data
 

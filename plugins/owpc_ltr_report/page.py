@@ -61,7 +61,7 @@ def told_verdict(kind: str, found: Any, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
     texts, words = _environment().overlay(autoescape=False), {"found": found, **words}
     told: Any = texts.get_template("verdicts.txt.jinja").make_module({"kind": kind, **words})
-    return PageVerdict(told.mood, told.title, told.sentence, told.heading, kind, words)
+    return PageVerdict(told.mood, told.title, told.sentence, told.heading, kind=kind, words=words)
 
 
 @dataclass(frozen=True)

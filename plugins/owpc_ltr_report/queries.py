@@ -186,7 +186,7 @@ def example_documents(
             f"document {place + 1}" if ids is None else str(ids[start + place].as_py()),
             "" if titles is None else str(titles[start + place].as_py() or ""),
             int(after[place]) if now[place] else None, int(before[place]) if was[place] else None,
-            float(grades[place]), _largest(data.feature_names, apart[place]),
+            grade=float(grades[place]), reasons=_largest(data.feature_names, apart[place]),
         )
         for place in places[np.argsort(after[places])].tolist()
     ]  # fmt: skip
@@ -207,7 +207,9 @@ def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
     reasons = _largest(hit.feature_names, hit.contributions - found.mean_contributions)
     reasons += [(part.name, part.amount) for part in hit.parts if part.amount != 0]
     name, title = hit.document_id, "" if hit.title == hit.document_id else hit.title
-    return ExampleDocument(name, title, hit.rank, hit.rank_before, None, reasons[:_REASONS])
+    return ExampleDocument(
+        name, title, hit.rank, hit.rank_before, grade=None, reasons=reasons[:_REASONS]
+    )
 
 
 def explanation_verdict(found: Explanation) -> PageVerdict:

@@ -103,7 +103,7 @@ def report(
             "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
         }  # fmt: skip
-        found, new = measure(found, data, baseline, examples, progress, how)
+        found, new = measure(found, data, baseline, examples, progress=progress, how=how)
     elif baseline is not None:
         found.append(baseline)
     if feature_cost is not None:

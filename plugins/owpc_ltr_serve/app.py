@@ -218,7 +218,7 @@ class _Service:
             return body
         call = Call(
             endpoint.path, body, started + settings.deadline, request.path_params,
-            request.query_params, request.headers,
+            query_params=request.query_params, headers=request.headers,
         )  # fmt: skip
         work: Work = partial(endpoint.handler, call)
         if endpoint.at_once is not None:

@@ -269,8 +269,8 @@ class Rankers:
         joined = columns_for(sources, self.tables, f"the model '{model}'")
         ranker = ReorderingModel(local, "", None)
         return ServedRanker(
-            model, ranker, joined, self.engine, store, featureset, self.index or index, samples,
-            _is_fast(ranker),
+            model, ranker, joined=joined, engine=self.engine, store=store, featureset=featureset,
+            index=self.index or index, samples=samples, is_fast=_is_fast(ranker),
         )  # fmt: skip
 
     def located(self, served: ServedRanker) -> ServedRanker:

@@ -65,7 +65,7 @@ class RerankRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class RerankedDocuments:
     """Documents by position, best first, their scores as they are written, and warnings."""
 
     order: list[int]
@@ -74,7 +74,7 @@ class Ranking:
 
 
 Parse = Callable[[dict[str, Any]], RerankRequest]
-Write = Callable[[RerankRequest, Ranking], Any]
+Write = Callable[[RerankRequest, RerankedDocuments], Any]
 
 
 def rerank_endpoints(rankers: Rankers, observer: Observer | None = None) -> list[Endpoint]:
@@ -152,7 +152,7 @@ class _Shape:
         return reply
 
 
-def ranked(scores: Vector, found: Candidates) -> Ranking:
+def ranked(scores: Vector, found: Candidates) -> RerankedDocuments:
     """The documents best first, equal scores in the order of the request.
 
     `scores` are those of the rows of `found`. Documents without a row come last, one below the
@@ -163,7 +163,7 @@ def ranked(scores: Vector, found: Candidates) -> Ranking:
     *own, beneath = _written([*scores.tolist(), last])
     written = {**dict.fromkeys(found.absent, beneath), **dict(zip(places, own, strict=True))}
     order = [*(places[row] for row in best_first), *found.absent]
-    return Ranking(order, written, found.warnings)
+    return RerankedDocuments(order, written, found.warnings)
 
 
 def _written(scores: Sequence[float]) -> list[float | orjson.Fragment]:
@@ -192,7 +192,7 @@ def cohere_answer(version: str) -> Write:
     A document that is returned has a `text`, which Elasticsearch needs.
     """
 
-    def write(request: RerankRequest, ranking: Ranking) -> Any:
+    def write(request: RerankRequest, ranking: RerankedDocuments) -> Any:
         results: list[dict[str, Any]] = [
             {"index": index, "relevance_score": ranking.scores[index]}
             for index in ranking.order[: request.top_n]
@@ -209,7 +209,7 @@ def cohere_answer(version: str) -> Write:
     return write
 
 
-def tei_answer(request: RerankRequest, ranking: Ranking) -> Any:
+def tei_answer(request: RerankRequest, ranking: RerankedDocuments) -> Any:
     """The answer of text-embeddings-inference; scores are the model's own, never squashed."""
     results: list[dict[str, Any]] = [
         {"index": index, "score": ranking.scores[index]} for index in ranking.order
@@ -242,9 +242,9 @@ def _request(
         listed,
         _value(content, "model", str),
         most,
-        bool(_value(content, returns, bool)),
-        _value(content, "params", dict) or {},
-        _value(content, "query_id", str),
+        return_documents=bool(_value(content, returns, bool)),
+        params=_value(content, "params", dict) or {},
+        query_id=_value(content, "query_id", str),
     )
 
 

@@ -151,7 +151,9 @@ def serve(
     tls = _tls(certificate, key, client_ca)
     check_binding(host, token=token is not None, tls=tls)
     searches = ConcurrencyLimiter(concurrency, patience=_WAIT_SHARE)
-    rankers = Rankers(cluster, models, index, tables_of(extra_features), plugins, searches)
+    rankers = Rankers(
+        cluster, models, index, tables_of(extra_features), plugins=plugins, searches=searches
+    )
     settings = ServeSettings(concurrency, deadline, largest_body, token=token)
     metrics = Metrics(rankers.states)
     log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
