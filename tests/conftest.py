@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Generator, Sequence
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from owpc_ltr.host import registry
 from tests.engine.lacking import skip_what_it_lacks
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
@@ -45,6 +49,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_once() -> Iterator[None]:
+    """What is installed is looked up once for each search path, not by each command and call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            registry, "entry_points", lambda **group: _installed(tuple(sys.path), **group)
+        )
+        yield
+
+
+@functools.cache
+def _installed(_path: tuple[str, ...], group: str) -> EntryPoints:
+    return entry_points(group=group)
 
 
 @pytest.fixture

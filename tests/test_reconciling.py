@@ -254,14 +254,14 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
 ) -> None:
     """On these cases: nothing that is checked against a library is left in doubt by them."""
     metric = parse_metric(f"{name}@5")
-    given = [(ranked(one.scores, one.data), one) for one in CASES[:20]]
+    given = [ranked(one.scores, one.data) for one in CASES[:20]]
 
-    def figures(what: Convention) -> list[float]:
-        return [float(np.nanmean(values_by(what, metric, one))) for one, _ in given]
+    def figures(what: Convention) -> Iterator[float]:
+        return (float(np.nanmean(values_by(what, metric, one))) for one in given)
 
     if convention.ties == "together":
         metric = parse_metric(name)
-    right = figures(convention)
+    right = list(figures(convention))
     for field, values in OTHERS.items():
         if name == "map" and field in {"gain", "discount"}:
             continue
@@ -273,8 +273,9 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
             continue
         for value in values:
             if value != getattr(convention, field):
-                wrong = figures(replace(convention, **{field: value}))
-                assert not np.allclose(right, wrong, atol=CLOSE, rtol=0), (field, value)
+                # The first case that tells them apart will do.
+                pairs = zip(right, figures(replace(convention, **{field: value})), strict=False)
+                assert any(abs(one - other) > CLOSE for one, other in pairs), (field, value)
 
 
 @pytest.mark.parametrize("name", ["ndcg@10", "ndcg", "map", "map@3", "ndcg@5,empty=skip"])
