@@ -303,7 +303,9 @@ def test_the_command_says_it_in_one_line_and_takes_values(place: Place, run: Run
     assert push(YEAR, "--param", "least=3", "--replace")[0] == 0
 
 
-def test_each_command_that_writes_says_first_to_which_cluster(place: Place, run: Run) -> None:
+def test_each_command_that_writes_says_first_to_which_cluster(
+    place: Place, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("set.json").write_text(json.dumps(YEAR.to_body()))
     Path("docs.jsonl").write_text('{"title": "alien"}\n')
     url = place.engine.settings.url
@@ -328,5 +330,6 @@ def test_each_command_that_writes_says_first_to_which_cluster(place: Place, run:
     assert (code, out, err) == (0, "deleted feature set 'set'\n", f"cluster: {url}\n")
     # No engine is there: it was named before anything could be written.
     closed = "http://127.0.0.1:9"
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
     _, _, err = run("featureset", "delete", "set", "--url", closed, "--store-kind", "plugin-free")
     assert err.startswith(f"cluster: {closed}\n")

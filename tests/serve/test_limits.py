@@ -355,6 +355,7 @@ def test_a_start_that_fails_is_one_line(
     message: str,
 ) -> None:
     save_model(MODEL, tmp_path / "model.json")
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
     run = commands_in(tmp_path, monkeypatch, capsys)
     ended, _, told = run("serve", *words, "--url", "http://127.0.0.1:9")
     assert ended == code

@@ -234,8 +234,11 @@ def test_what_cannot_be_loaded_ends_the_start(files: tuple[Path, FakeEngine]) ->
         Rankers(connect(fake.url), [path, "shop"])
 
 
-def test_files_need_no_engine(files: tuple[Path, FakeEngine]) -> None:
+def test_files_need_no_engine(
+    files: tuple[Path, FakeEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = files
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
     rankers = Rankers(connect("http://127.0.0.1:9"), [path, "another"])
     row = np.array([[1.0, 2.0, 3.0]], np.float32)
     assert rankers.get("shop").score(row) == MODEL.score(row)
