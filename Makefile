@@ -39,7 +39,7 @@ test-engines: $(VENV)/.dev
 	OWPC_LTR_TEST_ENGINES=1 $(PYTEST) \
 	  tests/engines/test_elastics_own_model.py tests/engines/test_eland.py
 
-# Clients of rerank APIs, from PyPI, against the service: 400 MB in an environment of their own.
+# Clients of rerank APIs, from PyPI, against the service: 600 MB in an environment of their own.
 test-clients: $(VENV)/.dev $(VENV)/.clients
 	OWPC_LTR_TEST_CLIENTS=$(VENV)/clients/bin/python $(PYTEST) tests/serve/test_clients.py
 

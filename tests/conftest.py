@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -99,6 +100,17 @@ def _tables() -> Sequence[Table]:
     return tables()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected lasts: in its 500,000 objects no garbage is looked for."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests those that are asked for run; what needs the real node runs in one process."""
     selection = Selection.asked()
@@ -125,7 +137,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadGroupScheduling
 
-    class ByFile(LoadGroupScheduling):
+    class ByFile(LoadGroupScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             group = super()._split_scope(nodeid)
             return nodeid.partition("::")[0] if group == nodeid else group
