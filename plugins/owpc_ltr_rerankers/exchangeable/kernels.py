@@ -249,7 +249,7 @@ def parse_kernels(
     """The kernels of a setting: names joined by commas, each with what it reads after a colon.
 
     >>> parse_kernels("cosine,cosine:title*+body*,same:site")
-    (Cosine(columns=''), Cosine(columns='title*+body*'), Same(field='site'))
+    (CosineKernel(columns=''), CosineKernel(columns='title*+body*'), Same(field='site'))
 
     Raises ValueError naming the part that is not known.
     """
