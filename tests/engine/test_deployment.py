@@ -34,6 +34,7 @@ from tests.engine.small_cluster import (
     STORES,
     Small,
     Unreliable,
+    fill,
     linear,
     probes,
     small_cluster,
@@ -69,6 +70,41 @@ def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
     assert other.model == again.model != first.model
     assert again.alias == Alias(small.name, other.model, (first.model,))
     assert Aliases(small.engine, small.store).roll_back(small.name).current == first.model
+
+
+def test_an_index_that_is_switched_after_the_proof_is_refused(small: Small) -> None:
+    """The alias of the index means another one by now, on which nothing was compared."""
+    other, alias = f"{small.index}-other", f"{small.index}-alias"
+    fill(small.engine, other, 60)
+
+    def means(index: str) -> None:
+        left = {"index": other if index == small.index else small.index, "alias": alias}
+        actions = [{"remove": {**left, "must_exist": False}}, {"add": {**left, "index": index}}]
+        small.engine.request("POST", "/_aliases", body={"actions": actions})
+
+    @dataclass
+    class Switching:
+        engine: Engine
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.engine, name)
+
+        def request(self, method: str, path: str, **given: Any) -> Any:
+            answer = self.engine.request(method, path, **given)
+            if "rescore" in (body := given.get("body") or {}) and body["size"] == 1:
+                means(other)
+            return answer
+
+    means(small.index)
+    try:
+        with pytest.raises(Refused, match=r"changed during the upload.*removed again"):
+            put_beside(
+                replace(small, index=alias), linear((1.0, 0.0, 0.0)), Switching(small.engine)
+            )
+        assert state(small) == (None, [], [])
+        assert put(replace(small, index=alias), linear((1.0, 0.0, 0.0))).alias.current is not None
+    finally:
+        small.engine.request("DELETE", f"/{other}")
 
 
 def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmoved(

@@ -51,7 +51,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     served_model,
     with_fewer_features,
 )
-from owpc_ltr.engine.feature_log.job import observe
+from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
 
+_CHANGED = "the engine, the index or the feature set changed during the upload: try again"
 _ATTEMPTS = 3
 """How often the same model is stored where failing uploads of it remove it meanwhile."""
 
@@ -300,6 +301,7 @@ class _Upload:
         try:
             self.store.put_model(self.stored)
             sent = True
+            environment = self.observe()
             parity, answered = check_parity(
                 self.engine,
                 self.store,
@@ -324,11 +326,12 @@ class _Upload:
                     params=answered[0].sample["params"],
                     interval=interval,
                 )
+                or (_CHANGED if self.observe() != environment else None)
             )
             if refusal:
                 rest = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
-            record = self.record(parity, answered, interval)
+            record = self.record(parity, answered, interval, environment)
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -388,12 +391,19 @@ class _Upload:
             return False
         return False
 
+    def observe(self) -> Environment:
+        """What the model is proved in: the engine, the index and the feature set."""
+        return observe(self.engine, self.store, self.stored.featureset.name, self.index)
+
     def record(
-        self, parity: Parity, answered: list[Answered], interval: ScoreInterval
+        self,
+        parity: Parity,
+        answered: list[Answered],
+        interval: ScoreInterval,
+        environment: Environment,
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
         featureset = self.stored.featureset
-        now = observe(self.engine, self.store, featureset.name, self.index)
         content = content_of(self.model)
         record = {key: part for key, part in content.pop("record").items() if key != "probes"}
         return DeploymentRecord(
@@ -402,8 +412,8 @@ class _Upload:
             featureset=featureset,
             type=self.stored.type,
             index=self.index,
-            engine=now.engine,
-            indices=now.indices,
+            engine=environment.engine,
+            indices=environment.indices,
             parity=parity.as_dict(),
             interval=interval,
             gate=self.gated.as_dict() if self.gated else None,
