@@ -22,6 +22,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import check_parity
+from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
@@ -70,6 +71,16 @@ def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
     assert other.model == again.model != first.model
     assert again.alias == Alias(small.name, other.model, (first.model,))
     assert Aliases(small.engine, small.store).roll_back(small.name).current == first.model
+
+
+def test_the_request_that_is_tried_has_the_window_of_the_application(small: Small) -> None:
+    """An index may allow smaller windows only."""
+    small.engine.request(
+        "PUT", f"/{small.index}/_settings", body={"index": {"max_rescore_window": 40}}
+    )
+    with pytest.raises(Refused, match=r"smaller window.*removed again"):
+        put(small, linear((1.0, 0.0, 0.0)))
+    assert put(small, linear((1.0, 0.0, 0.0)), budget=Budget(window=40)).alias.current is not None
 
 
 def test_an_index_that_is_switched_after_the_proof_is_refused(small: Small) -> None:

@@ -214,6 +214,7 @@ def upload_model(
         name=name,
         role=role,
         history=history,
+        window=budget.window,
         max_drift=max_drift,
         min_proof_coverage=min_proof_coverage,
         serving_mode=mode,
@@ -274,6 +275,7 @@ class _Upload:
     name: str
     role: str
     history: int | None
+    window: int
     max_drift: float
     min_proof_coverage: float
     serving_mode: ServingMode
@@ -325,6 +327,7 @@ class _Upload:
                     index=self.index,
                     params=answered[0].sample["params"],
                     interval=interval,
+                    window=self.window,
                 )
                 or (_CHANGED if self.observe() != environment else None)
             )

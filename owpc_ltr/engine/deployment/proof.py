@@ -247,6 +247,7 @@ def request_refusal(
     index: str,
     params: dict[str, Any],
     interval: ScoreInterval,
+    window: int = DEFAULT_WINDOW,
 ) -> EngineRefusal | None:
     """Why the engine refuses the request that applications send; None where it answers.
 
@@ -254,7 +255,7 @@ def request_refusal(
     """
     if is_client_scored(stored):
         return None
-    clauses = rescore_clauses(store, stored, params, DEFAULT_WINDOW, interval)
+    clauses = rescore_clauses(store, stored, params, window, interval)
     body = {"query": {"match_all": {}}, "size": 1, "_source": False, "rescore": clauses}
     try:
         engine.request("POST", f"/{check_index(index)}/_search", body=body)

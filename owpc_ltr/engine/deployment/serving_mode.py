@@ -160,7 +160,7 @@ def choose_serving_mode(
     if needs_client:
         return _by_client(case, needs_client)
     if isinstance(model, LinearModel):
-        return _linear(case)
+        return _linear(case, budget.window)
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
@@ -172,7 +172,7 @@ def choose_serving_mode(
         return _by_client(case, str(refusal))
 
 
-def _linear(case: _Case) -> ServingMode:
+def _linear(case: _Case, window: int) -> ServingMode:
     """In the engine, unless the request for it takes scripts, and the engine allows none."""
     mode = ServingMode(export_for(case.engine, case.store, case.model, case.featureset, case.name))
     seen = np.zeros((2, len(case.model.feature_names)), np.float32)
@@ -181,8 +181,9 @@ def _linear(case: _Case) -> ServingMode:
         return mode
     params = case.samples[0]["params"]
     refusal = request_refusal(
-        case.engine, case.store, mode.stored, index=case.index, params=params, interval=interval
-    )
+        case.engine, case.store, mode.stored, index=case.index, params=params,
+        interval=interval, window=window,
+    )  # fmt: skip
     if refusal is None:
         return mode
     return _by_client(case, f"the engine refuses the request for it ({refusal.reason})")

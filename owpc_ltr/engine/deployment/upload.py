@@ -313,7 +313,9 @@ def upload(
             allow_slow=allow_slow,
             max_drift=max_drift,
             min_proof_coverage=min_proof_coverage,
-            budget=Budget(budget, gate.question.query if isinstance(gate, LiveGate) else None),
+            budget=Budget(
+                budget, gate.question.query if isinstance(gate, LiveGate) else None, window
+            ),
             client_scored=client_scored,
             tables=proof.tables,
         )
