@@ -260,7 +260,7 @@ def fused(
         metrics=str(NDCG),
         split="all",
     )
-    return result, float(live.measured[0].after.mean())
+    return result, float(live.values()[1].mean())
 
 
 def part_of(legs: LoggedLegs, queries: Any) -> LoggedLegs:

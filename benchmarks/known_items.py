@@ -385,7 +385,7 @@ def _row(
 ) -> int:
     """Print a row; how many verdicts contradict the truth."""
     name, kind, warned = told
-    found = truth.measured[0].comparison
+    found = truth.pairs[0].comparison
     # What an application runs today: the text score that the query ranks by.
     weights = np.array([float(feature == "best") for feature in data.feature_names])
     _quietly(partial(upload, LinearModel(data.feature_names, weights), data=data))

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts as ClickCounts
     from owpc_ltr.data.click_counts import ClickLists as ClickLists
     from owpc_ltr.data.click_counts import ranks_vary as ranks_vary
-    from owpc_ltr.data.click_counts import share_by_clicks as share_by_clicks
     from owpc_ltr.data.external_features.sources import DocumentPairs as DocumentPairs
     from owpc_ltr.data.external_features.sources import ExternalSource as ExternalSource
     from owpc_ltr.data.external_features.table import ExternalTable as ExternalTable
     from owpc_ltr.data.external_features.table import Texts as Texts
     from owpc_ltr.data.judgments.grouping import JudgedQuery as JudgedQuery
     from owpc_ltr.data.judgments.grouping import Judgments as Judgments
+    from owpc_ltr.data.judgments.grouping import machines_among as machines_among
     from owpc_ltr.data.judgments.lines import JudgmentLines as JudgmentLines
     from owpc_ltr.data.judgments.lines import TypedColumn as TypedColumn
     from owpc_ltr.data.options import Room as Room
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
     from owpc_ltr.engine.search.latency import Samples as Samples
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation as LiveEvaluation
-    from owpc_ltr.engine.search.live_evaluation import LiveMeasured as LiveMeasured
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion as LiveQuestion
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
@@ -84,7 +83,6 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.comparison_table import MeanInterval as MeanInterval
-    from owpc_ltr.evaluation.live_lists import LiveLists as LiveLists
     from owpc_ltr.evaluation.measurement import Measured as Measured
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
     from owpc_ltr.evaluation.other_libraries import Elsewhere as Elsewhere
@@ -93,9 +91,10 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement
     from owpc_ltr.evaluation.prediction_powered import Estimate as Estimate
     from owpc_ltr.evaluation.prediction_powered import PredictionPowered as PredictionPowered
+    from owpc_ltr.evaluation.ranked_lists import RankedLists as RankedLists
     from owpc_ltr.evaluation.significance import Comparison as Comparison
-    from owpc_ltr.evaluation.significance import Doubt as Doubt
     from owpc_ltr.evaluation.significance import Outcome as Outcome
+    from owpc_ltr.evaluation.significance import ResultWarning as ResultWarning
     from owpc_ltr.evaluation.significance import Verdict as Verdict
     from owpc_ltr.explanations.explanation import ExplainedHit as ExplainedHit
     from owpc_ltr.explanations.explanation import Explanation as Explanation

@@ -67,6 +67,17 @@ def _installed(_path: tuple[str, ...], group: str) -> EntryPoints:
     return entry_points(group=group)
 
 
+@pytest.fixture(autouse=True)
+def no_earlier_comparisons(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Each test counts its own comparisons alone, in processes that it starts, too."""
+    name = f"comparisons-{abs(hash(request.node.nodeid))}.jsonl"
+    monkeypatch.setenv("OWPC_LTR_COMPARISONS", str(tmp_path_factory.getbasetemp() / name))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

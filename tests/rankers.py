@@ -14,6 +14,8 @@ from owpc_ltr.models.linear import LinearModel
 
 QUERIES, DOCUMENTS = 40, 8
 NAMES = ("bm25", "likes")
+UNTRAINED = {"source": {"queries": {"train": {"ids": ""}}}}
+"""The record of a model that has seen no query: a comparison on any queries is fair."""
 
 
 def judged(weights: Vector | None = None, seed: int = 5) -> RankingDataset:
@@ -35,7 +37,7 @@ def judged(weights: Vector | None = None, seed: int = 5) -> RankingDataset:
 
 
 def linear(bm25: float, likes: float, **record: object) -> LinearModel:
-    return LinearModel(NAMES, np.array([bm25, likes]), record=dict(record))
+    return LinearModel(NAMES, np.array([bm25, likes]), record={**UNTRAINED, **record})
 
 
 def write_run(

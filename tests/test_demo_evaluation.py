@@ -20,6 +20,7 @@ from owpc_ltr_demo.demo import demo, next_commands
 from owpc_ltr_demo.evaluation import (
     METRICS,
     LiveSearches,
+    best_possible,
     by_kind,
     compare_on_held_out,
     rows_of,
@@ -31,6 +32,7 @@ from owpc_ltr_demo.queries import DemoQuery
 from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
 
 from owpc_ltr import RankingDataset, make_dataset
+from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
@@ -46,6 +48,8 @@ def data(rng: np.random.Generator) -> RankingDataset:
     truth = np.nan_to_num(features) @ [2.0, 1.0, 0.0] + rng.normal(scale=0.1, size=1200)
     best = truth.reshape(100, 12).max(axis=1, keepdims=True)
     labels = (truth.reshape(100, 12) == best).ravel()
+    # Judged documents of which each query has exactly one are sampled ones.
+    labels[np.argsort(truth[:12])[-2]] = True
     kinds = ["module" if number % 5 == 0 else "object" for number in range(100)]
     ids = np.repeat([f"{kind}:{number}" for number, kind in enumerate(kinds)], 12)
     return make_dataset(features, labels, ids)
@@ -87,8 +91,8 @@ def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingD
         },
         data,
     )
-    assert result.measured["tuned"][0].mean == pytest.approx(found.value)
-    assert result.measured["tuned"][0].mean > result.measured["untuned"][0].mean
+    assert result.ranker("tuned").measured[0].mean == pytest.approx(found.value)
+    assert result.ranker("tuned").measured[0].mean > result.ranker("untuned").measured[0].mean
     assert tune(data, COLUMNS, "map") == found
 
 
@@ -129,8 +133,8 @@ def test_lambdamart_learns_and_repeats_itself(data: RankingDataset) -> None:
         {"trees": scores, "noise": np.nan_to_num(halves[1].features[:, 2]).astype(np.float64)},
         halves[1],
     )
-    assert result.comparisons["noise"][2].verdict().outcome == "better"
-    assert result.measured["trees"][2].mean == pytest.approx(rival.validation)
+    assert result.verdicts("trees", "noise")[METRICS[2]].outcome == "better"
+    assert result.ranker("trees").measured[2].mean == pytest.approx(rival.validation)
     assert (scores == again.score(halves[1].features)).all()
 
 
@@ -139,10 +143,10 @@ def test_the_right_order_is_above_every_ranker(
 ) -> None:
     result = compare_on_held_out({"a": rng.random(1200), "b": rng.random(1200)}, data)
     for number in range(len(METRICS)):
-        best = result.best_possible[number].mean
+        best = best_possible(data)[number].mean
         assert best == pytest.approx(1.0)
-        assert all(measured[number].mean < best for measured in result.measured.values())
-    assert [row[0] for row in rows_of(result)] == ["a", "b", "(ideal ranking)"]
+        assert all(one.measured[number].mean < best for one in result.rankers)
+    assert [row[0] for row in rows_of(result, data)] == ["a", "b", "(ideal ranking)"]
 
 
 def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(
@@ -150,9 +154,10 @@ def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(
 ) -> None:
     labels = data.labels.copy()
     labels[: int(data.offsets[25])] = 0
-    result = compare_on_held_out({"a": labels.astype(np.float64)}, replace(data, labels=labels))
-    assert result.measured["a"][2].mean == pytest.approx(0.75)
-    assert result.best_possible[2].mean == pytest.approx(0.75)
+    data = replace(data, labels=labels)
+    result = compare_on_held_out({"a": labels.astype(np.float64)}, data)
+    assert result.ranker("a").measured[2].mean == pytest.approx(0.75)
+    assert best_possible(data)[2].mean == pytest.approx(0.75)
 
 
 def test_the_kinds_of_queries_make_up_the_whole(
@@ -162,7 +167,7 @@ def test_the_kinds_of_queries_make_up_the_whole(
     rows = by_kind(result, data)
     assert {row["kind"]: row["queries"] for row in rows} == {"object": 80, "module": 20}
     whole = sum(row["queries"] * row["ndcg@10"]["a"] for row in rows) / 100
-    assert whole == pytest.approx(result.measured["a"][2].mean)
+    assert whole == pytest.approx(result.ranker("a").measured[2].mean)
 
 
 def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
@@ -170,12 +175,14 @@ def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
 ) -> None:
     good = data.labels + 0.1 * rng.random(1200)
     bad, worse = rng.random(1200), rng.random(1200)
-    lost = compare_on_held_out({"ours": bad, "theirs": good}, data).comparisons["theirs"][0]
-    assert verdict("ours", "theirs", "map", lost).startswith("ours against theirs: worse (-")
-    won = compare_on_held_out({"ours": good, "theirs": bad}, data).comparisons["theirs"][0]
-    assert verdict("ours", "theirs", "map", won).startswith("ours against theirs: better (+")
-    unclear = compare_on_held_out({"ours": bad, "theirs": worse}, data).comparisons["theirs"][0]
-    assert "no significant difference" in verdict("ours", "theirs", "map", unclear)
+
+    def told(ours: Vector, theirs: Vector) -> str:
+        pair = compare_on_held_out({"ours": ours, "theirs": theirs}, data).pair("ours", "theirs")
+        return verdict(pair, "ours", "theirs")
+
+    assert told(bad, good).startswith("ours against theirs: worse (-")
+    assert told(good, bad).startswith("ours against theirs: better (+")
+    assert "no significant difference" in told(bad, worse)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from owpc_ltr import make_dataset
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.comparison import Drawing
-from owpc_ltr.evaluation.live_lists import measure_lists
+from owpc_ltr.evaluation.results import Drawing, measure_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired
 from owpc_ltr.fusion.evaluation import (
     EQUAL,
@@ -70,7 +70,18 @@ def world(
 
 def measured(legs: LoggedLegs, seed: int = 0) -> FusionFigures:
     learned = learn(legs, model_plan(load([]), select=NDCG), seed=seed)
-    return measure_fusion(legs, learned.scores, NDCG, drawing=Drawing(seed, 500))
+    return measure_fusion(
+        legs, learned.scores, NDCG, judged=judged(legs), drawing=Drawing(seed, 500)
+    )
+
+
+def judged(legs: LoggedLegs) -> list[JudgedQuery]:
+    return [
+        JudgedQuery(
+            name, {"keywords": f"words {name}"}, list(known), np.array(list(known.values()))
+        )
+        for name, known in zip(legs.data.query_ids.to_pylist(), legs.grades, strict=True)
+    ]
 
 
 def outcome(found: FusionFigures) -> Outcome:

@@ -13,9 +13,8 @@ from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments, save_dataset
-from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.grouping import judges_of
+from owpc_ltr.data.judgments.grouping import judges_of, machines_among
 from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.upload import gate_judgments
@@ -36,7 +35,7 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     found = judge_clicks(EVENTS)
     found.write(tmp_path / name)
     read = read_judgments(tmp_path / name)
-    assert share_by_clicks(read.queries) == 1.0
+    assert machines_among(read.queries) == {"clicks": 1.0}
     assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
@@ -65,7 +64,7 @@ def test_every_format_with_columns_keeps_who_judged(
     read = read_judgments("other")
     assert [query.judged_by for query in read.queries] == [["clicks", "Ann"], ["", "clicks"]]
     assert judges_of(read.queries) == {"judged_by": {"": 1, "Ann": 1, "clicks": 2}}
-    assert share_by_clicks(read.queries) == 0.5
+    assert machines_among(read.queries) == {"clicks": 0.5}
 
 
 @pytest.mark.parametrize("format_", ["qrels", "srw", "quepid"])
@@ -86,16 +85,16 @@ def test_a_list_that_names_no_judge_has_none(tmp_path: Path) -> None:
     read = read_judgments(tmp_path / "plain.csv")
     assert read.queries[0].judged_by is None
     assert judges_of(read.queries) == {}
-    assert share_by_clicks(read.queries) == 0.0
+    assert machines_among(read.queries) == {}
     assert without_features(read).manifest is None
 
 
 def test_a_dataset_knows_how_many_of_its_judgments_are_of_clicks(tmp_path: Path) -> None:
     (tmp_path / "mixed.csv").write_text(MIXED)
     data = without_features(read_judgments(tmp_path / "mixed.csv"))
-    assert share_by_clicks(data) == 0.5
+    assert machines_among(data) == {"clicks": 0.5}
     ltr.save_dataset(data, tmp_path / "data.parquet")
-    assert share_by_clicks(load_dataset(tmp_path / "data.parquet")) == 0.5
+    assert machines_among(load_dataset(tmp_path / "data.parquet")) == {"clicks": 0.5}
 
 
 def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
@@ -112,7 +111,7 @@ def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
     assert graded.manifest == {
         "judged": 9, "judgments": {"sha256": "x", "judged_by": {"clicks": len(table)}},
     }  # fmt: skip
-    assert share_by_clicks(relabel_log(data, table.drop_columns(["judged_by"])).data) == 0.0
+    assert machines_among(relabel_log(data, table.drop_columns(["judged_by"])).data) == {}
 
 
 def test_logs_together_know_the_judges_of_each() -> None:
@@ -123,10 +122,10 @@ def test_logs_together_know_the_judges_of_each() -> None:
     clicks, people = log("a", judged_by={"clicks": 2}), log("b")
     both = join_datasets([clicks, people], ["a", "b"])
     assert both.manifest == {"judgments": {"judged_by": {"": 2, "clicks": 2}}}
-    assert share_by_clicks(both) == 0.5
+    assert machines_among(both) == {"clicks": 0.5}
     assert join_datasets([people, log("c")], ["b", "c"]).manifest is None
     damaged = replace(clicks, manifest={"judgments": {"judged_by": ["clicks"]}})
-    assert share_by_clicks(damaged) == 0.0
+    assert machines_among(damaged) == {}
 
 
 DATA = judged(np.ones(QUERIES))

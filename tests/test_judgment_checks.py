@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
 from owpc_ltr.evaluation.judged_data import judgment_findings
-from owpc_ltr.evaluation.live_lists import LiveLists, list_doubts, live_lists, recall_doubts
+from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
+from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.score_analysis import text_scores
 
@@ -181,11 +182,11 @@ class World:
     old: list[list[str]]
     new: list[list[str]]
 
-    def lists(self, judged: list[dict[str, float]]) -> dict[str, LiveLists]:
+    def lists(self, judged: list[dict[str, float]]) -> dict[str, RankedLists]:
         """The lists by these judgments."""
         return {
-            "the old one": live_lists(self.old, judged, WINDOW),
-            "the new one": live_lists(self.new, judged, WINDOW),
+            "the old one": ranked_lists(self.old, judged, WINDOW),
+            "the new one": ranked_lists(self.new, judged, WINDOW),
         }
 
     def checks(self, judged: list[dict[str, float]]) -> set[str]:
@@ -307,20 +308,6 @@ def test_judgments_that_cannot_tell_are_doubted_whoever_made_them(
         assert checks <= found or name.startswith("top 10"), (name, found)
 
 
-def test_clicks_must_have_been_shown_of_both_rankers() -> None:
-    rng = np.random.default_rng(1)
-    one = world()
-    holes = [
-        {name: grade for name, grade in known.items() if rng.random() < 0.8}
-        for known in one.graded(one.old, one.new)
-    ]
-    lists = one.lists(holes)
-    assert list_doubts(lists, by_clicks=0.4) == []
-    (doubt,) = list_doubts(lists, by_clicks=1.0)
-    assert "by clicks, which know only what was shown" in doubt.message
-    assert list_doubts(one.lists(one.graded(one.old, one.new)), by_clicks=1.0) == []
-
-
 def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
     one = world()
     (doubt,) = list_doubts(one.lists(one.graded(one.old)))
@@ -333,9 +320,9 @@ def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
 
 
 def test_a_few_queries_give_no_doubt_but_of_what_is_judged() -> None:
-    lists = {"one": live_lists([["a", "b"]] * 5, [{"a": 1.0, "b": 0.0}] * 5, 10)}
+    lists = {"one": ranked_lists([["a", "b"]] * 5, [{"a": 1.0, "b": 0.0}] * 5, 10)}
     assert list_doubts(lists, lists["one"]) == []
-    nothing = {"one": live_lists([[]] * 30, [{"a": 1.0}] * 30, 10)}
+    nothing = {"one": ranked_lists([[]] * 30, [{"a": 1.0}] * 30, 10)}
     assert {doubt.check for doubt in list_doubts(nothing)} == {"known-items"}
 
 

@@ -21,8 +21,8 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion,
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists, within_window
 from owpc_ltr.metrics import parse_metric
 
 BOUNDED = ("precision@3", "mrr@3", "winner-takes-all", "err@3", "ndcg@3", "ndcg@3,gain=linear")
@@ -41,8 +41,8 @@ def cases(draw: st.DrawFn) -> tuple[list[list[str]], list[dict[str, float]]]:
     return lists, grades
 
 
-def made(case: tuple[list[list[str]], list[dict[str, float]]], depth: int = 5) -> LiveLists:
-    return live_lists(*case, depth)
+def made(case: tuple[list[list[str]], list[dict[str, float]]], depth: int = 5) -> RankedLists:
+    return ranked_lists(*case, depth)
 
 
 def of_one(name: str, labels: list[float]) -> float:
@@ -111,14 +111,14 @@ def test_metrics_that_count_all_relevant_documents_have_no_bounds() -> None:
 
 
 def test_what_is_judged_and_what_is_within_the_window_is_counted() -> None:
-    lists = live_lists(
+    lists = ranked_lists(
         [["a", "b", "c", "d"], ["x"], []],
         [{"a": 0.0, "d": 2.0, "z": 1.0}, {"y": 0.0}, {"a": 1.0}],
         3,
     )
     assert lists.judged_at(2).tolist() == pytest.approx([0.5, 0.0, np.nan], nan_ok=True)
     assert lists.recall.tolist() == pytest.approx([0.0, np.nan, 0.0], nan_ok=True)
-    wider = live_lists([["a", "b", "c", "d"]], [{"a": 0.0, "d": 2.0, "z": 1.0}], 4)
+    wider = ranked_lists([["a", "b", "c", "d"]], [{"a": 0.0, "d": 2.0, "z": 1.0}], 4)
     assert wider.recall.tolist() == [0.5]
 
 
@@ -134,7 +134,7 @@ def test_a_metric_without_a_cutoff_looks_at_the_window_and_no_further() -> None:
 
 
 def test_a_missed_document_is_worth_nothing_in_a_metric_without_a_cutoff() -> None:
-    lists = live_lists([["a"]], [{"b": 1.0}], 4)
+    lists = ranked_lists([["a"]], [{"b": 1.0}], 4)
     for name in ("map", "mrr", "ndcg"):
         assert lists.unjudged_irrelevant(within_window(parse_metric(name), 4)).tolist() == [0.0]
 
@@ -145,8 +145,9 @@ def asked(names: Sequence[str]) -> list[JudgedQuery]:
 
 def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said() -> None:
     chosen = choose_queries({"m": {}}, asked(["a", "b"]))
-    assert (chosen.queries.tolist(), chosen.side) == ([0, 1], "all")
-    assert "flatter" in chosen.warnings[0]
+    assert (chosen.queries.tolist(), chosen.side) == ([0, 1], "unknown")
+    assert "it may have seen these" in chosen.warnings[0]
+    assert [doubt.check for doubt in chosen.doubts] == ["unknown-training"]
     with pytest.raises(Refused, match="nothing tells the test queries of this data"):
         choose_queries({"m": {}}, asked(["a"]), "test")
     with pytest.raises(UsageError, match="unknown split"):
@@ -180,11 +181,12 @@ def found(queries: list[JudgedQuery], **how: bool) -> LiveEvaluation:
 
 
 def figures(one: LiveEvaluation) -> list[float]:
-    measured = one.measured[0]
-    assert measured.bounds is not None
-    both = (measured.comparison, measured.condensed)
+    bounds, pair = one.bounds(0), one.pairs[0]
+    assert bounds is not None
+    assert pair.left_out is not None
+    both = (pair.comparison, pair.left_out)
     means = [figure for pair in both for figure in (pair.mean_a, pair.mean_b, pair.mean_difference)]
-    return [*means, *measured.bounds[0], *measured.bounds[1]]
+    return [*means, *bounds[0], *bounds[1]]
 
 
 PLAIN = [judged(n) for n in range(len(TIMES))]
@@ -205,7 +207,6 @@ def test_a_live_mean_of_weighted_queries_is_that_of_repeated_ones() -> None:
 def test_who_wants_no_weights_gets_the_figures_without() -> None:
     assert figures(found(OFTEN, unweighted=True)) == figures(found(PLAIN))
     alike = [replace(query, importance=2.0) for query in PLAIN]
-    assert found(alike).measured[0].comparison == found(PLAIN).measured[0].comparison
+    assert found(alike).pairs[0].comparison == found(PLAIN).pairs[0].comparison
     live = LiveQueries(Judgments(OFTEN), unweighted=True)
-    assert live.question("i", {}, [], None).weights is None
-    assert replace(live, unweighted=False).question("i", {}, [], None).weights is not None
+    assert live.question("i", {}, [], None).unweighted

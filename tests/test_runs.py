@@ -25,7 +25,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.runs import TrecRun, write_scores
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.measurement import measure_on_data
-from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
+from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
@@ -385,8 +386,10 @@ THEIRS = {
 def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[str, Vector]:
     """Each metric of each query, as `compare` has them."""
     parsed = [parse_metric(one) for one in metrics]
-    found = measure_on_data({"run": judged.run}, judged.data, parsed, unjudged).rankers["run"]
-    return dict(zip(metrics, found.values, strict=True))
+    of = compared_queries(judged.data, choose_queries({}, judged.data))
+    plan = ComparisonPlan(parsed, unjudged)
+    found = measure_on_data({"run": judged.run}, judged.data, of, plan).rankers["run"]
+    return dict(zip(metrics, found.values, strict=False))
 
 
 @given(judged_runs(ties=False))

@@ -20,9 +20,10 @@ from scipy import stats
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation import resampling as module
 from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
-from owpc_ltr.evaluation.comparison import Drawing, Statistics, compare_all
+from owpc_ltr.evaluation.comparison import Statistics, compare_all
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import bca_interval, sign_flips
+from owpc_ltr.evaluation.results import Drawing
 from owpc_ltr.evaluation.significance import Comparison, compare_paired, detectable_effect, holm
 from owpc_ltr.metrics import parse_metric
 from tests.fresh_process import Evaluate

@@ -306,8 +306,8 @@ def test_every_comparison_takes_the_same_queries() -> None:
     found = ltr.compare({"new": model, "old": other}, data=DATA, resamples=100)
     assert found.query_ids.to_pylist() == ids(REST)
     certificate: Any = SimpleNamespace(record=other.record, model="old")
-    kept, cautions = held_out(DATA, model, certificate)
-    assert (ids(kept), cautions) == (ids(REST), ())
+    kept, chosen = held_out(DATA, model, certificate)
+    assert (ids(kept), chosen.warnings) == (ids(REST), ())
     with pytest.raises(Refused, match="no query is held out from all rankers: the new model was"):
         held_out(DATA, trained(DATA), certificate)
     asked = Judgments(judged(ids(DATA), [f"n{n}" for n in range(40)])).queries

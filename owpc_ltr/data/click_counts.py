@@ -5,7 +5,6 @@ ClickLists: single lists, and what was clicked in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,17 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.grouping import (
-    CLICKS,
-    JUDGED_BY,
-    JudgedQuery,
-    counts_by_judge,
-    judges_of,
-)
 from owpc_ltr.plain_text import ShortRepr
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
+    pass
 
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
@@ -126,14 +118,3 @@ class ClickLists(ShortRepr):
         place = np.arange(len(self.list)) - np.searchsorted(self.list, self.list)
         order = np.argsort(place, kind="stable")
         return tuple(np.split(order, np.cumsum(np.bincount(place))[:-1])) if len(place) else ()
-
-
-def share_by_clicks(judged: RankingDataset | Iterable[JudgedQuery]) -> float:
-    """The share of judgments that are made of clicks, as far as their marks tell."""
-    from owpc_ltr.data.dataset import RankingDataset
-
-    if isinstance(judged, RankingDataset):
-        counts = counts_by_judge(judged.manifest)
-    else:
-        counts = judges_of(judged).get(JUDGED_BY, {})
-    return counts.get(CLICKS, 0) / max(sum(counts.values()), 1)

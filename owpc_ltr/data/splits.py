@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
+from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.plain_text import normalised_text
 
@@ -87,8 +88,8 @@ class HashSplit:
             )
 
     def sides(self, data: JudgedQueries) -> NDArray[np.str_]:
-        """`train`, `validation` or `test` for each query."""
-        return self.sides_of(data.query_ids.to_pylist())
+        """`train`, `validation` or `test` for each query; a cluster of them is on one side."""
+        return self.sides_at(_cluster_positions(data, self.salt))
 
     def sides_of(self, query_ids: Iterable[str]) -> NDArray[np.str_]:
         """The same for queries of which only the ids are known."""
@@ -226,6 +227,24 @@ def with_validation(
     return DatasetSplits(data, {"train": data, "validation": given}, source)
 
 
+def _cluster_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
+    """The position of each query, or of the first id in its cluster: spellings stay together.
+
+    Parts are cut one by one, so that each query of a folder has a position of its own.
+    """
+    positions = query_positions(data, salt)
+    if not hasattr(data, "offsets"):
+        return positions
+    clusters = clusters_of(data)
+    codes = np.unique(clusters, return_inverse=True)[1]
+    if int(codes.max(initial=-1)) + 1 == len(codes):
+        return positions
+    by_id = np.argsort(np.array(data.query_ids.to_pylist(), np.str_), kind="stable")
+    _, first = np.unique(codes[by_id], return_index=True)
+    of_cluster: NDArray[np.float64] = positions[by_id[first]][codes]
+    return of_cluster
+
+
 def query_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
     """A number in [0, 1) for each query, from the hash of its id."""
     return positions_of(data.query_ids.to_pylist(), salt)
@@ -245,13 +264,11 @@ def hashes_of(query_ids: Iterable[str], salt: str) -> NDArray[np.uint64]:
 
 
 def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.int64]:
-    """A fold number for each query, of sizes that differ by one at most."""
-    if not 2 <= folds <= data.n_queries:
-        raise BadInput(f"cannot cut {data.n_queries} queries into {folds} folds")
-    order = np.argsort(query_positions(data, salt), kind="stable")
-    fold = np.empty(data.n_queries, dtype=np.int64)
-    fold[order] = np.arange(data.n_queries) % folds
-    return fold
+    """A fold number for each query; of sizes that differ by one at most, but for clusters."""
+    places, codes = np.unique(_cluster_positions(data, salt), return_inverse=True)
+    if not 2 <= folds <= len(places):
+        raise BadInput(f"cannot cut {len(places)} independent queries into {folds} folds")
+    return codes % folds
 
 
 def _named(name: str | None) -> dict[str, Any]:
@@ -335,6 +352,11 @@ def source_of(
     return {**(given or {}), "queries": _as_dict(seen)}
 
 
+def seen_queries(queries: Queries) -> dict[str, Any]:
+    """What a record says of a model that was trained elsewhere, on these queries."""
+    return {"queries": _as_dict({"train": digests_of(queries)})}
+
+
 def joint_source(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Which queries any of several models has seen; nothing where one does not tell."""
     told = [_recorded(record) for record in records]
@@ -359,7 +381,7 @@ def known_sides(
     others = np.full(len(digests.ids), "test", dtype="<U10")
     if split is not None and is_own(record, queries):
         # Validation queries are none to measure on, although the model was not chosen on them.
-        others = HashSplit(**split).sides_of(_ids(queries))
+        others = HashSplit(**split).sides(queries)  # type: ignore[arg-type]
     on = [digests.by_id(seen[side]) | digests.by_text(seen[side]) for side in _SEEN if side in seen]
     return np.select(on, _SEEN[: len(on)], others)
 

@@ -225,19 +225,20 @@ class Cluster:
         self, index: str, query: Mapping[str, Any] | Path | str | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The query with its places to fill in, and the rest of the body that it came in."""
-        from owpc_ltr.engine.search.request import default_query, read_search, without_window
+        from owpc_ltr.engine.options import ALL_FIELDS
+        from owpc_ltr.engine.search.request import default_query, read_template, without_window
 
-        if query is None:
+        if query is None or str(query) == ALL_FIELDS:
             return default_query(self.engine, index), {}
-        found, rest = read_search(query)
+        found, rest = read_template(query)
         return found, without_window(rest)
 
     def window(self, query: Mapping[str, Any] | Path | str | None, given: int | None) -> int:
         """How many documents are rescored: as given, as the template says, or the default."""
-        from owpc_ltr.engine.options import DEFAULT_WINDOW
+        from owpc_ltr.engine.options import ALL_FIELDS, DEFAULT_WINDOW
         from owpc_ltr.engine.search.request import read_search, template_window
 
-        if given is not None or query is None:
+        if given is not None or query is None or str(query) == ALL_FIELDS:
             return DEFAULT_WINDOW if given is None else given
         return template_window(read_search(query)[1]) or DEFAULT_WINDOW
 

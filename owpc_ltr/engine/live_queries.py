@@ -110,6 +110,7 @@ class LiveQueries:
             in_flight=self.in_flight,
             seed=seed,
             unweighted=self.unweighted,
+            query_template=self.query_template,
         )
 
 
@@ -131,8 +132,7 @@ def judged_queries(
         judgments = in_memory(judgments, "a live evaluation")
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
-    from owpc_ltr.data.click_counts import share_by_clicks
-    from owpc_ltr.data.judgments.grouping import CLICKS
+    from owpc_ltr.data.judgments.grouping import machines_among
 
     data = judgments
     if data.doc_ids is None or data.query_params is None:
@@ -145,7 +145,9 @@ def judged_queries(
     known = data.query_weights
     asked = [None] * data.n_queries if known is None else known.tolist()
     sure = data.document_weights
-    by_clicks = share_by_clicks(data) > 0.5
+    machines = machines_among(data)
+    # A manifest tells how many judgments a machine gave, and not which ones.
+    judge = max(machines, key=machines.__getitem__) if sum(machines.values()) > 0.5 else None
     return [
         JudgedQuery(
             query_id,
@@ -154,7 +156,7 @@ def judged_queries(
             data.labels[a:b],
             weights=None if sure is None else sure[a:b],
             importance=importance,
-            judged_by=[CLICKS] * (b - a) if by_clicks else None,
+            judged_by=None if judge is None else [judge] * (b - a),
         )
         for query_id, params, importance, a, b in zip(
             data.query_ids.to_pylist(),
@@ -194,7 +196,8 @@ def check_judgments(
 
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.live_lists import list_doubts, mean_known, recall_doubts
+    from owpc_ltr.evaluation.ranked_lists import mean_known
+    from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
 
     where = cluster.the_index(index)
     judged = judged_queries(judgments)
@@ -212,7 +215,7 @@ def check_judgments(
 
 def live_metric(metric: Metric, window: int) -> Metric:
     """The metric, or NDCG@10 in place of one that cannot be measured live."""
-    from owpc_ltr.evaluation.live_lists import within_window
+    from owpc_ltr.evaluation.ranked_lists import within_window
     from owpc_ltr.metrics import parse_metric
 
     try:

@@ -72,12 +72,15 @@ Reranker = Annotated[
     "ReorderingModel | Path | str | None",
     Reads("A reranker's file: the client reorders the first --window documents.", absent=NO_MODEL),
 ]
+ALL_FIELDS = "all-fields"
+"""In place of a query template: a query of all text fields is what applications send."""
 QueryTemplate = Annotated[
     Mapping[str, Any] | Path | str | None,
     Reads(
         "Your application's query or whole search (JSON), with {{keywords}} where the user's words "
-        "go; default: all text fields.",
+        "go; all-fields: all text fields, which is the default.",
         cli=Path,
+        unless=ALL_FIELDS,
         panel=PANEL,
     ),
 ]

@@ -28,7 +28,7 @@ from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.evaluation.comparison import ChosenData, ComparisonRequest
+    from owpc_ltr.evaluation.data_comparison import ChosenData, ComparisonRequest
     from owpc_ltr.metrics import Metric
 
 SAMPLED_QUERIES = 50
@@ -151,9 +151,10 @@ def judge_sample(
     """
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.evaluation.compare import named_rankers
-    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.judged_data import read_lists
     from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
+    from owpc_ltr.evaluation.results import ComparisonPlan
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import first_metric
 
@@ -214,7 +215,7 @@ class _Sampling:
         """The sample: so many queries, and so many documents of each ranker."""
         import pyarrow.compute as pc
 
-        from owpc_ltr.evaluation.comparison import chosen_data
+        from owpc_ltr.evaluation.data_comparison import chosen_data
         from owpc_ltr.evaluation.measurement import importance_of
         from owpc_ltr.evaluation.proxy_labels import (
             human_labels,
@@ -250,8 +251,11 @@ class _Sampling:
 def _differences(metric: Metric, chosen: ChosenData, data: RankingDataset) -> Vector:
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.proxy_labels import check_counted
+    from owpc_ltr.evaluation.query_choice import compared_queries
+    from owpc_ltr.evaluation.results import ComparisonPlan
 
-    found = measure_on_data(chosen.rankers, data, (metric,), "zero")
+    of = compared_queries(data, chosen.chosen)
+    found = measure_on_data(chosen.rankers, data, of, ComparisonPlan((metric,)))
     one, other = (values.values[0] for values in found.rankers.values())
     gains: Vector = one - other
     check_counted(metric, gains, gains)

@@ -19,6 +19,7 @@ from owpc_ltr.evaluation.options import (
     Metrics,
     PerQueryTable,
     Resamples,
+    SmallestGain,
     Split,
     Strata,
     Unjudged,
@@ -61,6 +62,7 @@ def compare(
     split: Split = "auto",
     unjudged: Unjudged = "zero",
     unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
     proxy_labels: Annotated[
         OneData | None,
         Reads(
@@ -102,8 +104,9 @@ def compare(
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
-    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
+    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -114,7 +117,9 @@ def compare(
     files = [Path(plugin) for plugin in plugins]
     registry = load(files)
     parsed = parse_metrics(metrics, registry)
-    how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    how = ComparisonPlan(
+        parsed, unjudged, baseline, Drawing(seed, resamples, progress), smallest_gain
+    )
     request = ComparisonRequest(
         rankers=named,
         how=how,
@@ -138,7 +143,7 @@ def compare(
 
         found = compare_with_proxy_labels(request, judged, proxy_labels, strata)
     else:
-        from owpc_ltr.evaluation.comparison import compare_on_data
+        from owpc_ltr.evaluation.data_comparison import compare_on_data
 
         found = compare_on_data(request, judged)
     found = replace(found, data=str(data) if isinstance(data, Path | str) else "", n_worst=worst)

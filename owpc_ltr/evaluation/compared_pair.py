@@ -8,7 +8,7 @@ from typing import Any
 
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict
+from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import in_python
 
@@ -20,7 +20,9 @@ class ComparedPair(ShortRepr):
     `p_holm` is the permutation test's p, corrected over all pairs and metrics of the result (Holm
     1979). `doubts` are those about the judgments; the sample's own are the comparison's. Where
     there are human labels of a sample and proxy labels of all queries, the comparison is by the
-    human labels alone, and the prediction-powered figures decide.
+    human labels alone, and the prediction-powered figures decide. Where documents are unjudged,
+    `left_out` is the comparison without them, `as_judged` that in which they are as good as judged
+    ones at their rank. Ranker a is better only by more than the `smallest_gain`.
     """
 
     a: str
@@ -29,16 +31,38 @@ class ComparedPair(ShortRepr):
     comparison: Comparison
     p_holm: float
     higher_is_better: bool = True
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ResultWarning, ...] = ()
     prediction_powered: PredictionPowered | None = None
+    left_out: Comparison | None = None
+    as_judged: Comparison | None = None
+    smallest_gain: float = 0.0
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on ranker a."""
         higher, both = self.higher_is_better, self.prediction_powered
         if both is not None:
-            return both.verdict(self.doubts, higher_is_better=higher)
-        return self.comparison.verdict(self.p_holm, self.doubts, higher_is_better=higher)
+            return both.verdict(
+                self.doubts, higher_is_better=higher, smallest_gain=self.smallest_gain
+            )
+        return self.comparison.verdict(
+            self.p_holm, self.doubts, higher_is_better=higher, smallest_gain=self.smallest_gain
+        )
+
+    def with_doubts(self, doubts: Sequence[ResultWarning]) -> ComparedPair:
+        """The same figures, and further doubts about them."""
+        return replace(self, doubts=(*self.doubts, *doubts))
+
+    @property
+    def without_doubts(self) -> ComparedPair:
+        """The same figures, whatever makes them doubtful."""
+        both = self.prediction_powered
+        return replace(
+            self,
+            doubts=(),
+            comparison=replace(self.comparison, doubts=()),
+            prediction_powered=None if both is None else replace(both, doubts=()),
+        )
 
     @property
     def better(self) -> str | None:
@@ -76,6 +100,8 @@ class ComparedPair(ShortRepr):
             a=self.b,
             b=self.a,
             comparison=self.comparison.reversed(),
+            left_out=None if self.left_out is None else self.left_out.reversed(),
+            as_judged=None if self.as_judged is None else self.as_judged.reversed(),
             prediction_powered=None if both is None else both.reversed(),
         )
 
@@ -93,12 +119,31 @@ class ComparedPair(ShortRepr):
         }
 
 
-def verdict_line(verdict: Verdict, a: str, b: str, metric: str) -> str:
-    """The verdict on ranker a against b, by the metric that decides."""
+JUDGED = "on judged documents"
+"""What a verdict is of, where rankers were shown nothing else."""
+
+
+def verdict_line(verdict: Verdict, a: str, b: str, metric: str, *, judged: bool = False) -> str:
+    """The verdict on ranker a against b, by the metric that decides.
+
+    `judged`: the rankers were shown judged documents alone, which users may never see.
+    """
     pair = f"{a} against {b} by {metric}"
     if verdict.doubts:
         return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.doubts)} ({pair})"
-    return f"{verdict.outcome}: {pair}"
+    claims = verdict.outcome is not Outcome.NO_DIFFERENCE
+    return f"{verdict.outcome}{f' {JUDGED}' if judged and claims else ''}: {pair}"
+
+
+def measured_live_by(names: Sequence[str]) -> str:
+    """What measures the results that users get, in the words of the caller."""
+    if in_python():
+        return "measure what users get: cluster.compare_live([…], judgments=…, query_template=…)"
+    rankers = " ".join(names)
+    return (
+        f"measure what users get: owpc-ltr compare-live {rankers} --judgments FILE "
+        "--query-template FILE"
+    )
 
 
 def verdict_lines(pairs: Sequence[ComparedPair]) -> list[str]:
@@ -133,6 +178,20 @@ def disagreements(pairs: Sequence[ComparedPair], split: str = "all") -> list[str
         f"needs both: {disagreement(pair.comparison, pair.p_holm, split)}"
         for pair in pairs
         if pair.tests_disagree
+    ]
+
+
+SMALL_GAIN = 0.002
+"""A gain below it is real, and no user sees it."""
+
+
+def small_gain_lines(pairs: Sequence[ComparedPair]) -> list[str]:
+    """A line for each pair whose difference is significant, and too small to matter."""
+    return [
+        f"{pair.a} against {pair.b}: a difference of {pair.comparison.mean_difference:+.4f} in "
+        f"{pair.metric} is below {SMALL_GAIN}, which users hardly see"
+        for pair in pairs
+        if pair.better is not None and abs(pair.comparison.mean_difference) < SMALL_GAIN
     ]
 
 
@@ -178,8 +237,11 @@ def more_queries(*, held_out: bool) -> str:
     return "judge more queries, or hold out more (train --test-share 0.4)"
 
 
-def corrected_over(count: int) -> str:
-    """Over how many comparisons p is corrected."""
+def corrected_over(count: int, looks: int = 0) -> str:
+    """Over how many comparisons p is corrected; `looks` were made on these queries before."""
+    if looks:
+        before = f"{looks} earlier {'comparison' if looks == 1 else 'comparisons'}"
+        return f"p corrected over {count} comparisons (Holm) and {before} on these queries"
     return f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
 
 

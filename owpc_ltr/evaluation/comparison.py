@@ -1,4 +1,4 @@
-"""Rankers compared on judged documents: models on their features, runs on whatever they list.
+"""Rankers compared by their per-query results: the one comparison that every path makes.
 
 All means have an interval, each pair a test, corrected over all. Each pair is tested as
 `compare_paired` does it alone; queries are drawn once for all of them.
@@ -6,262 +6,79 @@ All means have an interval, each pair a test, corrected over all. Each pair is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.documents import with_document_fields
-from owpc_ltr.data.judgments.grouping import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
-from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
-from owpc_ltr.evaluation.judged_data import (
-    Data,
-    judgment_doubts,
-    read_data,
-    texts_of,
-    unused_weights,
-    without_features,
-)
-from owpc_ltr.evaluation.measurement import (
-    Measured,
-    RankerValues,
-    Ranking,
-    measure_on_data,
-    ranker_of,
-)
-from owpc_ltr.evaluation.query_choice import (
-    ChosenQueries,
-    Queries,
-    choose_queries,
-    model_data,
-    repeated_doubts,
-)
+from owpc_ltr.evaluation.looks import earlier_looks
+from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import (
     LEVEL,
-    RESAMPLES,
     Interval,
     bca_intervals,
     mean_of,
     sign_flips,
 )
+from owpc_ltr.evaluation.results import ComparisonPlan, Drawing, PerQueryResults, RankerResults
+from owpc_ltr.evaluation.rules import (
+    contradictions,
+    list_doubts,
+    table_warnings,
+    treatment_warnings,
+)
 from owpc_ltr.evaluation.significance import (
     Comparison,
     Paired,
+    ResultWarning,
     check_resamples,
+    compare_paired,
     comparison_of,
     generators,
     holm,
     paired,
 )
 from owpc_ltr.metrics import Metric
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel
-from owpc_ltr.signatures import Progress, silent, spelled
 
-LIVE = "live:"
-Dataset = RankingDataset | PartitionedDataset
 _MANY = 0.2
 """Above this share of unjudged documents, figures say much of the judgments."""
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """How chance is drawn, and who is told how far it is."""
-
-    seed: int = 0
-    resamples: int = RESAMPLES
-    progress: Progress = silent
-
-    def told(self, what: str) -> Callable[[float], None]:
-        """Who is told of the shares of one piece of work."""
-        return lambda share: self.progress(what, share)
-
-
-@dataclass(frozen=True)
-class ComparisonPlan:
-    """What is measured how: the metrics, unjudged documents, against whom, and by what chance."""
-
-    metrics: Sequence[Metric]
-    unjudged: str = "zero"
-    baseline: str | None = None
-    drawing: Drawing = Drawing()
-
-
-@dataclass(frozen=True)
-class ComparisonRequest:
-    """Which rankers are compared, by which conventions, on which split of the data.
-
-    `documents` is the file that was indexed, for rerankers that read fields of documents.
-    """
-
-    rankers: Mapping[str, Any]
-    how: ComparisonPlan
-    split: str
-    weighted: bool
-    plugins: tuple[Path, ...]
-    documents: Path | str | None = None
-    id_field: str | None = None
-
-
-class ChosenData(NamedTuple):
-    """Rankers, the queries that they are compared on, and why these."""
-
-    rankers: dict[str, Ranking]
-    part: Dataset
-    chosen: ChosenQueries
-
-    def doubted(self, found: RankerComparison) -> RankerComparison:
-        """The comparison, with the doubts about what rankers have seen, and repeated queries."""
-        return with_query_doubts(found, self.chosen, self.part)
-
-
-def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
-    """The comparison of rankers on what is judged."""
-    of_data = chosen_data(request, data)
-    rankers, part, chosen = of_data
-    request.how.drawing.progress("scores and metrics", None)
-    found = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
-    of = ComparedQueries(
-        ids=part.query_ids,
-        texts=texts_of(part) if isinstance(part, RankingDataset) else None,
-        weights=found.weights if request.weighted else None,
-        split=chosen.side,
-        notes=chosen.notes,
-        warnings=(*chosen.warnings, *unused_weights(part)),
-    )
-    compared = side_by_side(found.rankers, found.baselines, of, request.how)
-    return of_data.doubted(compared).with_doubts(judgment_doubts(part.head))
-
-
-def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
-    """The rankers, and the queries that none of them has seen, as request."""
-    given = read_data(data) if isinstance(data, Path | str) else data
-    whole = without_features(given) if isinstance(given, Judgments) else given
-    rankers = {
-        name: _ranker(ranker, whole, request.plugins) for name, ranker in request.rankers.items()
-    }
-    for ranker in rankers.values():
-        _check_features(ranker, given, whole)
-    chosen = choose_queries(records_of(rankers), whole, request.split)
-    part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
-    fields = _field_names(rankers)
-    if fields:
-        if request.documents is not None:
-            part = in_memory(part, spelled("documents"))
-        if isinstance(part, RankingDataset):
-            named = None if request.documents is None else Path(request.documents)
-            part = with_document_fields(part, fields, named, request.id_field)
-    return ChosenData(rankers, part, chosen)
-
-
-def with_query_doubts(
-    found: RankerComparison, chosen: ChosenQueries, queries: Queries
-) -> RankerComparison:
-    """The comparison, with what is doubtful about its queries."""
-    for name, doubts in chosen.seen.items():
-        found = found.with_doubts(doubts, name)
-    return found.with_doubts(repeated_doubts(queries))
-
-
-def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
-    if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
-        raise _no_features()
-    if is_live(given):
-        raise UsageError(f"'{given}' is a live ranker: compare live results with compare-live")
-    if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
-        # Names of uploaded models have no ending.
-        meant = (
-            "check the name" if Path(given).suffix else f"an uploaded model is live:{given}@INDEX"
-        )
-        raise BadInput(f"cannot read the ranker {given}: no such file or directory; {meant}")
-    return ranker_of(given, data, plugins)
-
-
-def is_live(ranker: Any) -> bool:
-    """Whether a ranker is one that the engine serves: `live:…`."""
-    return isinstance(ranker, str) and ranker.startswith(LIVE)
-
-
-def _check_features(ranker: Ranking, given: Data, whole: Dataset) -> None:
-    if isinstance(given, Judgments) and not isinstance(ranker, TrecRun):
-        raise _no_features()
-    model_data(ranker, whole, "all")
-
-
-def _no_features() -> UsageError:
-    return UsageError(
-        "judgments have no features, by which models rank: give data that log-features wrote, runs "
-        "alone, or compare live results"
-    )
-
-
-def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:
-    """The record of each ranker's training; a run has none."""
-    return {
-        name: ranker.record for name, ranker in rankers.items() if not isinstance(ranker, TrecRun)
-    }
-
-
-def _field_names(rankers: dict[str, Ranking]) -> tuple[str, ...]:
-    """The document fields that any reranker needs."""
-    names = [
-        name
-        for one in rankers.values()
-        if isinstance(one, ReorderingModel)
-        for name in one.field_names
-    ]
-    return tuple(dict.fromkeys(names))
-
-
-@dataclass(frozen=True)
-class ComparedQueries:
-    """The queries: ids, texts where they are known, weights where they vary, and why these."""
-
-    ids: pa.StringArray
-    texts: pa.StringArray | None
-    weights: Vector | None
-    split: str
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def side_by_side(
-    values: Mapping[str, RankerValues],
-    zero: Sequence[Vector] | None,
-    queries: ComparedQueries,
-    how: ComparisonPlan,
-) -> RankerComparison:
-    """The comparison of rankers by their values; `zero` are those of scoring everything alike.
+def compare_results(results: PerQueryResults, how: ComparisonPlan) -> RankerComparison:
+    """The comparison of rankers by their per-query results, with all that makes it doubtful.
 
     Raises Refused where a metric counts too few queries.
     """
-    weights = queries.weights
-    ranked = {
-        name: tuple(
-            Measured(metric, np.nan, of_metric, _floor(metric, number, zero, weights))
-            for number, (metric, of_metric) in enumerate(zip(how.metrics, one.values, strict=True))
-        )
-        for name, one in values.items()
-    }
-    found = compare_all(ranked, weights, how.baseline, how.drawing)
+    queries, weights = results.queries, results.queries.weights
+    alone, looks, found = len(results.rankers) == 1, 0, Statistics({}, ())
+    ranked = _ranked(results, how, alone=alone)
+    if not alone:
+        found = compare_all(ranked, weights, how.baseline, how.drawing, queries.clusters)
+        looks = _looks_before(found.pairs, results)
     rankers = tuple(
-        _compared_ranker(name, ranked[name], one, found, weights) for name, one in values.items()
+        _compared_ranker(name, ranked[name], one, found, weights)
+        for name, one in results.rankers.items()
     )
-    told = [f"{one.name}: {warning}" for one in rankers for warning in one.warnings]
+    told = [
+        warning if alone else f"{one.name}: {warning}"
+        for one in rankers
+        for warning in one.warnings
+    ]
+    # Without a pair there is no verdict that names them.
+    told += [doubt.line for doubt in queries.doubts] if alone else []
+    pairs = tuple(_with_warnings(pair, results, how, looks) for pair in found.pairs)
+    told += [doubt.line for pair in pairs for doubt in pair.doubts if not doubt.decides]
     return RankerComparison(
         rankers=rankers,
-        metrics=tuple(how.metrics),
-        pairs=found.pairs,
+        metrics=results.metrics,
+        pairs=pairs,
         query_ids=queries.ids,
         query_texts=queries.texts,
         n_queries=len(queries.ids),
@@ -272,7 +89,31 @@ def side_by_side(
         notes=(*queries.notes, *_left_out(found, len(queries.ids)), *_worth(weights)),
         baseline=how.baseline,
         importance=weights,
+        n_independent=queries.n_independent,
+        on_judged_documents=any(one.unjudged is None for one in results.rankers.values()),
+        looks=looks,
     )
+
+
+def _ranked(results: PerQueryResults, how: ComparisonPlan, *, alone: bool) -> Ranked:
+    """Each ranker's metrics; of several, means are those of the queries that count for all."""
+    weights, zero = results.queries.weights, results.all_tied
+    return {
+        name: tuple(
+            Measured(
+                metric,
+                metric.average(of_metric, weights) if alone else np.nan,
+                of_metric,
+                _floor(metric, number, zero, weights),
+                weights=weights,
+                seed=how.drawing.seed,
+            )
+            for number, (metric, of_metric) in enumerate(
+                zip(results.metrics, one.values, strict=False)
+            )
+        )
+        for name, one in results.rankers.items()
+    }
 
 
 def _floor(
@@ -284,11 +125,11 @@ def _floor(
 def _compared_ranker(
     name: str,
     measured: tuple[Measured, ...],
-    values: RankerValues,
+    values: RankerResults,
     found: Statistics,
     weights: Vector | None,
 ) -> ComparedRanker:
-    means = found.means[name]
+    means = found.means.get(name)
     shares = None
     if values.unjudged is not None:
         texts = (str(one.metric) for one in measured)
@@ -303,7 +144,9 @@ def _compared_ranker(
     ]
     return ComparedRanker(
         name,
-        tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured),
+        measured
+        if means is None
+        else tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured),
         means,
         shares,
         (*values.warnings, *([", ".join(holes)] if holes else [])),
@@ -366,7 +209,7 @@ Ranked = Mapping[str, tuple[Measured, ...]]
 
 
 class Statistics(NamedTuple):
-    """Each ranker's means by the metrics' texts, and the pairs."""
+    """Each ranker's means by the metrics' texts, and the pairs, without warnings."""
 
     means: dict[str, dict[str, MeanInterval]]
     pairs: tuple[ComparedPair, ...]
@@ -381,12 +224,16 @@ class _Tested(NamedTuple):
 
 
 def compare_all(
-    ranked: Ranked, weights: Vector | None, baseline: str | None, drawing: Drawing
+    ranked: Ranked,
+    weights: Vector | None,
+    baseline: str | None,
+    drawing: Drawing,
+    clusters: NDArray[np.int64] | None = None,
 ) -> Statistics:
     """Every ranker by every metric, on the queries that the metric counts for all of them.
 
-    Pairs are of all rankers, or of each against the baseline. Raises Refused where a metric counts
-    fewer than two queries.
+    Pairs are of all rankers, or of each against the baseline. Queries of one number in `clusters`
+    are one unit. Raises Refused where a metric counts fewer than two queries.
     """
     check_resamples(drawing.resamples)
     names = list(ranked)
@@ -400,29 +247,38 @@ def compare_all(
         values = [ranked[name][number].per_query[counted] for name, number in asked]
         by_name = dict(zip(asked, values, strict=True))
         own = None if weights is None else weights[counted]
+        of = None if clusters is None else clusters[counted]
         spans = [one.metric.span for one in ranked[names[0]]]
         samples = [
-            ((a, b), number, paired(by_name[a, number], by_name[b, number], own, spans[number]))
+            (
+                (a, b),
+                number,
+                paired(by_name[a, number], by_name[b, number], own, spans[number], of),
+            )
             for number in numbers
             for a, b in wanted
         ]
-        # Weights that are all alike are none.
-        own = samples[0][2].weights
-        ends = _drawn_intervals(values, [sample for *_, sample in samples], own, drawing)
-        for (name, number), column, end in zip(asked, values, ends, strict=False):
+        # A ranker's means are drawn as a pair with itself: by clusters, and weights that are all
+        # alike are none.
+        units = [paired(column, column, own, clusters=of) for column in values]
+        ends = _drawn_intervals([one.a for one in units], samples, units[0].weights, drawing)
+        for (name, number), unit, end in zip(asked, units, ends, strict=False):
             metric = str(ranked[name][number].metric)
-            means[name][metric] = MeanInterval(mean_of(column, own), *end)
+            means[name][metric] = MeanInterval(mean_of(unit.a, unit.weights), *end)
         tested += _tested(ranked, samples, ends[len(values) :], drawing)
     tested.sort(key=lambda one: _place(one, ranked))
     return Statistics(means, _corrected(tested))
 
 
 def _drawn_intervals(
-    values: Sequence[Vector], samples: Sequence[Paired], weights: Vector | None, drawing: Drawing
+    values: Sequence[Vector],
+    samples: Sequence[tuple[tuple[str, str], int, Paired]],
+    weights: Vector | None,
+    drawing: Drawing,
 ) -> list[Interval]:
     """The intervals of the rankers' means, then those of the pairs' differences."""
     _coins, draws = generators(drawing.seed)
-    columns = np.column_stack([*values, *(sample.differences for sample in samples)])
+    columns = np.column_stack([*values, *(sample.differences for *_, sample in samples)])
     done = drawing.told("drawing queries")
     return bca_intervals(
         columns, weights, level=LEVEL, resamples=drawing.resamples, generator=draws, done=done
@@ -487,4 +343,132 @@ def _corrected(tested: Sequence[_Tested]) -> tuple[ComparedPair, ...]:
             one.measured.metric.higher_is_better,
         )
         for one, p in zip(tested, p_values.tolist(), strict=True)
+    )
+
+
+def _looks_before(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:
+    """How many comparisons by the first metric, which decides, were made on these queries."""
+    values = {name: one.values[0] for name, one in results.rankers.items()}
+    deciding = [pair for pair in pairs if pair.metric == str(results.metrics[0])]
+    tests = [(values[pair.a], values[pair.b]) for pair in deciding]
+    return earlier_looks(results.queries.ids, tests)
+
+
+def _with_warnings(
+    pair: ComparedPair, results: PerQueryResults, how: ComparisonPlan, looks: int
+) -> ComparedPair:
+    """The pair, p corrected for earlier looks, too, with all that makes it doubtful."""
+    number = [str(metric) for metric in results.metrics].index(pair.metric)
+    others = _by_treatment(pair, number, results, how)
+    left_out, as_judged, *_ = (*others.values(), None, None)
+    if not others and results.has_lists:
+        # All is judged: what unjudged documents are taken for changes nothing.
+        left_out = as_judged = pair.comparison
+    pair = replace(
+        pair,
+        p_holm=min(1.0, pair.p_holm * (1 + looks)),
+        left_out=left_out,
+        as_judged=as_judged,
+        smallest_gain=how.smallest_gain,
+    )
+    guards = _by_guards(pair, results, how) if number == 0 else {}
+    verdict, by_tables = pair.verdict, _without_tables(pair, number, results, how)
+    return replace(
+        pair,
+        doubts=(
+            *_warnings_of((pair.a, pair.b), results),
+            *treatment_warnings(verdict, pair.metric, others),
+            *contradictions(verdict, pair.metric, guards),
+            *table_warnings(verdict, pair.metric, pair.comparison, by_tables),
+        ),
+    )
+
+
+def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> tuple[ResultWarning, ...]:
+    """What is doubtful about two rankers, whatever the metric."""
+    queries, told = results.queries, list[ResultWarning]()
+    for name in names:
+        told += queries.by_ranker.get(name, ())
+    told += queries.doubts
+    lists = {name: results.rankers[name].lists for name in names}
+    known = {name: one for name, one in lists.items() if one is not None}
+    if len(known) == len(names):
+        told += list_doubts(known, results.alone, queries.clusters)
+    return tuple(told)
+
+
+def _by_treatment(
+    pair: ComparedPair, number: int, results: PerQueryResults, how: ComparisonPlan
+) -> dict[str, Comparison | None]:
+    """The same comparison by what unjudged documents may be taken for."""
+    metric = results.metrics[number]
+    if results.left_out is None or results.as_judged is None:
+        return {}
+    if metric not in results.list_metrics:
+        return {}
+    number = results.list_metrics.index(metric)
+    treated = {
+        "with these left out": results.left_out,
+        "with these as good as judged documents at their rank": results.as_judged,
+    }
+    if how.unjudged != "zero" and results.irrelevant is not None:
+        treated["with these as irrelevant"] = results.irrelevant
+    return {
+        words: _compared_alone(values[pair.a][number], values[pair.b][number], metric, results, how)
+        for words, values in treated.items()
+    }
+
+
+def _without_tables(
+    pair: ComparedPair, number: int, results: PerQueryResults, how: ComparisonPlan
+) -> Comparison | None:
+    """The same comparison by the first metric, where features from tables tell nothing."""
+    a, b = (results.rankers[name] for name in (pair.a, pair.b))
+    if number or (a.without_tables is None and b.without_tables is None):
+        return None
+    one, other = (
+        ranker.values[0] if ranker.without_tables is None else ranker.without_tables
+        for ranker in (a, b)
+    )
+    return _compared_alone(one, other, results.metrics[0], results, how)
+
+
+def _by_guards(
+    pair: ComparedPair, results: PerQueryResults, how: ComparisonPlan
+) -> dict[str, tuple[Comparison, bool]]:
+    """Comparisons by the first rank, and with each query of one weight."""
+    a, b = results.rankers[pair.a].values, results.rankers[pair.b].values
+    first = len(results.metrics)
+    found: dict[str, tuple[Comparison, bool]] = {}
+    for number, metric in enumerate(results.guards, first):
+        compared = _compared_alone(a[number], b[number], metric, results, how)
+        if compared is not None:
+            found[f"by {metric}"] = compared, metric.higher_is_better
+    if results.queries.weights is not None:
+        metric = results.metrics[0]
+        compared = _compared_alone(a[0], b[0], metric, results, how, weighted=False)
+        if compared is not None:
+            found["with each query of one weight"] = compared, metric.higher_is_better
+    return found
+
+
+def _compared_alone(
+    a: Vector, b: Vector, metric: Metric, results: PerQueryResults, how: ComparisonPlan,
+    *, weighted: bool = True,
+) -> Comparison | None:  # fmt: skip
+    """Two rankers by one metric, without correction; None where fewer than two queries count."""
+    counted = ~(np.isnan(a) | np.isnan(b))
+    weights, clusters = results.queries.weights, results.queries.clusters
+    if weights is not None and weighted:
+        counted &= weights > 0
+    if counted.sum() < 2:
+        return None
+    return compare_paired(
+        a[counted],
+        b[counted],
+        seed=how.drawing.seed,
+        resamples=how.drawing.resamples,
+        weights=weights[counted] if weights is not None and weighted else None,
+        span=metric.span,
+        clusters=None if clusters is None else clusters[counted],
     )

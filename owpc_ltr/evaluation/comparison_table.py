@@ -12,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
     detectable_line,
     difference_of,
     disagreements,
+    measured_live_by,
+    small_gain_lines,
     verdict_line,
     verdict_lines,
     wins_ties_losses,
@@ -28,7 +30,7 @@ from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
-from owpc_ltr.evaluation.significance import Doubt, Verdict, over_metrics
+from owpc_ltr.evaluation.significance import ResultWarning, Verdict, over_metrics
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
 
@@ -40,7 +42,11 @@ _UNJUDGED = {
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
     "condensed": "unjudged documents are removed from the lists (condensed, Sakai 2007)",
 }
-_SPLITS = {"test": "none of which a ranker was trained on", "all": "all of them"}
+_SPLITS = {
+    "test": "none of which a ranker was trained on",
+    "all": "all of them",
+    "unknown": "it is not known whether a ranker was trained on them",
+}
 
 
 @dataclass(frozen=True)
@@ -57,14 +63,22 @@ class ComparedRanker(ShortRepr):
     """One ranker: each metric's value of every query, its mean by the metric's text, its warnings.
 
     `unjudged` is the mean share of unjudged documents among those that each metric looks at, by
-    its text; None for a ranker that is shown judged documents alone.
+    its text; None for a ranker that is shown judged documents alone. `drawn` has the means where
+    the queries were drawn for all rankers together.
     """
 
     name: str
     measured: tuple[Measured, ...] = field(repr=False)
-    means: Mapping[str, MeanInterval]
+    drawn: Mapping[str, MeanInterval] | None = field(default=None, repr=False)
     unjudged: Mapping[str, float] | None = None
     warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def means(self) -> Mapping[str, MeanInterval]:
+        """Each metric's mean by its text, with its interval."""
+        if self.drawn is not None:
+            return self.drawn
+        return {str(one.metric): MeanInterval(one.mean, *_ends(one)) for one in self.measured}
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
@@ -111,6 +125,12 @@ class RankerComparison:
     importance: Vector | None = None
     data: str = ""
     """What the data are called: their file."""
+    n_independent: int = 0
+    """How many of the queries are independent: spellings of one request are one."""
+    on_judged_documents: bool = False
+    """Whether the rankers were shown judged documents alone, and not what users get."""
+    looks: int = 0
+    """How many comparisons were made on these queries before."""
     n_worst: int = WORST_QUERIES
     """How many of the queries that lose most the text shows."""
 
@@ -160,6 +180,14 @@ class RankerComparison:
         known = ", ".join(one.name for one in self.rankers)
         raise UsageError(f"no ranker is called '{name}': there are {known}")
 
+    def pair(self, a: str, b: str, metric: Metric | str | None = None) -> ComparedPair:
+        """Ranker a against b by a metric, the first one unless it is named."""
+        name = str(self.metrics[self._metric_number(metric)])
+        for one in self.pairs:
+            if {one.a, one.b} == {a, b} and one.metric == name:
+                return one if one.a == a else one.reversed()
+        raise UsageError(f"{a} and {b} were not compared by {name}")
+
     def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
         """The verdicts on ranker a against b by metric; empty where the two were not compared."""
         found = [
@@ -171,7 +199,7 @@ class RankerComparison:
         """The verdict on ranker a against b: by the first metric, if no other says the opposite."""
         return over_metrics(self.verdicts(a, b))
 
-    def with_doubts(self, doubts: Sequence[Doubt], *rankers: str) -> Self:
+    def with_doubts(self, doubts: Sequence[ResultWarning], *rankers: str) -> Self:
         """The same figures with doubts about the judgments: of all pairs, or those of `rankers`.
 
         One ranker means every pair that it is part of, two rankers mean their pair.
@@ -219,6 +247,9 @@ class RankerComparison:
             "data": self.data,
             "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
             "n_queries": self.n_queries,
+            "on_judged_documents": self.on_judged_documents,
+            "n_independent": self.n_independent,
+            "earlier_comparisons": self.looks,
             "split": self.split,
             "weighted": self.weighted,
             "unjudged": self.unjudged,
@@ -323,13 +354,21 @@ def _text_lines(found: RankerComparison) -> Iterator[str]:
 def _title(found: RankerComparison) -> str:
     """Which rankers, on what."""
     split = _SPLITS.get(found.split, f"{found.split} split")
-    return f"{len(found.rankers)} rankers on {found.n_queries:,} queries ({split})"
+    return f"{len(found.rankers)} rankers on {queries_in_words(found)} ({split})"
+
+
+def queries_in_words(found: RankerComparison) -> str:
+    """How many queries there are, and how many of them are independent."""
+    if found.n_independent in {0, found.n_queries}:
+        return f"{found.n_queries:,} queries"
+    return f"{found.n_queries:,} queries, {found.n_independent:,} independent"
 
 
 def _opening(found: RankerComparison) -> str:
     """The verdict on the pair that stands for the comparison, which is its first line."""
     a, b = found.headline
-    return verdict_line(found.verdict(a, b), a, b, str(found.metrics[0]))
+    judged = found.on_judged_documents
+    return verdict_line(found.verdict(a, b), a, b, str(found.metrics[0]), judged=judged)
 
 
 def _mean_table(found: RankerComparison, letters: Mapping[str, str]) -> str:
@@ -419,8 +458,11 @@ def _closing(found: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
     pairs = [one.by_human_labels for one in found.pairs]
     by = "by human labels alone, " if found.prediction_powered else ""
-    told = [f"{by}{corrected_over(len(pairs))}:", *verdict_lines(pairs)]
-    return [*_conventions(found), *told, *disagreements(pairs, found.split), detectable_line(pairs)]
+    told = [f"{by}{corrected_over(len(pairs), found.looks)}:", *verdict_lines(pairs)]
+    told += [*disagreements(pairs, found.split), *small_gain_lines(pairs), detectable_line(pairs)]
+    if found.on_judged_documents:
+        told.append(measured_live_by(found.headline))
+    return [*_conventions(found), *told]
 
 
 def _labels_in_words(found: RankerComparison) -> list[str]:
@@ -481,6 +523,14 @@ def _html(found: RankerComparison) -> str:
     told += [f"warning: {one}" for one in found.warnings]
     parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
     return html.block(_title(found), html.line(_opening(found)), *parts)
+
+
+def _ends(found: Measured) -> tuple[float, float]:
+    """The interval of a mean; of a single query its value."""
+    try:
+        return found.interval
+    except Refused:
+        return found.mean, found.mean
 
 
 def _known(value: float) -> float | None:

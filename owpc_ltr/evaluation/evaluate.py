@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ from owpc_ltr.evaluation.options import (
     IndexToCheck,
     Metrics,
     QueryTemplate,
+    SmallestGain,
     Split,
     Unweighted,
     by_workers,
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.compared_pair import ComparedPair
-    from owpc_ltr.evaluation.measurement import Measured, RankerValues, Ranking
+    from owpc_ltr.evaluation.comparison_table import RankerComparison
+    from owpc_ltr.evaluation.measurement import Measured, Ranking
+    from owpc_ltr.evaluation.query_choice import EvaluationQueries
+    from owpc_ltr.evaluation.results import ComparisonPlan
     from owpc_ltr.evaluation.significance import Verdict
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
@@ -58,17 +62,55 @@ class Evaluation:
     query by its importance.
     """
 
-    ranker: str
+    result: RankerComparison
     data: Data = field(repr=False)
-    split: str
     scores: Vector | None
-    measured: tuple[Measured, ...]
-    baseline: str | None
-    baseline_measured: tuple[Measured, ...]
-    pairs: tuple[ComparedPair, ...]
-    warnings: tuple[str, ...]
-    weighted: bool = False
-    data_name: str = ""
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def ranker(self) -> str:
+        """What the ranker is called."""
+        return self.result.rankers[0].name
+
+    @property
+    def baseline(self) -> str | None:
+        """What the other ranker is called; None where it was measured alone."""
+        return self.result.baseline
+
+    @property
+    def split(self) -> str:
+        """Which queries of the data they are."""
+        return self.result.split
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """The ranker's figures, by metric."""
+        return self.result.rankers[0].measured
+
+    @property
+    def baseline_measured(self) -> tuple[Measured, ...]:
+        """Those of the baseline; none where there is none."""
+        return self.result.rankers[1].measured if self.baseline is not None else ()
+
+    @property
+    def pairs(self) -> tuple[ComparedPair, ...]:
+        """The comparison with the baseline, by metric."""
+        return self.result.pairs
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the figures."""
+        return (*self.doubts, *self.result.warnings)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether queries are weighed by their importance."""
+        return self.result.weighted
+
+    @property
+    def data_name(self) -> str:
+        """The file of the data."""
+        return self.result.data
 
     def __getitem__(self, metric: Metric | str) -> Measured:
         """The figures of a metric: its mean, and each query's value."""
@@ -118,6 +160,9 @@ class Evaluation:
             "data": self.data_name,
             "split": self.split,
             "n_queries": self.data.n_queries,
+            "on_judged_documents": self.result.on_judged_documents,
+            "n_independent": self.result.n_independent,
+            "earlier_comparisons": self.result.looks,
             "metrics": self.table,
             **({"weighted": True} if self.weighted else {}),
             "baseline": self.baseline,
@@ -194,6 +239,7 @@ def evaluate(
     ] = None,
     split: Split = "auto",
     unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
     documents: Documents = None,
     id_field: IdField = None,
     run: Annotated[
@@ -227,6 +273,7 @@ def evaluate(
     """
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -243,31 +290,24 @@ def evaluate(
     with workers_at(dask, [data], files) as workers:
         chosen = model_data(ranker, by_workers(judged, workers), split)
         part = _with_fields(chosen.data, ranker, documents, id_field)
-        other = None if baseline is None else ranker_of(baseline, part, files)
         names = _names(model, baseline)
-        found = _measured(
-            ranker,
-            other,
-            data=part,
-            metrics=parsed,
-            names=names,
-            seed=seed,
-            weighted=not unweighted,
+        rankers = {names[0]: ranker}
+        if baseline is not None:
+            rankers[names[1]] = ranker_of(baseline, part, files)
+        how = ComparisonPlan(
+            parsed,
+            baseline=None if baseline is None else names[1],
+            drawing=Drawing(seed),
+            smallest_gain=smallest_gain,
         )
+        found, scores = _compared(rankers, chosen, part, how, weighted=not unweighted)
     if run is not None:
-        _write_run(found.own.scores, part, run)
+        _write_run(scores, part, run)
     return Evaluation(
-        ranker=names[0],
-        data=part,
-        split=chosen.side,
-        scores=found.own.scores,
-        measured=found.measured,
-        baseline=None if baseline is None else names[1],
-        baseline_measured=found.baseline,
-        pairs=found.pairs,
-        warnings=(*doubts, *chosen.warnings, *found.warnings),
-        weighted=found.weighted,
-        data_name=str(data) if isinstance(data, Path | str) else "",
+        replace(found, data=str(data) if isinstance(data, Path | str) else ""),
+        part,
+        scores,
+        tuple(doubts),
     )
 
 
@@ -305,106 +345,40 @@ def write_run(
     write_scores(scores, data, path=path, tag=tag, depth=depth, retrieved=retrieved)
 
 
-@dataclass(frozen=True)
-class _BothMeasured:
-    """What was measured, of the ranker and of its baseline."""
-
-    own: RankerValues
-    measured: tuple[Measured, ...]
-    baseline: tuple[Measured, ...]
-    pairs: tuple[ComparedPair, ...]
-    warnings: tuple[str, ...]
-    weighted: bool
-
-
-def _measured(
-    ranker: Ranking,
-    other: Ranking | None,
-    data: Data,
-    metrics: Sequence[Metric],
-    names: tuple[str, str],
-    seed: int,
+def _compared(
+    rankers: Mapping[str, Ranking],
+    chosen: EvaluationQueries[Any],
+    part: Data,
+    how: ComparisonPlan,
     *,
     weighted: bool,
-) -> _BothMeasured:
-    from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.judged_data import judgment_findings, unused_weights
-    from owpc_ltr.evaluation.measurement import measure_on_data, measured_means
-    from owpc_ltr.evaluation.query_choice import model_data
-
-    rankers = {"ranker": ranker}
-    if other is not None:
-        model_data(other, data, "all")
-        rankers["baseline"] = other
-    of_data = measure_on_data(rankers, data, metrics, tell_unjudged=True)
-    weights = of_data.weights if weighted else None
-    measured = {
-        name: measured_means(metrics, one.values, of_data.baselines, weights, seed)
-        for name, one in of_data.rankers.items()
-    }
-    own, theirs = measured["ranker"], measured.get("baseline", ())
-    pairs: tuple[ComparedPair, ...] = ()
-    warnings = [*of_data.rankers["ranker"].warnings]
-    if other is not None:
-        pairs = _pairs(
-            names, (ranker, other), data=data, measured=(own, theirs), weights=weights, seed=seed
-        )
-        if isinstance(other, TrecRun):
-            warnings += [f"{names[1]}: {told}" for told in of_data.rankers["baseline"].warnings]
-    warnings += unused_weights(data)
-    warnings += [] if pairs else judgment_findings(data.head)
-    return _BothMeasured(
-        own=of_data.rankers["ranker"],
-        measured=own,
-        baseline=theirs,
-        pairs=pairs,
-        warnings=tuple(warnings),
-        weighted=weights is not None,
-    )
-
-
-def _pairs(
-    names: tuple[str, str],
-    rankers: tuple[Ranking, Ranking],
-    data: Data,
-    measured: tuple[tuple[Measured, ...], tuple[Measured, ...]],
-    weights: Vector | None,
-    seed: int,
-) -> tuple[ComparedPair, ...]:
-    """The ranker against the baseline, with the doubts about what they have seen and the labels.
-
-    p is corrected over the metrics (Holm).
-    """
+) -> tuple[RankerComparison, Vector | None]:
+    """The rankers on these queries, and the first one's scores of data in memory."""
     import numpy as np
 
+    from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.data.splits import known_sides
-    from owpc_ltr.evaluation.compared_pair import ComparedPair
-    from owpc_ltr.evaluation.judged_data import judgment_doubts
-    from owpc_ltr.evaluation.measurement import compare
-    from owpc_ltr.evaluation.query_choice import repeated_doubts, seen_doubts
-    from owpc_ltr.evaluation.significance import holm
-
-    doubts = [
-        doubt
-        for name, ranker in zip(names, rankers, strict=True)
-        for record in [getattr(ranker, "record", None)]
-        if record
-        for doubt in seen_doubts(name, known_sides(record, data))
-    ]
-    doubts += (*repeated_doubts(data), *judgment_doubts(data.head))
-    found = [compare(one, other, seed, weights) for one, other in zip(*measured, strict=True)]
-    corrected = holm(np.array([one.p_permutation for one in found])).tolist()
-    return tuple(
-        ComparedPair(
-            *names,
-            str(one.metric),
-            of,
-            p,
-            higher_is_better=one.metric.higher_is_better,
-            doubts=tuple(doubts),
-        )
-        for one, of, p in zip(measured[0], found, corrected, strict=True)
+    from owpc_ltr.evaluation.comparison import compare_results
+    from owpc_ltr.evaluation.measurement import measure_on_data
+    from owpc_ltr.evaluation.query_choice import (
+        ChosenQueries,
+        compared_queries,
+        is_trained,
+        model_data,
+        training_doubts,
     )
+
+    for other in [*rankers.values()][1:]:
+        model_data(other, part, "all")
+    seen = {
+        name: training_doubts(name, known_sides(one.record, part))
+        for name, one in rankers.items()
+        if not isinstance(one, TrecRun) and is_trained(one.record)
+    }
+    numbers = np.arange(part.n_queries)
+    of = compared_queries(part, ChosenQueries(numbers, chosen.side, (), chosen.warnings, seen))
+    results = measure_on_data(rankers, part, of, how, weighted=weighted, tell_unjudged=True)
+    return compare_results(results, how), next(iter(results.rankers.values())).scores
 
 
 def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> Data:
@@ -450,7 +424,12 @@ def _name(given: Any) -> str:
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:
-    from owpc_ltr.evaluation.compared_pair import verdict_lines
+    from owpc_ltr.evaluation.compared_pair import (
+        corrected_over,
+        measured_live_by,
+        small_gain_lines,
+        verdict_lines,
+    )
     from owpc_ltr.evaluation.comparison_table import pair_table, ranker_letters
     from owpc_ltr.plain_text import text_table, wrapped_text
 
@@ -474,7 +453,12 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
         yield ""
         yield wrapped_text(f"A {names[0]} against B {names[1]}, on the same {compared:,} queries:")
         yield pair_table(found.pairs, ranker_letters(names))
-        yield from map(wrapped_text, (*verdict_lines(found.pairs), *_disagreements(found)))
+        told = [*verdict_lines(found.pairs), *_disagreements(found), *small_gain_lines(found.pairs)]
+        yield from map(wrapped_text, told)
+        if found.result.on_judged_documents:
+            yield wrapped_text(measured_live_by(names))
+        if found.result.looks:
+            yield wrapped_text(corrected_over(len(found.pairs), found.result.looks))
     yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
 
 
@@ -484,7 +468,8 @@ def _verdict_lines(found: Evaluation) -> list[str]:
     verdict = found.verdict
     if verdict is None:
         return []
-    return [verdict_line(verdict, found.ranker, str(found.baseline), found.pairs[0].metric)]
+    names, judged = (found.ranker, str(found.baseline)), found.result.on_judged_documents
+    return [verdict_line(verdict, *names, found.pairs[0].metric, judged=judged)]
 
 
 def _disagreements(found: Evaluation) -> list[str]:
@@ -494,8 +479,11 @@ def _disagreements(found: Evaluation) -> list[str]:
 
 
 def _title(found: Evaluation) -> str:
+    from owpc_ltr.evaluation.comparison_table import queries_in_words
+
     of = f" of {found.data_name}" if found.data_name else ""
-    said = f"{found.ranker} on {found.data.n_queries:,} queries{of} ({split_in_words(found.split)})"
+    n_queries = queries_in_words(found.result)
+    said = f"{found.ranker} on {n_queries}{of} ({split_in_words(found.split)})"
     return f"{said}, weighted by the importance of queries" if found.weighted else said
 
 

@@ -9,35 +9,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.comparison import (
-    ComparedQueries,
-    ComparisonRequest,
-    chosen_data,
-    side_by_side,
-    with_query_doubts,
-)
+from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.judged_data import Data, judgment_doubts, texts_of, unused_weights
-from owpc_ltr.evaluation.measurement import (
-    OnData,
-    RankerValues,
-    measure_on_data,
+from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
+from owpc_ltr.evaluation.judged_data import Data
+from owpc_ltr.evaluation.measurement import measure_on_data
+from owpc_ltr.evaluation.query_choice import NothingHeldOut, compared_queries
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    PerQueryResults,
+    RankerResults,
+    joined_results,
 )
-from owpc_ltr.evaluation.query_choice import ChosenQueries, NothingHeldOut
 from owpc_ltr.metrics import uneven
 
 
 class _Fold(NamedTuple):
-    """The test queries of a fold, which they are, and what was measured on them."""
+    """The test queries of a fold, and what was measured on them."""
 
     data: RankingDataset
-    chosen: ChosenQueries
-    found: OnData
+    results: PerQueryResults
 
 
 def compare_over_folds(
@@ -64,26 +61,48 @@ def compare_over_folds(
         for number, data in enumerate(folds)
     ]
     _refuse_shared([fold.data for fold in measured])
-    texts = [texts_of(fold.data) for fold in measured]
-    weights = uneven(np.concatenate([fold.data.query_importance for fold in measured]))
-    sizes = ", ".join(f"{fold.data.n_queries:,}" for fold in measured)
-    of = ComparedQueries(
-        ids=pa.concat_arrays([fold.data.query_ids for fold in measured]),
+    of = _pooled_queries(measured, weighted=request.weighted)
+    rankers = {name: _pooled(name, measured) for name in request.rankers}
+    tied = [fold.results.all_tied or () for fold in measured]
+    pooled = PerQueryResults(
+        rankers, tuple(request.how.metrics), request.how.guards, of,
+        [np.concatenate(one) for one in zip(*tied, strict=True)],
+    )  # fmt: skip
+    return compare_results(pooled, request.how)
+
+
+def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQueries:
+    """The test queries of all folds; weights vary if those of any fold do."""
+    several = [fold.results.queries for fold in folds]
+    sizes = ", ".join(f"{len(one.ids):,}" for one in several)
+    texts = [one.texts for one in several]
+    weights = [fold.data.query_importance for fold in folds]
+    clusters = _joint_clusters(several)
+    alone = len(np.unique(clusters)) == len(clusters)
+    return ComparedQueries(
+        ids=pa.concat_arrays([one.ids for one in several]),
         texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),
-        weights=weights if request.weighted else None,
-        split="test" if all(fold.chosen.side == "test" for fold in measured) else "all",
-        notes=(
-            f"the test queries of {len(measured)} folds ({sizes}) are pooled: one test over all",
-        ),
-        warnings=tuple(dict.fromkeys(_doubts(measured))),
+        weights=uneven(np.concatenate(weights)) if weighted else None,
+        split="test" if all(one.split == "test" for one in several) else several[0].split,
+        notes=(f"the test queries of {len(folds)} folds ({sizes}) are pooled: one test over all",),
+        warnings=tuple(dict.fromkeys(told for one in several for told in one.warnings)),
+        clusters=None if alone else clusters,
+        doubts=tuple(dict.fromkeys(doubt for one in several for doubt in one.doubts)),
+        by_ranker={
+            name: tuple(dict.fromkeys(d for one in several for d in one.by_ranker.get(name, ())))
+            for name in {name for one in several for name in one.by_ranker}
+        },
     )
-    values = {name: _pooled(name, measured) for name in request.rankers}
-    zero = [np.concatenate(one) for one in zip(*(f.found.baselines for f in measured), strict=True)]
-    found = side_by_side(values, zero, of, request.how)
-    for fold in measured:
-        found = with_query_doubts(found, fold.chosen, fold.data)
-    doubts = (doubt for fold in measured for doubt in judgment_doubts(fold.data))
-    return found.with_doubts(list(dict.fromkeys(doubts)))
+
+
+def _joint_clusters(several: Sequence[ComparedQueries]) -> NDArray[np.int64]:
+    """The clusters of each fold, with numbers of their own."""
+    found, before = [], 0
+    for one in several:
+        own = np.arange(len(one.ids)) if one.clusters is None else one.clusters
+        found.append(own + before)
+        before += len(one.ids)
+    return np.concatenate(found)
 
 
 def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str, Any]:
@@ -107,11 +126,9 @@ def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: in
     if chosen.notes:
         raise _seen(fold, chosen.notes[0])
     part = in_memory(part, f"fold {fold}")
-    return _Fold(
-        part,
-        chosen,
-        measure_on_data(rankers, part, request.how.metrics, request.how.unjudged),
-    )
+    of = compared_queries(part, chosen)
+    results = measure_on_data(rankers, part, of, request.how, weighted=request.weighted)
+    return _Fold(part, results)
 
 
 def _seen(fold: int, why: str) -> Refused:
@@ -136,27 +153,12 @@ def _refuse_shared(folds: Sequence[RankingDataset]) -> None:
                     )
 
 
-def _pooled(name: str, folds: Sequence[_Fold]) -> RankerValues:
-    """The values of a ranker in all folds, and what makes them doubtful."""
-    several = [fold.found.rankers[name] for fold in folds]
-    shares = [one.unjudged for one in several if one.unjudged is not None]
-    return RankerValues(
-        _joined_folds([one.values for one in several]),
-        _joined_folds(shares) if len(shares) == len(several) else None,
-        tuple(
-            f"fold {number}: {warning}"
-            for number, one in enumerate(several, 1)
-            for warning in one.warnings
-        ),
+def _pooled(name: str, folds: Sequence[_Fold]) -> RankerResults:
+    """The results of a ranker in all folds, and what makes them doubtful."""
+    several = [fold.results.rankers[name] for fold in folds]
+    warnings = tuple(
+        f"fold {number}: {warning}"
+        for number, one in enumerate(several, 1)
+        for warning in one.warnings
     )
-
-
-def _joined_folds(of_folds: Sequence[Sequence[Any]]) -> list[Any]:
-    return [np.concatenate(one) for one in zip(*of_folds, strict=True)]
-
-
-def _doubts(folds: Sequence[_Fold]) -> list[str]:
-    return [
-        *(warning for fold in folds for warning in fold.chosen.warnings),
-        *(warning for fold in folds for warning in unused_weights(fold.data)),
-    ]
+    return replace(joined_results(several), warnings=warnings)

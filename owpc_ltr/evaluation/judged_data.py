@@ -23,7 +23,7 @@ from owpc_ltr.data.dataset import RankingDataset, numbers_in
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
 
 def judgment_doubts(
     data: RankingDataset, text_features: Collection[str] | None = None
-) -> list[Doubt]:
+) -> list[ResultWarning]:
     """What looks harmful in a dataset's judgments; nothing is said of few queries.
 
     `text_features` are the columns that tell how well a document matches the query's words. Where
@@ -330,14 +330,14 @@ def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
 
 def _found_by_nothing(
     data: RankingDataset, columns: NDArray[np.int64], known: bool
-) -> Iterator[Doubt]:
+) -> Iterator[ResultWarning]:
     relevant = data.features[data.labels > 0][:, columns]
     if not relevant.size:
         return
     lost = float((np.isnan(relevant) | (relevant == 0)).all(axis=1).mean())
     if lost > _MANY:
         which = "text feature" if known else "feature of the query"
-        yield Doubt(
+        yield ResultWarning(
             "never-retrieved",
             f"{lost:.0%} of the relevant documents have no match in any {which}: a query never "
             "brings them, so that a model of them ranks what users never see",
@@ -347,13 +347,13 @@ def _found_by_nothing(
 
 def _worse_than_random(
     data: RankingDataset, pairs: _MixedQueries, columns: NDArray[np.int64], known: bool
-) -> Iterator[Doubt]:
+) -> Iterator[ResultWarning]:
     if int(pairs.mixed.sum()) < _FEWEST_QUERIES or not len(columns):
         return
     best, name = max((pairs.right(data.features[:, c]), data.feature_names[c]) for c in columns)
     if best <= 0.5:
         which = "text feature" if known else "feature"
-        yield Doubt(
+        yield ResultWarning(
             "worse-than-random",
             f"every single {which} ranks these judgments at or below random: the best, '{name}', "
             f"has {best:.0%} of the pairs right; the irrelevant documents were picked because they "
@@ -363,7 +363,7 @@ def _worse_than_random(
         )
 
 
-def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[Doubt]:
+def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[ResultWarning]:
     if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
         return
     told: list[tuple[float, str, str]] = []
@@ -377,7 +377,7 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
             told.append((max(right, 1 - right), f"whether '{name}' is missing", name))
     best, what, column = max(told)
     if best > _SEPARATED:
-        yield Doubt(
+        yield ResultWarning(
             "leak",
             f"{what} alone tells relevant from irrelevant documents in {best:.1%} of "
             f"{pairs.number:,} pairs: they seem to come from different sources, which a model "
@@ -387,11 +387,11 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
         )
 
 
-def _sampled_alike(data: RankingDataset) -> Iterator[Doubt]:
+def _sampled_alike(data: RankingDataset) -> Iterator[ResultWarning]:
     pairs = _MixedQueries.of(data)
     relevant, irrelevant = set(pairs.n_relevant.tolist()), set(pairs.n_irrelevant.tolist())
     if len(relevant) == 1 and len(irrelevant) == 1 and 0 not in relevant | irrelevant:
-        yield Doubt(
+        yield ResultWarning(
             "sampled-negatives",
             f"each of {data.n_queries} queries has {relevant.pop()} relevant and "
             f"{irrelevant.pop()} irrelevant documents: such negatives were sampled, not judged, "

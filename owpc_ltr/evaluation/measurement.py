@@ -10,7 +10,7 @@ before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsFloat
@@ -21,9 +21,18 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names, is_run, read_run
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    ComparisonPlan,
+    PerQueryResults,
+    RankerResults,
+    joined_results,
+)
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.reordering import (
@@ -176,31 +185,10 @@ def ranker_of(
     return given  # type: ignore[no-any-return]
 
 
-class RankerValues(NamedTuple):
-    """Each metric's value of each query; the shares of unjudged documents that each looks at.
-
-    `unjudged` is None where a ranker is shown judged documents alone.
-    """
-
-    values: list[Vector]
-    unjudged: list[Vector] | None
-    warnings: tuple[str, ...] = ()
-    scores: Vector | None = None
-    """The scores of data in memory."""
-
-
-class OnData(NamedTuple):
-    """All rankers' values, those of no ranker, and the queries' weights if they vary."""
-
-    rankers: dict[str, RankerValues]
-    baselines: list[Vector]
-    weights: Vector | None
-
-
 class _PartFigures(NamedTuple):
     """What is kept of a ranker on a part."""
 
-    values: RankerValues
+    results: RankerResults
     facts: ListFacts
 
 
@@ -213,19 +201,26 @@ class _Part(NamedTuple):
 def measure_on_data(
     rankers: Rankers,
     data: RankingDataset | PartitionedDataset,
-    metrics: Sequence[Metric],
-    unjudged: str = "zero",
+    queries: ComparedQueries,
+    how: ComparisonPlan,
     *,
+    weighted: bool = True,
     tell_unjudged: bool = False,
-) -> OnData:
+) -> PerQueryResults:
     """Every ranker by every metric, in one pass. Raises BadInput for a run of other queries.
 
-    `tell_unjudged`: a warning counts the unjudged documents of a run.
+    `weighted`: queries have the weights that the data give them. `tell_unjudged`: a warning counts
+    the unjudged documents of a run.
     """
     in_memory = isinstance(data, RankingDataset)
+    with_lists = any(isinstance(one, TrecRun) for one in rankers.values())
 
     def look(part: RankingDataset) -> _Part:
-        return _measured_part(rankers, part, metrics, unjudged, keep_scores=in_memory)
+        of = [
+            _seen(ranker, part, how, keep_scores=in_memory, keep_lists=with_lists)
+            for ranker in rankers.values()
+        ]
+        return _Part(of, _all_tied(part, how.metrics), part.query_importance)
 
     parts: Iterable[_Part]
     if isinstance(data, RankingDataset):
@@ -238,53 +233,96 @@ def measure_on_data(
         name: _joined(ranker, [part.rankers[number] for part in parts], tell_unjudged)
         for number, (name, ranker) in enumerate(rankers.items())
     }
+    if all(one.lists is None or one.lists.complete for one in found.values()):
+        # All that is ranked is judged: these are judged documents, and no lists of an index.
+        found = {name: replace(one, lists=None) for name, one in found.items()}
     baselines = [np.concatenate(one) for one in zip(*(p.baselines for p in parts), strict=True)]
-    return OnData(found, baselines, uneven(np.concatenate([part.weights for part in parts])))
+    weights = uneven(np.concatenate([part.weights for part in parts])) if weighted else None
+    of_data = replace(queries, weights=weights)
+    return PerQueryResults(found, tuple(how.metrics), how.guards, of_data, baselines)
 
 
-def top_of(metric: Metric) -> int | None:
-    """How many of the first documents a metric looks at; None for all."""
-    return 1 if metric.name == "winner-takes-all" else metric.cutoff
+def without_tables(data: RankingDataset) -> RankingDataset | None:
+    """The data with one value in each column that is from a table; None where none is."""
+    external = {name for one in sources_in(data.manifest) for name in one.features}
+    columns = [number for number, name in enumerate(data.feature_names) if name in external]
+    if not columns:
+        return None
+    features = data.features.copy()
+    for column in columns:
+        known = features[:, column][np.isfinite(features[:, column])]
+        features[:, column] = np.median(known) if len(known) else 0.0
+    return replace(data, features=features)
 
 
-def _measured_part(
-    rankers: Rankers,
+def results_of_scores(
+    scores: Mapping[str, Vector],
     data: RankingDataset,
-    metrics: Sequence[Metric],
-    unjudged: str,
-    *,
-    keep_scores: bool,
-) -> _Part:
-    return _Part(
-        [
-            _seen(ranker, data, metrics, unjudged, keep_scores=keep_scores)
-            for ranker in rankers.values()
-        ],
-        _all_tied(data, metrics),
-        data.query_importance,
-    )
+    queries: ComparedQueries,
+    how: ComparisonPlan,
+    plain: Mapping[str, Vector] | None = None,
+) -> PerQueryResults:
+    """Rankers by name, each by its scores of the documents of a dataset in memory.
+
+    `plain` are the scores where features from tables tell nothing (see `without_tables`).
+    """
+    rankers = {}
+    for name, own in scores.items():
+        ranked = RankedQueries(own, data.labels, data.offsets)
+        values = [metric.of(ranked) for metric in (*how.metrics, *how.guards)]
+        without = None
+        if plain is not None:
+            without = how.metrics[0].of(RankedQueries(plain[name], data.labels, data.offsets))
+        rankers[name] = RankerResults(values, scores=own, without_tables=without)
+    of_data = replace(queries, weights=uneven(data.query_weights))
+    tied = _all_tied(data, how.metrics)
+    return PerQueryResults(rankers, tuple(how.metrics), how.guards, of_data, tied)
 
 
 def _seen(
     ranker: Ranking,
     data: RankingDataset,
-    metrics: Sequence[Metric],
-    unjudged: str,
+    how: ComparisonPlan,
     *,
     keep_scores: bool,
+    keep_lists: bool,
 ) -> _PartFigures:
-    lists = lists_of(ranker, data, condensed=unjudged == "condensed")
+    lists = lists_of(ranker, data, condensed=how.unjudged == "condensed")
+    metrics = (*how.metrics, *how.guards)
     values = [metric.of(lists.queries) for metric in metrics]
     scores = lists.scores if keep_scores else None
+    ranked = _ranked_lists(ranker, lists, data) if keep_lists else None
     if lists.found is None or not isinstance(ranker, TrecRun):
-        return _PartFigures(RankerValues(values, None, scores=scores), lists.facts)
+        plain = without_tables(data)
+        of_model = RankerResults(
+            values,
+            scores=scores,
+            lists=ranked,
+            without_tables=None
+            if plain is None
+            else how.metrics[0].of(lists_of(ranker, plain).queries),
+        )
+        return _PartFigures(of_model, lists.facts)
     shares = [
         _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric)) for metric in metrics
     ]
-    if unjudged == "skip":
+    if how.unjudged == "skip":
         for of_metric, share in zip(values, shares, strict=True):
             of_metric[share > 0] = np.nan
-    return _PartFigures(RankerValues(values, shares, scores=scores), lists.facts)
+    of_run = RankerResults(values, shares[: len(how.metrics)], scores=scores, lists=ranked)
+    return _PartFigures(of_run, lists.facts)
+
+
+def _ranked_lists(ranker: Ranking, lists: Lists, data: RankingDataset) -> RankedLists:
+    """The first documents of each list, by which unjudged ones are found."""
+    if lists.found is None or not isinstance(ranker, TrecRun):
+        names = document_names(data).to_pylist()
+        return RankedLists.of_documents(lists.scores, data.labels, data.offsets, names)
+    whole = whole_lists(ranker, lists.found, data, unjudged=np.nan)
+    return RankedLists.of_documents(
+        whole.scores, whole.labels, whole.offsets, whole.doc_ids.to_pylist(),
+        ~np.isnan(whole.scores),
+    )  # fmt: skip
 
 
 def _unjudged_share(
@@ -303,15 +341,11 @@ def _unjudged_share(
     return shares
 
 
-def _joined(ranker: Ranking, parts: Sequence[_PartFigures], tell_unjudged: bool) -> RankerValues:
-    """The values of all parts, and what makes them doubtful."""
+def _joined(ranker: Ranking, parts: Sequence[_PartFigures], tell_unjudged: bool) -> RankerResults:
+    """The results of all parts, and what makes them doubtful."""
     facts = [one.facts for one in parts]
     warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
-    values = [np.concatenate(one) for one in zip(*(p.values.values for p in parts), strict=True)]
-    shares = [one.values.unjudged for one in parts if one.values.unjudged is not None]
-    joined = [np.concatenate(one) for one in zip(*shares, strict=True)] if shares else None
-    scores = parts[0].values.scores if len(parts) == 1 else None
-    return RankerValues(values, joined, tuple(warnings), scores)
+    return replace(joined_results([one.results for one in parts]), warnings=tuple(warnings))
 
 
 def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
@@ -387,12 +421,17 @@ class WholeLists(NamedTuple):
     doc_ids: pa.StringArray
 
 
-def whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> WholeLists:
-    """All documents of the queries that are judged, or in the run, or both."""
+def whole_lists(
+    run: TrecRun, found: RankedDocuments, data: RankingDataset, unjudged: float = 0.0
+) -> WholeLists:
+    """All documents of the queries that are judged, or in the run, or both.
+
+    `unjudged` is the label of those that are not judged.
+    """
     rows, query = found.rows[~found.judged], found.query[~found.judged]
     scores = np.concatenate([found.scores, run.scores[rows]])
     places = np.concatenate([found.places, rows])
-    labels = np.concatenate([data.labels, np.zeros(len(rows), np.float32)])
+    labels = np.concatenate([data.labels, np.full(len(rows), unjudged, np.float32)])
     ids = pa.concat_arrays([document_names(data), run.doc_ids.take(pa.array(rows))])
     of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
     order = np.argsort(of, kind="stable")

@@ -25,7 +25,11 @@ WORST_QUERIES = 5
 
 def split_in_words(split: str) -> str:
     """Which queries a figure is of."""
-    return {"test": "held out", "all": "all of them"}.get(split, f"{split} split")
+    return {
+        "test": "held out",
+        "all": "all of them",
+        "unknown": "it is not known whether they are training queries",
+    }.get(split, f"{split} split")
 
 
 Metrics = Annotated[
@@ -54,6 +58,10 @@ Split = Annotated[
     ),
 ]
 Unweighted = Annotated[bool, Help("Give every query the same weight.", panel="Advanced")]
+SmallestGain = Annotated[
+    float,
+    Help("Better only where the 95 % interval of the gain lies above this.", min=0),
+]
 Baseline = Annotated[
     str | None, Help("Compare each ranker with this one alone; default: all pairs.")
 ]

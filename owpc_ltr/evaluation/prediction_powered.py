@@ -29,7 +29,7 @@ from owpc_ltr.evaluation.resampling import (
     standard_error,
 )
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
-from owpc_ltr.evaluation.significance import Doubt, Outcome, Verdict, decide
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.plain_text import ShortRepr
 
 FEWEST = 30
@@ -79,7 +79,7 @@ class PredictionPowered(ShortRepr):
     p_random: float
     agreement: Agreement
     p_holm: float
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ResultWarning, ...] = ()
 
     @property
     def decided(self) -> bool:
@@ -87,10 +87,18 @@ class PredictionPowered(ShortRepr):
         alone = replace(self, p_holm=self.by_both.p)
         return alone.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
 
-    def verdict(self, doubts: Sequence[Doubt] = (), *, higher_is_better: bool = True) -> Verdict:
+    def verdict(
+        self,
+        doubts: Sequence[ResultWarning] = (),
+        *,
+        higher_is_better: bool = True,
+        smallest_gain: float = 0.0,
+    ) -> Verdict:
         """The verdict on the first ranker, with the corrected p and doubts about the judgments."""
-        low, high, every = self.by_both.low, self.by_both.high, (*doubts, *self.doubts)
-        return decide(low, high, self.p_holm, every, higher_is_better=higher_is_better)
+        return decide(
+            self.by_both.low, self.by_both.high, self.p_holm, (*doubts, *self.doubts),
+            higher_is_better=higher_is_better, smallest_gain=smallest_gain,
+        )  # fmt: skip
 
     def reversed(self) -> PredictionPowered:
         """The same figures with the other ranker first."""
@@ -231,12 +239,12 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
 
 
-def few_human_labels(n: int) -> tuple[Doubt, ...]:
+def few_human_labels(n: int) -> tuple[ResultWarning, ...]:
     """The doubt about fewer than `FEWEST` human-labelled queries."""
     if n >= FEWEST:
         return ()
     return (
-        Doubt(
+        ResultWarning(
             "few-human-labels",
             f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
             "label more (owpc-ltr judge sample)",

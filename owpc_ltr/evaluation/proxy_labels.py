@@ -23,11 +23,13 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
-from owpc_ltr.evaluation.comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import importance_of, measure_on_data
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
+from owpc_ltr.evaluation.query_choice import compared_queries
+from owpc_ltr.evaluation.rules import cluster_doubts
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
@@ -52,8 +54,7 @@ def compare_with_proxy_labels(
     everything = judged_data(proxy)
     people = human_labels(data, everything)
     sample = human_sample(everything, people)
-    of_data = chosen_data(request, everything)
-    rankers, part, chosen = of_data
+    rankers, part, chosen = chosen_data(request, everything)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     of_sample, places = sample.among(part.query_ids)
     seen: tuple[str, ...] = ()
@@ -70,7 +71,8 @@ def compare_with_proxy_labels(
     of_sample = replace(of_sample, query_weights=sample_weights(weights, places, named))
     own = replace(request, split="all", weighted=True)
     found = compare_on_data(own, of_sample)
-    of_all = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
+    of_queries = compared_queries(part, chosen)
+    of_all = measure_on_data(rankers, part, of_queries, request.how)
     by_human = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
     by_proxy = {name: one.values for name, one in of_all.rankers.items()}
     pairs = _pairs(
@@ -90,7 +92,9 @@ def compare_with_proxy_labels(
             *_how(found, part, strata is not None),
         ),
     )
-    return of_data.doubted(found).with_doubts(random_sample_doubts(least))
+    for name, seen_by in chosen.seen.items():
+        found = found.with_doubts(seen_by, name)
+    return found.with_doubts([*cluster_doubts(of_queries.clusters), *random_sample_doubts(least)])
 
 
 def judged_data(given: Data | Path | str) -> RankingDataset:
@@ -116,8 +120,8 @@ def human_labels(given: Data | Path | str, proxy: RankingDataset) -> Judgments |
 def _pairs(
     found: RankerComparison,
     part: RankingDataset,
-    proxy: Mapping[str, list[Vector]],
-    human: Mapping[str, list[Vector]],
+    proxy: Mapping[str, Sequence[Vector]],
+    human: Mapping[str, Sequence[Vector]],
     places: NDArray[np.int64],
     weights: Vector | None,
     strata: list[str] | None,

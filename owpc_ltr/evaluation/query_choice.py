@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
     QueryDigests,
@@ -20,12 +20,16 @@ from owpc_ltr.data.splits import (
     is_own,
     known_by_id_alone,
     known_sides,
+    query_text,
     tells_queries,
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.evaluation.judged_data import UNUSED, judgment_doubts, texts_of, unused_weights
+from owpc_ltr.evaluation.results import ComparedQueries
+from owpc_ltr.evaluation.rules import machine_labels
+from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.metrics import uneven
 from owpc_ltr.models.reordering import FEATURE
-from owpc_ltr.plain_text import normalised_text
 from owpc_ltr.protocols import RankingModel
 
 Data = RankingDataset | PartitionedDataset
@@ -35,8 +39,6 @@ Records = Mapping[str, Mapping[str, Any]]
 """The record of each ranker's training, by what the ranker is called."""
 D = TypeVar("D", bound=Data)
 _NAME = "the model"
-_MOST_REPEATED = 1.1
-"""How much larger repeated queries may make the variance of a mean: intervals are 5 % too short."""
 _IN_WORDS = {
     "test": "held out from",
     "train": "training queries of",
@@ -54,10 +56,10 @@ class ChosenQueries(NamedTuple):
     side: str
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    seen: Mapping[str, tuple[Doubt, ...]] = {}
+    seen: Mapping[str, tuple[ResultWarning, ...]] = {}
 
     @property
-    def doubts(self) -> tuple[Doubt, ...]:
+    def doubts(self) -> tuple[ResultWarning, ...]:
         """What any ranker has seen."""
         return tuple(doubt for doubts in self.seen.values() for doubt in doubts)
 
@@ -80,16 +82,22 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     """
     check_side(side)
     n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
-    trained = {name: record for name, record in records.items() if _is_trained(record)}
+    trained = {name: record for name, record in records.items() if is_trained(record)}
     digests = digests_of(queries) if any(map(tells_queries, trained.values())) else None
-    sides = {name: known_sides(record, queries, digests) for name, record in trained.items()}
+    clusters = clusters_of(queries) if trained else np.arange(n_queries)
+    sides = {
+        name: _with_clusters(known_sides(record, queries, digests), clusters)
+        for name, record in trained.items()
+    }
     known = {name: on for name, on in sides.items() if on is not None}
     if side == "all":
-        seen = {name: seen_doubts(name, on) for name, on in known.items()}
+        seen = {name: training_doubts(name, on) for name, on in sides.items()}
         return ChosenQueries(np.arange(n_queries), "all", seen=seen)
     doubts = tuple(_doubts(trained, known, queries))
+    unknown = {name: training_doubts(name, None) for name in trained if name not in known}
     if not known and side == "auto":
-        return ChosenQueries(np.arange(n_queries), "all", (), doubts)
+        which = "unknown" if unknown else "all"
+        return ChosenQueries(np.arange(n_queries), which, (), doubts, unknown)
     if not known:
         raise Refused(
             f"nothing tells the {side} queries of this data: no record has the queries that "
@@ -98,17 +106,18 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     wanted = "test" if side == "auto" else side
     left = np.flatnonzero(np.all([on == wanted for on in known.values()], axis=0))
     why = "; ".join(_why(trained, known, wanted, digests))
-    seen = {name: seen_doubts(name, on[left]) for name, on in known.items()}
+    seen = {name: training_doubts(name, on[left]) for name, on in known.items()} | unknown
     if not len(left):
         raise NothingHeldOut(
             f"no query is {_IN_WORDS[wanted]} {_all_of(known)}: {why}; give other judged queries, "
             "or use split 'all', which flatters rankers that were trained on them",
             known,
         )
+    on = "unknown" if unknown and wanted == "test" else wanted
     if len(left) == n_queries:
-        return ChosenQueries(left, wanted, (), doubts, seen)
+        return ChosenQueries(left, on, (), doubts, seen)
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
-    return ChosenQueries(left, wanted, (note,), doubts, seen)
+    return ChosenQueries(left, on, (note,), doubts, seen)
 
 
 class EvaluationQueries(tuple[D, str]):
@@ -167,16 +176,58 @@ def model_data(model: RankingModel | TrecRun, data: D, side: str = "auto") -> Ev
     return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
 
 
-def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
-    """The doubt about a ranker that was trained or chosen on some of the compared queries.
+def compared_queries(
+    queries: Queries, chosen: ChosenQueries, *, notes: Sequence[str] = ()
+) -> ComparedQueries:
+    """The queries of a comparison, what makes them doubtful, and which of them are one request.
+
+    They are a dataset, or judged queries. Weights are those of judged queries; those of data are
+    read where these are measured.
+    """
+    clusters = clusters_of(queries)
+    weights, texts, doubts = None, None, [*machine_labels(queries)]
+    if isinstance(queries, Sequence):
+        ids = pa.array([query.query_id for query in queries], pa.string())
+        texts = pa.array([query_text(query.params) for query in queries], pa.string())
+        weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
+        unused = [UNUSED] if Weighed.among(queries).documents else []
+    else:
+        ids, unused = queries.query_ids, unused_weights(queries)
+        texts = texts_of(queries) if isinstance(queries, RankingDataset) else None
+        doubts += judgment_doubts(queries.head)
+    alone = len(np.unique(clusters)) == len(clusters)
+    return ComparedQueries(
+        ids,
+        texts,
+        weights,
+        chosen.side,
+        notes=(*chosen.notes, *notes),
+        warnings=(*chosen.warnings, *unused),
+        clusters=None if alone else clusters,
+        doubts=tuple(doubts),
+        by_ranker=chosen.seen,
+    )
+
+
+def training_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[ResultWarning, ...]:
+    """The doubt about a ranker that has seen compared queries, or may have.
 
     `sides` says on which side each of these was at its training; None where that is not known.
     """
-    seen = 0 if sides is None else int((sides != "test").sum())
-    if sides is None or not seen:
+    if sides is None:
+        return (
+            ResultWarning(
+                "unknown-training",
+                f"nothing tells which queries {name} was trained on: it may have seen these",
+                "import it with the data that it was trained on (import --trained-on FILE), or "
+                "compare on queries that are newer than it",
+            ),
+        )
+    seen = int((sides != "test").sum())
+    if not seen:
         return ()
     return (
-        Doubt(
+        ResultWarning(
             "seen-queries",
             f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
             "shows nothing of others",
@@ -185,32 +236,15 @@ def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
     )
 
 
-def repeated_doubts(queries: Queries) -> tuple[Doubt, ...]:
-    """The doubt about requests that stand in the data several times, under ids of their own.
-
-    They win and lose together, and a test takes them for independent: of requests that are there
-    `k` times, the variance of a mean is up to Σk² / n times that of n independent ones.
-    """
-    asked = (
-        [query.params for query in queries]
-        if isinstance(queries, Sequence)
-        else map(json.loads, queries.query_params.to_pylist())
-        if queries.query_params is not None
-        else []
-    )
-    requests = Counter(_request(params) for params in asked if params)
-    n_queries = requests.total()
-    repeated = n_queries - len(requests)
-    if sum(times**2 for times in requests.values()) <= _MOST_REPEATED * n_queries:
-        return ()
-    return (
-        Doubt(
-            "repeated-queries",
-            f"{repeated:,} of these {n_queries:,} queries are others again, under another id: they "
-            "win and lose together, and count as if they were independent",
-            "give each query once, with a query_weight for how often it is asked",
-        ),
-    )
+def _with_clusters(
+    sides: NDArray[np.str_] | None, clusters: NDArray[np.int64]
+) -> NDArray[np.str_] | None:
+    """The sides, where a spelling of a query that was seen has been seen, too."""
+    if sides is None:
+        return None
+    seen = sides != "test"
+    again = ~seen & np.isin(clusters, clusters[seen])
+    return np.where(again, "train", sides)
 
 
 def check_side(side: str) -> None:
@@ -243,16 +277,7 @@ def _difference(model: RankingModel, data: Data) -> str:
     )
 
 
-def _request(params: Mapping[str, Any]) -> str:
-    """What is asked: all parameters, as a user may spell them."""
-    said = {
-        name: normalised_text(value) if isinstance(value, str) else value
-        for name, value in params.items()
-    }
-    return json.dumps(said, sort_keys=True)
-
-
-def _is_trained(record: Mapping[str, Any]) -> bool:
+def is_trained(record: Mapping[str, Any]) -> bool:
     """Whether a record may be of a trained model: that of a single feature is of none."""
     return not str(record.get("base", "")).startswith(FEATURE)
 
@@ -291,10 +316,7 @@ def _doubts(
     """What is not known of the queries that models were trained on."""
     for name, record in records.items():
         if name not in known:
-            yield (
-                f"nothing tells which queries {name} was trained on: if it was on these, the "
-                "figures flatter it"
-            )
+            yield f"{training_doubts(name, None)[0].line}"
         elif not tells_queries(record) and not is_own(record, queries):
             yield (
                 f"the record of {name}, of an earlier version, has a split and not its queries: "

@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.resampling import ROUNDING, mean_of
-from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.evaluation.significance import ResultWarning
 
 _SALT = "prediction-powered"
 
@@ -221,12 +221,12 @@ def p_of_random(sample: SampledQueries) -> float:
     return min(1.0, 2.0 * p)
 
 
-def random_sample_doubts(p: float) -> tuple[Doubt, ...]:
+def random_sample_doubts(p: float) -> tuple[ResultWarning, ...]:
     """The doubt about a sample that is visibly not random."""
     if p >= UNLIKELY:
         return ()
     return (
-        Doubt(
+        ResultWarning(
             "not-random",
             "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
             f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",

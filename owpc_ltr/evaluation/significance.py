@@ -50,10 +50,11 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, repr=False)
-class Doubt(ShortRepr):
-    """A reason why queries or judgments cannot support a statement, and what would settle it.
+class ResultWarning(ShortRepr):
+    """What queries or judgments cannot support, and what would settle it.
 
-    `check` is the name of the check that found it, `columns` the features that it concerns.
+    `check` is the name of the check that found it, `columns` the features that it concerns. One
+    that `decides` makes a verdict `cannot tell`.
     """
 
     check: str
@@ -61,6 +62,7 @@ class Doubt(ShortRepr):
     advice: str
     columns: tuple[str, ...] = ()
     joint: str = "; "
+    decides: bool = True
 
     @property
     def line(self) -> str:
@@ -74,10 +76,10 @@ class Doubt(ShortRepr):
 
 @dataclass(frozen=True, repr=False)
 class Verdict(ShortRepr):
-    """The outcome for the new ranker, and the doubts that make it `cannot tell`."""
+    """The outcome for the new ranker, and the warnings that make it `cannot tell`."""
 
     outcome: Outcome
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ResultWarning, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -99,21 +101,26 @@ def decide(
     low: float,
     high: float,
     p: float,
-    doubts: Sequence[Doubt] = (),
+    doubts: Sequence[ResultWarning] = (),
     *,
     higher_is_better: bool = True,
+    smallest_gain: float = 0.0,
 ) -> Verdict:
     """The verdict on a mean difference, new ranker minus the other one.
 
     `low` and `high` bound the difference, `p` is corrected for all comparisons made. A difference
-    is claimed only if p is below the level **and** the interval excludes 0. Any doubt makes the
-    verdict `cannot tell`, whatever the figures say.
+    is claimed only if p is below the level **and** the interval excludes 0; `better` only if the
+    interval lies above the `smallest_gain`. A warning that decides makes the verdict `cannot tell`,
+    whatever the figures say.
     """
-    if doubts:
-        return Verdict(Outcome.CANNOT_TELL, tuple(doubts))
-    if not p < LEVEL or not (low > 0 or high < 0):
-        return Verdict(Outcome.NO_DIFFERENCE)
-    return Verdict(Outcome.BETTER if (low > 0) == higher_is_better else Outcome.WORSE)
+    deciding = tuple(dict.fromkeys(one for one in doubts if one.decides))
+    if deciding:
+        return Verdict(Outcome.CANNOT_TELL, deciding)
+    if not higher_is_better:
+        low, high = -high, -low
+    if p < LEVEL and high < 0:
+        return Verdict(Outcome.WORSE)
+    return Verdict(Outcome.BETTER if p < LEVEL and low > smallest_gain else Outcome.NO_DIFFERENCE)
 
 
 def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
@@ -126,7 +133,7 @@ def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
     against = [metric for metric, one in others if one.outcome == opposite]
     if not against:
         return first
-    return Verdict(Outcome.CANNOT_TELL, (Doubt(
+    return Verdict(Outcome.CANNOT_TELL, (ResultWarning(
         "metrics-disagree",
         f"metrics disagree: {first.outcome} by {name}, {opposite} by {' and '.join(against)}",
         "state which metric decides before the comparison, and compare by that one",
@@ -147,7 +154,8 @@ class Comparison(ShortRepr):
     queries differ, or a few decide. `detectable` is the smallest true mean difference, with the
     spread seen here, that would be found at 5 % in 80 % of such samples: a smaller one may be there
     and go unseen. `only_floor` says that the interval includes 0 only because of its
-    least half-width, `floor_of`. `doubts` are the sample's own.
+    least half-width, `floor_of`. `doubts` are the sample's own. Where some queries are spellings
+    of one request, `n_independent` is the number of requests, which are resampled.
     """
 
     n_queries: int
@@ -165,7 +173,8 @@ class Comparison(ShortRepr):
     resamples: int
     seed: int
     only_floor: bool = field(default=False, compare=False)
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[ResultWarning, ...] = ()
+    n_independent: int | None = None
 
     @property
     def includes_zero(self) -> bool:
@@ -175,14 +184,17 @@ class Comparison(ShortRepr):
     def verdict(
         self,
         p: float | None = None,
-        doubts: Sequence[Doubt] = (),
+        doubts: Sequence[ResultWarning] = (),
         *,
         higher_is_better: bool = True,
+        smallest_gain: float = 0.0,
     ) -> Verdict:
         """The verdict on ranker a, with the corrected p and the doubts about the judgments."""
         p = self.p_permutation if p is None else p
-        every = (*doubts, *self.doubts)
-        return decide(self.low, self.high, p, every, higher_is_better=higher_is_better)
+        return decide(
+            self.low, self.high, p, (*doubts, *self.doubts),
+            higher_is_better=higher_is_better, smallest_gain=smallest_gain,
+        )  # fmt: skip
 
     def reversed(self) -> Comparison:
         """The same comparison with the other ranker first."""
@@ -201,19 +213,29 @@ class Comparison(ShortRepr):
         """The figures as JSON; doubts stand with the verdict."""
         figures = asdict(self)
         del figures["doubts"], figures["only_floor"]
+        if self.n_independent is None:
+            del figures["n_independent"]
         return figures
 
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """Two rankers' values of the same queries, and the queries' weights where they differ."""
+    """Two rankers' values of the same units, and the units' weights where they differ.
+
+    A unit is a query, or the mean of a cluster of queries: `n_independent` of them; where all
+    queries are one cluster, nothing can be drawn but queries. `n_queries` and `signs` (how many
+    queries differ upwards, downwards, not at all) are of the queries.
+    """
 
     a: Vector
     b: Vector
     differences: Vector
     weights: Vector | None
-    span: float = 1.0
+    span: float
     """The largest difference that the metric allows."""
+    n_queries: int
+    n_independent: int
+    signs: tuple[int, int, int]
 
     @property
     def total(self) -> float:
@@ -239,17 +261,20 @@ def compare_paired(
     resamples: int = RESAMPLES,
     weights: NDArray[Any] | None = None,
     span: float = 1.0,
+    clusters: NDArray[np.int64] | None = None,
 ) -> Comparison:
     """Compare two rankers by their values of one metric on the same queries, in the same order.
 
     The same seed gives the same numbers. With `weights`, one a query, means, differences and tests
     are weighted: signs are flipped and queries drawn together with their weights. Weights that are
     all alike change nothing, and queries of weight 0 are left out. `span` is the largest difference
-    that the metric allows. Raises BadInput where the values cannot be paired, are not finite (drop
-    the queries that a metric left out from both), or are fewer than two.
+    that the metric allows. `clusters` has a number for each query: queries of one number are won
+    and lost together, and are one unit of the test and of the interval. Raises BadInput where the
+    values cannot be paired, are not finite (drop the queries that a metric left out from both), or
+    are fewer than two.
     """
     check_resamples(resamples)
-    sample = paired(a, b, weights, span)
+    sample = paired(a, b, weights, span, clusters)
     coins, draws = generators(seed)
     flips = sign_flips(sample.terms, resamples, coins)
     ends = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
@@ -257,7 +282,11 @@ def compare_paired(
 
 
 def paired(
-    a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None = None, span: float = 1.0
+    a: NDArray[Any],
+    b: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    span: float = 1.0,
+    clusters: NDArray[np.int64] | None = None,
 ) -> Paired:
     """The values as they are compared. Raises BadInput for what cannot be."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
@@ -266,13 +295,37 @@ def paired(
         weights = _checked_weights(weights, a)
         counted = weights > 0
         a, b, weights = a[counted], b[counted], weights[counted]
+        clusters = None if clusters is None else clusters[counted]
     _check_values(a, b)
+    differences = _rounded(a - b)
+    signs = int((differences > 0).sum()), int((differences < 0).sum())
+    n_queries = len(a)
+    units = n_queries if clusters is None else len(np.unique(clusters))
+    if clusters is not None and 1 < units < n_queries:
+        a, b, weights = _cluster_means(a, b, weights, clusters)
+        differences = _rounded(a - b)
     if weights is not None and (weights == weights[0]).all():
         weights = None
-    differences = a - b
-    # Equal rankings summed in another order are equal.
+    ties = n_queries - sum(signs)
+    return Paired(a, b, differences, weights, span, n_queries, units, (*signs, ties))
+
+
+def _rounded(differences: Vector) -> Vector:
+    """The differences, in which equal rankings that were summed in another order are equal."""
     differences[np.abs(differences) <= ROUNDING] = 0.0
-    return Paired(a, b, differences, weights, span)
+    return differences
+
+
+def _cluster_means(
+    a: Vector, b: Vector, weights: Vector | None, clusters: NDArray[np.int64]
+) -> tuple[Vector, Vector, Vector]:
+    """Each cluster as one query, with the mean of its queries and the sum of their weights."""
+    names, codes = np.unique(clusters, return_inverse=True)
+    count = len(names)
+    own = np.ones(len(a)) if weights is None else weights
+    whole = np.bincount(codes, own, count).astype(np.float64)
+    means = (np.bincount(codes, own * values, count) / whole for values in (a, b))
+    return next(means), next(means), whole
 
 
 def generators(seed: int) -> list[np.random.Generator]:
@@ -287,14 +340,15 @@ def comparison_of(
     differences, weights = sample.differences, sample.weights
     low, high = widened(*interval, differences, weights, sample.span)
     without_floor = skewed(*interval, differences, weights)
+    wins, losses, ties = sample.signs
     return Comparison(
-        n_queries=len(differences),
+        n_queries=sample.n_queries,
         mean_a=mean_of(sample.a, weights),
         mean_b=mean_of(sample.b, weights),
         mean_difference=mean_of(differences, weights),
-        wins=int((differences > 0).sum()),
-        losses=int((differences < 0).sum()),
-        ties=int((differences == 0).sum()),
+        wins=wins,
+        losses=losses,
+        ties=ties,
         p_permutation=flips.p_of(sample.total),
         p_t=_paired_t_p(differences, weights),
         low=low,
@@ -305,7 +359,8 @@ def comparison_of(
         resamples=resamples,
         seed=seed,
         only_floor=low <= 0 <= high and not without_floor[0] <= 0 <= without_floor[1],
-        doubts=few_queries(len(differences)),
+        doubts=few_queries(sample.n_independent),
+        n_independent=(None if sample.n_independent == sample.n_queries else sample.n_independent),
     )
 
 
@@ -395,12 +450,12 @@ def detectable_effect(
     return max(of_test, floor + error * float(stdtrit(n - 1, POWER)) if floor else 0.0)
 
 
-def few_queries(n: int) -> tuple[Doubt, ...]:
+def few_queries(n: int) -> tuple[ResultWarning, ...]:
     """The doubt about so few queries that no test can show a difference."""
     if n >= FEWEST_DIFFERENCES:
         return ()
     return (
-        Doubt(
+        ResultWarning(
             "few-queries",
             f"{n} queries are too few: with fewer than {FEWEST_DIFFERENCES} no test at 5 % can "
             "show a difference",

@@ -45,8 +45,10 @@ def contributions(
         return _of_average(model, features, background)
     if isinstance(model, NetworkModel | LogisticNetwork):
         return of_network(model, features)
+    # A run is a ranker, and no model.
+    kind = getattr(model, "kind", "run")
     raise Refused(
-        f"a model of kind '{model.kind}' cannot be explained: linear, additive and tree models, "
+        f"a ranker of kind '{kind}' cannot be explained: linear, additive and tree models, "
         "networks, and averages of them can"
     )
 

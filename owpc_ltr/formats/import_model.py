@@ -70,6 +70,14 @@ def import_model(
         RankingDataset | Path | str | None,
         Reads("The dataset that it was trained on: names, and documents for upload."),
     ] = None,
+    trained_on: Annotated[
+        Any,
+        Reads(
+            "The judged queries that it was trained on: a dataset, or a judgment list. On others "
+            "it can be compared.",
+            cli=Path,
+        ),
+    ] = None,
     missing: Annotated[
         Literal["as-trained", "zero"],
         Help("zero: it was trained with 0 where a value was missing."),
@@ -79,7 +87,8 @@ def import_model(
 ) -> Model:
     """Convert a model of another library, and report what changed.
 
-    The kind is recognised by the content.
+    The kind is recognised by the content. Without --data or --trained-on nobody knows which
+    queries the model has seen, and no comparison can tell whether it is better.
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
 
@@ -95,9 +104,24 @@ def import_model(
             "same columns: give one"
         )
     model = import_with(Path(path), _columns(feature_names, featureset, data, source), missing)
+    if trained_on is not None:
+        model = _with_queries(model, trained_on)
     if out is not None:
         save_model(model, out)
     return model
+
+
+def _with_queries(model: Model, trained_on: Any) -> Model:
+    """The model, whose record has the queries that it was trained on."""
+    from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.data.splits import seen_queries
+    from owpc_ltr.evaluation.judged_data import read_data
+    from owpc_ltr.models.model_file import with_record
+
+    read = read_data(trained_on) if isinstance(trained_on, Path | str) else trained_on
+    queries = read.queries if isinstance(read, Judgments) else read
+    known = model.record.get("source") or {}
+    return with_record(model, {**model.record, "source": {**known, **seen_queries(queries)}})
 
 
 def _columns(

@@ -13,17 +13,24 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.comparison import ComparedQueries, ComparisonPlan, Drawing, side_by_side
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.judged_data import texts_of
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists
-from owpc_ltr.evaluation.measurement import RankerValues
+from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    ComparisonPlan,
+    Drawing,
+    PerQueryResults,
+    RankerResults,
+)
 from owpc_ltr.fusion.engine_fusions import EngineFusion, engine_fusions
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.plain_text import ShortRepr
@@ -102,7 +109,7 @@ class LoggedLegs(ShortRepr):
         ranked[places], retrieved[places] = np.where(shown, scores, 0.0), shown
         return metric.of(RankedQueries(ranked, labels, offsets, retrieved))
 
-    def lists(self, scores: Vector, shown: NDArray[np.bool_], *, complete: bool) -> LiveLists:
+    def lists(self, scores: Vector, shown: NDArray[np.bool_], *, complete: bool) -> RankedLists:
         """The same as lists of documents, of which some are unjudged unless judged completely."""
         ranked = []
         starts = self.data.offsets
@@ -116,7 +123,7 @@ class LoggedLegs(ShortRepr):
                 {**dict.fromkeys(documents, 0.0), **known}
                 for documents, known in zip(ranked, grades, strict=True)
             ]
-        return live_lists(ranked, grades, max(map(len, ranked), default=1))
+        return ranked_lists(ranked, grades, max(map(len, ranked), default=1))
 
     def alone(self, leg: int) -> Vector:
         """The scores of one leg."""
@@ -234,16 +241,17 @@ def optimism_of(values: NDArray[np.float64], baseline: Vector, seed: int = 0) ->
 class FusionFigures(ShortRepr):
     """Every ranker side by side, the best leg being the baseline.
 
-    `chosen` is the engine's setting that the other folds choose, most often.
+    `decision` is the learned weights against that leg, the one pair that decides. `chosen` is the
+    engine's setting that the other folds choose, most often.
     """
 
     comparison: RankerComparison
+    decision: ComparedPair
     values: dict[str, Vector]
     best_leg: str
     best_engine: str
     chosen: str
     optimism: Optimism
-    lists: dict[str, LiveLists]
 
 
 def measure_fusion(
@@ -251,6 +259,7 @@ def measure_fusion(
     learned: Vector,
     metric: Metric,
     *,
+    judged: Sequence[JudgedQuery],
     folds: int = FOLDS,
     complete: bool = False,
     drawing: Drawing,
@@ -280,22 +289,36 @@ def measure_fusion(
     values[EQUAL] = legs.values(legs.fused(equal), union, metric)
     values[best_engine] = tried[np.array(picked)[fold], np.arange(data.n_queries)]
     values[LEARNED] = legs.values(learned, legs.served, metric)
-    of = ComparedQueries(
-        data.query_ids, texts_of(data) or pa.nulls(data.n_queries, pa.string()), weights, "test"
-    )
-    plan = ComparisonPlan([metric], "zero", best_leg, drawing)
-    ranked = {name: RankerValues([one], None) for name, one in values.items()}
-    most = max(set(picked), key=picked.count)
-    lists = {
-        best_leg: legs.lists(columns[best_leg], shown[best_leg], complete=complete),
-        LEARNED: legs.lists(learned, legs.served, complete=complete),
+    of = _queries_of(legs, judged, weights)
+    plan = ComparisonPlan((metric,), "zero", best_leg, drawing)
+    scores = {LEARNED: learned, best_leg: columns[best_leg]}
+    seen = {LEARNED: legs.served, best_leg: shown[best_leg]}
+    both = {
+        name: RankerResults(
+            [values[name], *(legs.values(own, seen[name], guard) for guard in plan.guards)],
+            lists=legs.lists(own, seen[name], complete=complete),
+        )
+        for name, own in scores.items()
     }
+    decision = compare_results(PerQueryResults(both, (metric,), plan.guards, of), plan)
+    ranked = {name: RankerResults([one]) for name, one in values.items()}
+    most = max(set(picked), key=picked.count)
     return FusionFigures(
-        side_by_side(ranked, None, of, plan),
+        compare_results(PerQueryResults(ranked, (metric,), (), of), plan),
+        decision.pairs[0],
         values,
         best_leg,
         best_engine,
         chosen=str(fusions[most]),
         optimism=optimism_of(tried, values[best_leg], drawing.seed),
-        lists=lists,
     )
+
+
+def _queries_of(
+    legs: LoggedLegs, judged: Sequence[JudgedQuery], weights: Vector | None
+) -> ComparedQueries:
+    """The queries that have candidates, each scored by a model of others."""
+    known = {query.query_id: query for query in judged}
+    queries = [known[name] for name in legs.data.query_ids.to_pylist()]
+    numbers = np.arange(len(queries))
+    return replace(compared_queries(queries, ChosenQueries(numbers, "test")), weights=weights)

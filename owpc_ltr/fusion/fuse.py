@@ -237,15 +237,12 @@ def _measured(
     plugins: Sequence[Path | str],
     progress: Progress,
 ) -> Fusion:
-    from owpc_ltr.data.click_counts import share_by_clicks
-    from owpc_ltr.evaluation.comparison import Drawing
-    from owpc_ltr.evaluation.live_lists import list_doubts, within_window
-    from owpc_ltr.evaluation.query_choice import repeated_doubts
-    from owpc_ltr.evaluation.significance import compare_paired
-    from owpc_ltr.fusion.evaluation import LEARNED, learn, measure_fusion
+    from owpc_ltr.evaluation.ranked_lists import within_window
+    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.fusion.evaluation import learn, measure_fusion
     from owpc_ltr.fusion.result import CandidateRecall, Fusion
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics, uneven
+    from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
@@ -253,26 +250,17 @@ def _measured(
     parsed = within_window(parsed, legs.request_window)
     learned = learn(logged, model_plan(registry, select=parsed), seed=seed, progress=progress)
     figures = measure_fusion(
-        logged, learned.scores, parsed, complete=complete,
+        logged, learned.scores, parsed, judged=judged.queries, complete=complete,
         drawing=Drawing(seed, resamples, progress),
     )  # fmt: skip
-    one, other = figures.values[LEARNED], figures.values[figures.best_leg]
-    decision = compare_paired(
-        one, other, seed=seed, resamples=resamples, weights=uneven(logged.data.query_weights),
-        span=parsed.span,
-    )  # fmt: skip
-    doubts = [
-        *repeated_doubts(judged.queries),
-        *list_doubts(figures.lists, by_clicks=share_by_clicks(judged.queries)),
-    ]
     found = logged.found
     return Fusion(
         model=learned.model,  # type: ignore[arg-type]
         legs=legs,
         logged=logged,
         comparison=figures.comparison,
-        decision=decision,
-        verdict=decision.verdict(doubts=doubts),
+        decision=figures.decision.comparison,
+        verdict=figures.decision.verdict,
         best_leg=figures.best_leg,
         best_engine=figures.best_engine,
         engine_setting=figures.chosen,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_doubts, shares_right
-from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import WARNING, Finding
 from owpc_ltr.inspection.sample import Sample, Stretches, sampled
@@ -141,7 +141,7 @@ def _copy(name: str) -> Finding:
     )
 
 
-def _of(doubt: Doubt) -> Finding:
+def _of(doubt: ResultWarning) -> Finding:
     return Finding(
         doubt.check,
         WARNING,

@@ -360,7 +360,5 @@ def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
     for warning in compared.warnings:
         session.narrator.line(f"warning: {warning}")
     for pair in compared.pairs:
-        summary = verdict(pair.a, pair.b, pair.metric, pair.comparison)
-        if pair.verdict.outcome != pair.comparison.verdict().outcome:
-            summary += f"; corrected over {len(compared.pairs)} comparisons: {pair.verdict}"
+        summary = verdict(pair, pair.a, pair.b)
         session.narrator.line(summary)

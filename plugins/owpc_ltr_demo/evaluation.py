@@ -17,7 +17,12 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.evaluation.measurement import Measured, compare, measure
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.measurement import Measured, measure, results_of_scores
+from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
 from owpc_ltr.evaluation.significance import Comparison, Outcome
 from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.stored_model import StoredModel
@@ -61,51 +66,25 @@ _BUDGET = 1000.0
 """Milliseconds that no machine needs: on a busy machine, too, the model is uploaded."""
 
 
-@dataclass(frozen=True)
-class DemoComparison:
-    """All rankers on the same queries; the first is compared with each of the others.
-
-    `best_possible` are the values of the ideal ranking of the candidates: a query whose answer is
-    not among them counts 0 for every ranker.
-    """
-
-    measured: Mapping[str, tuple[Measured, ...]]
-    best_possible: tuple[Measured, ...]
-    comparisons: Mapping[str, tuple[Comparison, ...]]
-    n_queries: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The comparison as JSON."""
-        return {
-            "queries": self.n_queries,
-            "rankers": {name: _means(values) for name, values in self.measured.items()},
-            "best_possible": _means(self.best_possible),
-            "comparisons": [
-                {"against": other, "metric": metric, **comparison.as_dict()}
-                for other, comparisons in self.comparisons.items()
-                for metric, comparison in zip(METRICS, comparisons, strict=True)
-            ],
-        }
-
-
 def compare_on_held_out(
     scores: Mapping[str, Vector], data: RankingDataset, seed: int = 0
-) -> DemoComparison:
-    """Measure every ranker's scores of `data`, and compare the first with each other one."""
-    metrics = _metrics()
-    measured = {name: measure(values, data, metrics) for name, values in scores.items()}
-    first, *others = measured
-    comparisons = {
-        other: tuple(
-            compare(a, b, seed) for a, b in zip(measured[first], measured[other], strict=True)
-        )
-        for other in others
-    }
-    ideal = measure(data.labels.astype(np.float64), data, metrics)
-    return DemoComparison(measured, ideal, comparisons, data.n_queries)
+) -> RankerComparison:
+    """Every ranker by its scores of `data`, each compared with the others; the ideal one last.
+
+    A query whose answer is not among its candidates counts 0 for every ranker.
+    """
+    metrics = tuple(_metrics())
+    of = compared_queries(data, ChosenQueries(np.arange(data.n_queries), "test"))
+    how = ComparisonPlan(metrics, drawing=Drawing(seed))
+    return compare_results(results_of_scores(scores, data, of, how), how)
 
 
-def by_kind(result: DemoComparison, data: RankingDataset) -> list[dict[str, Any]]:
+def best_possible(data: RankingDataset) -> tuple[Measured, ...]:
+    """The values of the ideal ranking of the candidates."""
+    return measure(data.labels.astype(np.float64), data, _metrics())
+
+
+def by_kind(result: RankerComparison, data: RankingDataset) -> list[dict[str, Any]]:
     """The last metric's mean of each ranker on the queries of each kind."""
     kinds = np.array([name.partition(":")[0] for name in data.query_ids.to_pylist()])
     rows = []
@@ -114,41 +93,36 @@ def by_kind(result: DemoComparison, data: RankingDataset) -> list[dict[str, Any]
         if not chosen.any():
             continue
         means = {
-            name: float(measured[-1].per_query[chosen].mean())
-            for name, measured in result.measured.items()
+            one.name: float(one.measured[-1].per_query[chosen].mean()) for one in result.rankers
         }
         rows.append({"kind": kind, "queries": int(chosen.sum()), METRICS[-1]: means})
     return rows
 
 
-def verdict(first: str, other: str, metric: str, comparison: Comparison) -> str:
+def verdict(pair: ComparedPair, first: str, other: str) -> str:
     """The result of a comparison in one sentence."""
+    one = pair.comparison
     figures = (
-        f"{comparison.mean_difference:+.4f} {metric}, 95 % interval [{comparison.low:+.4f}, "
-        f"{comparison.high:+.4f}], p = {comparison.p_permutation:.4f}, "
-        f"{comparison.n_queries} queries"
+        f"{one.mean_difference:+.4f} {pair.metric}, 95 % interval [{one.low:+.4f}, "
+        f"{one.high:+.4f}], p = {pair.p_holm:.4f}, {one.n_queries} queries"
     )
-    found = comparison.verdict()
+    found = pair.verdict
     if found.outcome is Outcome.NO_DIFFERENCE:
-        figures += f"; minimum detectable difference (80 % power): {comparison.detectable:.3f}"
+        figures += f"; minimum detectable difference (80 % power): {one.detectable:.3f}"
     return f"{first} against {other}: {found} ({figures})"
 
 
-def rows_of(result: DemoComparison) -> Sequence[Sequence[object]]:
+def rows_of(result: RankerComparison, data: RankingDataset) -> Sequence[Sequence[object]]:
     """One row a ranker: its name and its metrics."""
     rows: list[Sequence[object]] = [
-        (name, *(one.mean for one in measured)) for name, measured in result.measured.items()
+        (one.name, *(each.mean for each in one.measured)) for one in result.rankers
     ]
-    rows.append(("(ideal ranking)", *(one.mean for one in result.best_possible)))
+    rows.append(("(ideal ranking)", *(one.mean for one in best_possible(data))))
     return rows
 
 
 def _metrics() -> list[Metric]:
     return [parse_metric(name) for name in METRICS]
-
-
-def _means(measured: tuple[Measured, ...]) -> dict[str, float]:
-    return dict(zip(METRICS, (one.mean for one in measured), strict=True))
 
 
 @dataclass(frozen=True)
@@ -161,17 +135,17 @@ class LiveSearches:
     @property
     def before(self) -> NDArray[np.float64]:
         """Each query's value without the model."""
-        return self.found.measured[0].before
+        return self.found.values()[0]
 
     @property
     def after(self) -> NDArray[np.float64]:
         """Each query's value with the model."""
-        return self.found.measured[0].after
+        return self.found.values()[1]
 
     @property
     def comparison(self) -> Comparison:
         """With the model against without."""
-        return self.found.measured[0].comparison
+        return self.found.pairs[0].comparison
 
     @property
     def milliseconds(self) -> tuple[float, float]:
@@ -226,7 +200,9 @@ def search_live(
         for one in queries
     ]
     # One search at a time: the times are those of a node without other work.
-    question = LiveQuestion(index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1)
+    question = LiveQuestion(
+        index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
+    )
     found = measure_live(
         question, query_alone(engine, store), with_stored(engine, store, model), progress
     )
@@ -276,7 +252,7 @@ def compare_rankers(
         )
         session.narrator.table(
             [f"{result.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
-            [(*row, RUNS_IN.get(str(row[0]), "–")) for row in rows_of(result)],
+            [(*row, RUNS_IN.get(str(row[0]), "–")) for row in rows_of(result, splits.test)],
         )
         kinds = by_kind(result, splits.test)
         for row in kinds:
@@ -287,6 +263,7 @@ def compare_rankers(
         _verdict_lines(session, result)
         session.figures["comparison"] = {
             **result.as_dict(),
+            "best_possible": {str(one.metric): one.mean for one in best_possible(splits.test)},
             "runs_in": RUNS_IN,
             "by_kind": kinds,
             "lambdamart": {
@@ -297,18 +274,16 @@ def compare_rankers(
         }
 
 
-def _verdict_lines(session: DemoSession, result: DemoComparison) -> None:
+def _verdict_lines(session: DemoSession, result: RankerComparison) -> None:
     """The verdicts on pairs of rankers, by the metric of the selection."""
-    found = {}
     for ranker in (OWPC, FEWER, TREES):
         for other in (TUNED, LAMBDAMART):
-            mine, theirs = result.measured[ranker][-1], result.measured[other][-1]
-            found[ranker, other] = one = compare(mine, theirs, session.options.seed)
             if ranker != FEWER or other == TUNED:
-                session.narrator.line(verdict(ranker, other, METRICS[-1], one))
+                session.narrator.line(verdict(result.pair(ranker, other, SELECT), ranker, other))
     for ranker, key in ((FEWER, "fewer"), (TREES, "trees")):
         session.figures[f"comparison_{key}"] = {
-            other: found[ranker, other].as_dict() for other in (TUNED, LAMBDAMART)
+            other: result.pair(ranker, other, SELECT).comparison.as_dict()
+            for other in (TUNED, LAMBDAMART)
         }
 
 
@@ -384,7 +359,7 @@ def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
         f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
         f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
     )
-    session.narrator.line(verdict(what, "tuned BM25 alone", SELECT, comparison))
+    session.narrator.line(verdict(live.found.pairs[0], what, "tuned BM25 alone"))
     session.narrator.line(
         f"median time in the engine: {before:g} ms without, {after:g} ms with {what}"
     )

@@ -168,8 +168,7 @@ def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> 
             f"'{uploaded.model}': engine and local scores differ by at most "
             f"{parity.largest_difference:.1e}"
         )
-        (one,) = live.measured
-        after = one.comparison.mean_a
+        after = live.pairs[0].comparison.mean_a
         session.figures |= {"parity": parity.largest_difference, "live": after}
         session.narrator.line(f"{SELECT} of its live results, all queries: {after:.4f}")
 

@@ -6,27 +6,23 @@ Its record is a `RankerComparison` in the order of the page: the new ranker firs
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
-from owpc_ltr.arrays import Vector
-from owpc_ltr.data.splits import query_text
-from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreements, outcomes_of
+from owpc_ltr.evaluation.compared_pair import (
+    JUDGED,
+    ComparedPair,
+    disagreements,
+    measured_live_by,
+    outcomes_of,
+)
 from owpc_ltr.evaluation.comparison_table import (
     SYMMETRY,
-    ComparedRanker,
-    MeanInterval,
     RankerComparison,
 )
-from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
-from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
 from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
 from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
@@ -44,7 +40,7 @@ from owpc_ltr_report.figures import (
 from owpc_ltr_report.page import PageVerdict, Section, told_verdict
 
 if TYPE_CHECKING:
-    from owpc_ltr.evaluation.measurement import Measured
+    pass
 
 Difference = tuple[str, float, float, float, Outcome]
 """A row of a forest plot: a label, a difference, its ends, and the outcome."""
@@ -70,40 +66,6 @@ def comparison_of(found: RankerComparison, new: str | None = None) -> RankerComp
     )
 
 
-def evaluation_comparison(found: Evaluation) -> RankerComparison:
-    """An evaluation as a comparison of its ranker with the baseline."""
-    data, measured = found.data, {found.ranker: found.measured}
-    if found.baseline is not None:
-        measured[found.baseline] = found.baseline_measured
-    weights = getattr(data, "query_importance", None) if found.weighted else None
-    params, texts = getattr(data, "query_params", None), None
-    if params is not None:
-        # Of a dataset of other tools, parameters may be no object.
-        given = (json.loads(one or "null") for one in params.to_pylist())
-        texts = pa.array(query_text(one) if isinstance(one, dict) else "" for one in given)
-    return RankerComparison(
-        rankers=tuple(
-            ComparedRanker(name, of, {str(one.metric): _mean(one, weights) for one in of})
-            for name, of in measured.items()
-        ),
-        metrics=tuple(one.metric for one in found.measured),
-        pairs=tuple(replace(one, a=found.ranker, b=found.baseline or "") for one in found.pairs),
-        query_ids=data.query_ids, query_texts=texts, n_queries=data.n_queries, split=found.split,
-        weighted=found.weighted, unjudged="zero", warnings=found.warnings, baseline=found.baseline,
-    )  # fmt: skip
-
-
-def _mean(found: Measured, weights: Vector | None) -> MeanInterval:
-    """The mean, and its interval over the queries with a finite value."""
-    counted = np.isfinite(found.per_query)
-    values, own = found.per_query[counted], None if weights is None else weights[counted]
-    if len(values) < 2:
-        only = float(values[0]) if len(values) else float("nan")
-        return MeanInterval(found.mean, only, only)
-    ends = bca_interval(values, own, LEVEL, RESAMPLES, np.random.default_rng(0))
-    return MeanInterval(found.mean, *ends)
-
-
 def query_selection(found: RankerComparison) -> str:
     """The queries that figures are of, in words."""
     return f"{found.n_queries:,} queries ({split_in_words(found.split)})"
@@ -127,7 +89,7 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
     pairs = [one for one in pairs if one.prediction_powered is not None] or pairs
     first, verdict = pairs[0], over_metrics({one.metric: one.verdict for one in pairs})
     outcome, one, labels = verdict.outcome, first.comparison, first.prediction_powered
-    words: dict[str, Any] = {"pairs": pairs, "verdict": verdict}
+    words: dict[str, Any] = {"pairs": pairs, "verdict": verdict, "live": ""}
     if labels is not None:
         numbers = (
             f"{first.metric} differs by {signed(labels.by_both.mean)} (95 % interval "
@@ -143,13 +105,19 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
         )
         words["selection"] = query_selection(found)
         words["disagreements"] = disagreements(pairs, found.split)
-    sentence = f"{first.a} ranks {outcome} than {first.b}: {numbers}."
+    judged = f" {JUDGED}" if found.on_judged_documents else ""
+    sentence = f"{first.a} ranks {outcome} than {first.b}{judged}: {numbers}."
     if outcome is Outcome.NO_DIFFERENCE:
         sentence = f"No significant difference between {first.a} and {first.b}: {numbers}."
     elif outcome is Outcome.CANNOT_TELL:
         sentence = f"Cannot tell: {verdict.reason}."
     heading, kind = f"{first.a} against {first.b}", "by_both" if labels else "by_human"
     words |= {"numbers": numbers, "count": len(found.prediction_powered or found.pairs)}
+    if outcome is Outcome.BETTER and found.on_judged_documents:
+        # What users get is more than what is judged: this is no green light.
+        words["live"] = capital(measured_live_by((first.a, first.b)))
+        title = f"Better {JUDGED}"
+        return PageVerdict("neutral", title, sentence, heading, kind=kind, words=words)
     return PageVerdict(outcome, capital(outcome), sentence, heading, kind=kind, words=words)
 
 

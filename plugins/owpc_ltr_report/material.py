@@ -83,7 +83,7 @@ class Material:
                 model = load_model(Path(result), self.plugins)
                 self._add(NamedModel(short_name(str(result)), model))
             case Evaluation():
-                self._keep(compared.comparison_of(compared.evaluation_comparison(result)))
+                self._keep(compared.comparison_of(result.result))
                 self._keep(result.data)
                 if result.scores is not None:
                     self._keep(Scores(short_name(result.ranker), result.scores))

@@ -27,7 +27,7 @@ from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, probes
+from tests.engine.small_cluster import FEATURESET, OTHERS, WORDS, Small, linear, probes
 
 KINDS = ["plugin-free", "ltr-plugin"]
 
@@ -261,12 +261,13 @@ def with_proxy_labels(share: float, wrong: float = 0.1) -> tuple[RankingDataset,
 
 
 def unknowing(weights: tuple[float, ...]) -> LinearModel:
-    return linear(weights, source={"fingerprint": "another"})
+    return linear(weights, source=OTHERS)
 
 
 def logged_dataset(small: Small) -> RankingDataset:
     """Features logged from the node for every pair of words; labels follow the title and size."""
-    pairs = [f"{a} {b}" for a in WORDS for b in WORDS if a != b]
+    # The third word is in no document: without it, two orders of words are one request.
+    pairs = [f"{a} {b} {a}{b}" for a in WORDS for b in WORDS if a != b]
     rng = np.random.default_rng(4)
     rows, labels, ids, documents = [], [], [], []
     for number, words in enumerate(pairs):

@@ -19,6 +19,8 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 
+OTHERS = {"fingerprint": "another", "queries": {"train": {"ids": ""}}}
+"""Where a model was trained that has seen none of the queries here."""
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 FEATURESET = FeatureSet(
     "small",
@@ -122,7 +124,7 @@ def probes(documents: int = 60, queries: int = 4) -> list[dict[str, Any]]:
 
 def linear(weights: tuple[float, ...] = (1.0, 0.5, -0.2), **record: Any) -> LinearModel:
     """A linear model of the small feature set."""
-    known = {"probes": probes(), "featureset_hash": FEATURESET.hash, **record}
+    known = {"probes": probes(), "featureset_hash": FEATURESET.hash, "source": OTHERS, **record}
     return LinearModel(FEATURESET.feature_names, np.array(weights), record=known)
 
 

@@ -23,7 +23,7 @@ from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from tests.engine.deployed import BAD, DATA, GOOD, unknowing, with_proxy_labels
-from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
+from tests.engine.small_cluster import FEATURESET, OTHERS, Small, linear, small_cluster
 
 SPLIT = HashSplit(0.2, 0.3)
 
@@ -208,14 +208,13 @@ def test_a_comparison_on_the_queries_that_chose_the_settings_is_refused(small: S
 def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_known(
     small: Small,
 ) -> None:
-    first(small, linear(BAD))
-    done = put(small, linear(GOOD, source={"fingerprint": "another"}))
-    assert done.gate is not None
-    for caution, whose in zip(
-        done.gate.cautions, ("the new model", done.alias.previous[0]), strict=True
-    ):
-        assert "was trained on: if it was on these, the figures flatter it" in caution
-        assert whose in caution
+    before = first(small, linear(BAD, source={}))
+    with pytest.raises(NotBetter, match=r"^cannot tell: nothing tells which queries") as refused:
+        put(small, linear(GOOD, source={}), accepted=None)
+    told = [doubt for doubt in refused.value.result.doubts if doubt.check == "unknown-training"]
+    for doubt, whose in zip(told, ("the new model", before.model), strict=True):
+        assert f"nothing tells which queries {whose} was trained on" in doubt.message
+    assert "held-out" not in refused.value.result.gain
 
 
 def test_features_that_mean_something_else_are_not_compared(small: Small) -> None:
@@ -248,8 +247,8 @@ def two_minds() -> RankingDataset:
 
 
 def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
-    first(small, linear(BAD, source={"fingerprint": "another"}))
-    good = linear(GOOD, source={"fingerprint": "another"})
+    first(small, linear(BAD, source=OTHERS))
+    good = linear(GOOD, source=OTHERS)
     data = two_minds()
     likes_good = np.where(np.arange(80) % 2, 1.0, 20.0)
     for weights, words in (
@@ -329,8 +328,8 @@ def test_queries_that_are_all_as_important_change_no_figure(small: Small) -> Non
     told = []
     for name, data in (("one", DATA), ("other", alike)):
         at = replace(small, name=f"{small.name}-{name}")
-        first(at, linear(BAD, source={"fingerprint": "another"}))
-        gate = put(at, linear(GOOD, source={"fingerprint": "another"}), data=data).gate
+        first(at, linear(BAD, source=OTHERS))
+        gate = put(at, linear(GOOD, source=OTHERS), data=data).gate
         assert gate is not None
         told.append(gate.as_dict() | {"over": "", "cautions": []})
     assert told[0] == told[1]

@@ -72,7 +72,6 @@ def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: 
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     out = " ".join(out.split())
-    assert re.search("warning: .*flatter", out)
     for words in ("irrelevant", "left out", "judged among the first 10", "recall of the window"):
         assert words in out
     code, out, _ = run("evaluate-live", "good.json", *LIVE, "--json", *place)

@@ -20,7 +20,7 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.grading import EffectiveSample
 
 from owpc_ltr import Cluster, connect
-from owpc_ltr.data.click_counts import share_by_clicks
+from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
@@ -114,7 +114,7 @@ def test_weighted_clicks_go_the_whole_workflow(
     done("log-features", "--judgments", "clicks.tsv", "--featureset", "clicked", "--index", INDEX,
          "--out", "data.parquet", *PLACE)  # fmt: skip
     data = load_dataset(Path("data.parquet"))
-    assert share_by_clicks(data) == 1.0
+    assert machines_among(data) == {"clicks": 1.0}
     assert data.document_weights is not None
     assert data.doc_ids is not None
     queries = np.repeat(

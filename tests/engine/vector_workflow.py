@@ -153,7 +153,7 @@ def check_serving(workflow: Workflow) -> None:
         name, judgments=workflow.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
         index=workflow.index,
     )  # fmt: skip
-    assert live.measured[0].comparison.low > 0
+    assert live.pairs[0].comparison.low > 0
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
     second = workflow.cluster.upload(other, name=name, **uploads)
     assert second.model != first.model

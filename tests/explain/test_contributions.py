@@ -294,5 +294,5 @@ def test_a_model_of_an_unknown_kind_is_refused_in_one_line() -> None:
     class Other:
         kind = "other"
 
-    with pytest.raises(Refused, match="a model of kind 'other' cannot be explained"):
+    with pytest.raises(Refused, match="a ranker of kind 'other' cannot be explained"):
         contributions(Other(), np.zeros((1, 1), np.float32))  # type: ignore[arg-type]

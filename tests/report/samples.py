@@ -25,7 +25,7 @@ from owpc_ltr.fusion.fuse import _measured
 from owpc_ltr.fusion.result import Fusion
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel
 from owpc_ltr.signatures import silent
-from tests.test_fusion import world
+from tests.test_fusion import judged, world
 
 NAMES = ("good", "noise", "bm25")
 HOSTILE = (
@@ -78,6 +78,7 @@ def linear(*weights: float) -> LinearModel:
         "history": passes,
         "queries": 100,
         "documents": 1200,
+        "source": {"fingerprint": "ab" * 32, "queries": {"train": {"ids": ""}}},
         "fingerprint": "ab" * 32,
         "certificate": {"gap": 0.1, "passes": 8, "stop_reason": "gap within 0.001 of the gain"},
         "warnings": ["a <warning> of training"],
@@ -105,7 +106,7 @@ def fused(second: float) -> Fusion:
     names = logged.data.feature_names
     legs = Legs("legs", tuple(Leg(name, {}, Feature(name, (), {})) for name in names), 20)
     return _measured(
-        legs, logged, Judgments([]), "ndcg@10",
+        legs, logged, Judgments(judged(logged)), "ndcg@10",
         seed=0, resamples=500, complete=True, plugins=(), progress=silent,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_report.comparison import evaluation_comparison, verdict_of
+from owpc_ltr_report.comparison import comparison_of, verdict_of
 from owpc_ltr_report.page import Page, PageVerdict, safe_json
 from owpc_ltr_report.queries import Example, ExampleDocument
 
@@ -24,7 +24,7 @@ from owpc_ltr import evaluate
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
-from owpc_ltr.evaluation.significance import Comparison, Doubt, compare_paired
+from owpc_ltr.evaluation.significance import Comparison, ResultWarning, compare_paired
 from owpc_ltr.metrics import Metric, parse_metric
 from tests.report.samples import HOSTILE, Elements, against, check_harmless, curves, dataset, linear
 
@@ -36,8 +36,14 @@ MOST = 2_000_000
 def hostile() -> str:
     data = dataset(len(HOSTILE), texts=HOSTILE).without_missing()
     evaluation = evaluate(linear(1.0, 0.0, 0.0), data, baseline="feature:bm25")
-    named = {**vars(evaluation), "ranker": HOSTILE[0], "warnings": (HOSTILE[1],)}
-    page = owpc_ltr.report(type(evaluation)(**named), heading=HOSTILE[2])
+    ranker, other = evaluation.result.rankers
+    named = replace(
+        evaluation.result,
+        rankers=(replace(ranker, name=HOSTILE[0]), other),
+        pairs=tuple(replace(pair, a=HOSTILE[0]) for pair in evaluation.pairs),
+        warnings=(HOSTILE[1],),
+    )
+    page = owpc_ltr.report(replace(evaluation, result=named), heading=HOSTILE[2])
     return str(page.html())
 
 
@@ -177,11 +183,11 @@ def comparison(low: float, high: float) -> Comparison:
     )  # fmt: skip
 
 
-SEEN = Doubt("seen-queries", "new was trained on these queries", "compare on others")
+SEEN = ResultWarning("seen-queries", "new was trained on these queries", "compare on others")
 
 
 def figures(
-    *pairs: tuple[Metric, Comparison, float], doubts: tuple[Doubt, ...] = ()
+    *pairs: tuple[Metric, Comparison, float], doubts: tuple[ResultWarning, ...] = ()
 ) -> RankerComparison:
     metrics = tuple(metric for metric, _, _ in pairs)
     means = {str(metric): MeanInterval(0.5, 0.4, 0.6) for metric in metrics}
@@ -203,7 +209,7 @@ def figures(
 
 
 def verdict(
-    *pairs: tuple[Metric, Comparison, float], doubts: tuple[Doubt, ...] = ()
+    *pairs: tuple[Metric, Comparison, float], doubts: tuple[ResultWarning, ...] = ()
 ) -> PageVerdict:
     return verdict_of(figures(*pairs, doubts=doubts))
 
@@ -290,8 +296,8 @@ def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    assert verdict_of(evaluation_comparison(against(1.0, 0.0))).mood == "better"
-    assert verdict_of(evaluation_comparison(against(0.0, 1.0))).mood == "worse"
+    assert verdict_of(comparison_of(against(1.0, 0.0).result)).mood == "better"
+    assert verdict_of(comparison_of(against(0.0, 1.0).result)).mood == "worse"
 
 
 def test_equal_rankers_have_no_significant_difference() -> None:

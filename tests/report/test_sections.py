@@ -424,7 +424,7 @@ def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> No
 
 
 def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:
-    model = linear(1.0, 0.0, 0.0)
+    model = with_record(linear(1.0, 0.0, 0.0), {"warnings": []})
     model.save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
     page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)

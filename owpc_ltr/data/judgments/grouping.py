@@ -6,6 +6,7 @@ is 1; what has the weight 0 counts for nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,29 @@ class Judgments:
 JUDGED_BY = "judged_by"
 """What the column of a table is called, and the entry of a manifest."""
 CLICKS = "clicks"
+
+
+_MODELS = re.compile(r"(?i)(models?|llms?|ai|gpt|claude|gemini|llama|mistral|qwen)\b|umbrela")
+"""How the name of a language model begins, as in `model:NAME`."""
+
+
+def machines_among(judged: Any) -> dict[str, float]:
+    """The share of the judgments that each machine gave (clicks, models), by its name.
+
+    `judged` is a dataset, whose manifest tells, or judged queries. Empty where no machine is named.
+    """
+    known = getattr(judged, "manifest", None) if not isinstance(judged, Sequence) else None
+    counts = (
+        judges_of(judged).get(JUDGED_BY, {})
+        if isinstance(judged, Sequence)
+        else counts_by_judge(known)
+    )
+    total = max(sum(counts.values()), 1)
+    return {
+        name: count / total
+        for name, count in counts.items()
+        if name == CLICKS or _MODELS.match(name)
+    }
 
 
 def judges_of(queries: Iterable[JudgedQuery]) -> dict[str, Any]:

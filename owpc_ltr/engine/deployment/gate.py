@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
-from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.deployment.live_gate import (
+    NEW,
     QUERY,
     GateResult,
     LiveGate,
@@ -27,8 +26,11 @@ from owpc_ltr.engine.deployment.live_gate import (
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.judged_data import judgment_doubts, unused_weights
-from owpc_ltr.evaluation.measurement import Measured, compare, importance_of, measure
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.judged_data import judgment_doubts
+from owpc_ltr.evaluation.measurement import importance_of, results_of_scores, without_tables
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
@@ -38,9 +40,11 @@ from owpc_ltr.evaluation.proxy_labels import (
     sample_weights,
     strata_of,
 )
-from owpc_ltr.evaluation.query_choice import choose_queries, repeated_doubts
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, compared_queries
+from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
+from owpc_ltr.evaluation.rules import cluster_doubts
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
-from owpc_ltr.evaluation.significance import Doubt
+from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric
@@ -76,6 +80,7 @@ class Gate:
     tables: Sequence[ExternalTable] = ()
     accepted: str | None = None
     cautions: tuple[str, ...] = ()
+    smallest_gain: float = 0.0
 
 
 def pass_gate(
@@ -90,34 +95,33 @@ def pass_gate(
     if other is None:
         first = _over_the_query(gate, name)
         return pass_live_gate(engine, store, first, model, featureset, name=name)
-    data, cautions = held_out(gate.data, model, other)
-    both = _Both(model, other, featureset, gate.metric)
-    judged = data
+    data, chosen = held_out(gate.data, model, other)
+    how = ComparisonPlan((gate.metric,), baseline=other.model, smallest_gain=gate.smallest_gain)
+    both = _Both(model, other, featureset, how)
+    judged, cautions = data, list(chosen.warnings)
     if gate.human is not None:
-        result, judged = _by_both_labels(gate, gate.human, both, data, cautions)
+        found, judged, notes = _by_both_labels(gate, gate.human, both, data, chosen)
+        cautions += notes
     else:
-        weights = importance_of(data)
-        new, old = both.measured(data)
-        better = (new, old) if gate.metric.higher_is_better else (old, new)
-        result = GateResult(
-            str(gate.metric),
-            other.model,
-            compare(*better, weights=weights),
-            _losers(data, gate.metric, new.per_query, old.per_query),
-            (*cautions, *unused_weights(data)),
-            weighted=weights is not None,
-        )
+        found = both.compared(data, chosen)
+    pair = found.pairs[0]
     live, doubts = _evidence(engine, store, gate, model, featureset, other=other, judged=judged)
     if live is not None:
-        doubts += _contradicted(result, live)
-    own = (result.powered or result.comparison).doubts
-    result = replace(
-        result,
+        doubts += _contradicted(pair, live)
+    result = GateResult(
+        replace(pair, doubts=(*pair.doubts, *doubts)),
+        other.model,
+        tuple(
+            {"query_id": one["query_id"], "keywords": one["query"] or "", "new": one["a"],
+             "old": one["b"]}
+            for one in found.worst(NEW, other.model, n=_SHOWN)
+        ),
+        cautions=(*cautions, *found.warnings, *(gate.cautions if live is not None else ())),
+        weighted=found.weighted,
         live=live,
-        doubts=(*result.doubts, *doubts, *own),
         accepted=gate.accepted,
-        cautions=(*result.cautions, *(gate.cautions if live is not None else ())),
-    )
+        looks=found.looks,
+    )  # fmt: skip
     if not result.passed:
         raise NotBetter(result)
     return result
@@ -157,10 +161,10 @@ def _evidence(
     *,
     other: DeploymentRecord,
     judged: RankingDataset,
-) -> tuple[LiveEvaluation | None, list[Doubt]]:
+) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
     """Live results of the held-out judged queries, and why the judgments are inconclusive."""
     whole = judged if gate.human is not None else gate.data
-    doubts = [*repeated_doubts(judged), *judgment_doubts(whole, text_scores(featureset))]
+    doubts = judgment_doubts(whole, text_scores(featureset))
     if not _is_of_documents(judged):
         return None, [*doubts, _not_checked("it does not know its queries and documents")]
     try:
@@ -173,31 +177,34 @@ def _evidence(
         )  # fmt: skip
     except UsageError as error:
         return None, [*doubts, _not_checked(str(error))]
-    return live, [*doubts, *live.doubts, *live.recall_doubts]
+    # What makes live results doubtful makes the judged documents so; too few queries are too few
+    # for both.
+    return live, [*doubts, *live.pairs[0].doubts, *live.recall_doubts]
 
 
-def _not_checked(why: str) -> Doubt:
-    return Doubt(
+def _not_checked(why: str) -> ResultWarning:
+    return ResultWarning(
         "not-searched",
         f"whether the data covers what users get was not checked: {why}",
         "give data that log-features wrote, or require the gain of live results",
     )
 
 
-def _contradicted(result: GateResult, live: LiveEvaluation) -> list[Doubt]:
-    """Whether live results contradict the judged documents."""
-    one, offline = live.measured[0], result.comparison
-    if str(one.metric) != result.metric:
+def _contradicted(pair: ComparedPair, live: LiveEvaluation) -> list[ResultWarning]:
+    """Whether live results contradict the judged documents, by whatever unjudged ones count."""
+    one, offline = live.pairs[0], pair.comparison
+    if one.metric != pair.metric:
         return []
-    gains = (one.comparison.mean_difference, one.condensed.mean_difference)
+    views = [one.comparison, one.left_out or one.comparison, one.as_judged or one.comparison]
+    gains = [each.mean_difference for each in views]
     if not (offline.low > 0 > min(gains) or offline.high < 0 < max(gains)):
         return []
     return [
-        Doubt(
+        ResultWarning(
             "live-contradicts",
-            f"the gain in {result.metric} is {offline.mean_difference:+.4f} on the judged "
+            f"the gain in {pair.metric} is {offline.mean_difference:+.4f} on the judged "
             f"documents, and {gains[0]:+.4f} in live results ({gains[1]:+.4f} with unjudged "
-            "documents left out)",
+            f"documents left out, {gains[2]:+.4f} with these as judged ones at their rank)",
             "judge what users get (owpc-ltr judge pool)",
         )
     ]
@@ -210,13 +217,23 @@ class _Both:
     model: Model
     other: DeploymentRecord
     featureset: FeatureSet
-    metric: Metric
+    how: ComparisonPlan
 
-    def measured(self, data: RankingDataset) -> tuple[Measured, Measured]:
+    def results(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
+        """Both models' values of each query."""
+        plain = without_tables(data)
+        return results_of_scores(
+            self._scores_of(data), data, compared_queries(data, chosen), self.how,
+            None if plain is None else self._scores_of(plain),
+        )  # fmt: skip
+
+    def _scores_of(self, data: RankingDataset) -> dict[str, Vector]:
         old = _scores(self.other, self.featureset, data)
-        new = self.model.score(data.features)
-        first, second = (measure(scores, data, [self.metric])[0] for scores in (new, old))
-        return first, second
+        return {NEW: self.model.score(data.features), self.other.model: old}
+
+    def compared(self, data: RankingDataset, chosen: ChosenQueries) -> RankerComparison:
+        """The comparison on judged documents."""
+        return compare_results(self.results(data, chosen), self.how)
 
 
 def _by_both_labels(
@@ -224,8 +241,8 @@ def _by_both_labels(
     human: Judgments | RankingDataset,
     both: _Both,
     data: RankingDataset,
-    cautions: tuple[str, ...],
-) -> tuple[GateResult, RankingDataset]:
+    chosen: ChosenQueries,
+) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
     """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
     sample = human_sample(gate.data, human)
     of_people, places = sample.among(data.query_ids)
@@ -235,50 +252,39 @@ def _by_both_labels(
         of_people, places = unseen.among(data.query_ids)
     strata = strata_of(data.query_ids, gate.strata)
     weights = importance_of(data)
-    sign = 1.0 if gate.metric.higher_is_better else -1.0
-    proxy_new, proxy_old = both.measured(data)
-    new, old = both.measured(of_people)
-    gains = sign * (proxy_new.per_query - proxy_old.per_query)
-    by_people = sign * (new.per_query - old.per_query)
+    of_people = replace(of_people, query_weights=sample_weights(weights, places, strata))
+    proxy, people = both.results(data, chosen), both.results(of_people, chosen)
+    gains, by_people = (
+        one.rankers[NEW].values[0] - one.rankers[both.other.model].values[0]
+        for one in (proxy, people)
+    )
     check_counted(gate.metric, gains, by_people)
     spread = in_all(by_people, places, data.n_queries)
     ids = data.query_ids.to_pylist()
-    found = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
-    better = (new, old) if sign > 0 else (old, new)
-    result = GateResult(
-        str(gate.metric),
-        both.other.model,
-        compare(*better, weights=sample_weights(weights, places, strata)),
-        _losers(of_people, gate.metric, new.per_query, old.per_query),
-        (
-            *cautions,
-            *sample.notes,
-            *unused_weights(data),
-        ),
-        weighted=weights is not None,
-        powered=found,
-        doubts=random_sample_doubts(found.p_random),
-    )
-    return result, of_people
+    powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
+    found = compare_results(people, both.how)
+    doubts = (*cluster_doubts(proxy.queries.clusters), *random_sample_doubts(powered.p_random))
+    pair = replace(found.pairs[0], prediction_powered=powered).with_doubts(doubts)
+    return replace(found, pairs=(pair,)), of_people, sample.notes
 
 
 def held_out(
     data: RankingDataset, model: Model, other: DeploymentRecord
-) -> tuple[RankingDataset, tuple[str, ...]]:
-    """The queries that neither model was trained or selected on, and warnings."""
+) -> tuple[RankingDataset, ChosenQueries]:
+    """The queries that neither model was trained or selected on, and why these."""
     if data.feature_names != model.feature_names:
         raise BadInput(
             f"the data for {spelled('require_gain')} has other features than the model: log it "
             "with the model's feature set"
         )
-    records = {"the new model": model.record, f"'{other.model}'": other.record}
+    records = {NEW: model.record, other.model: other.record}
     chosen = choose_queries(records, data)
     if len(chosen.queries) < 2:
         raise Refused(
             f"{len(chosen.queries)} queries of the data were held out from both models, and a "
             "comparison needs 2 at least: train with a split, or give newer judgments"
         )
-    return data.select(chosen.queries), chosen.warnings
+    return data.select(chosen.queries), chosen
 
 
 def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDataset) -> Vector:
@@ -300,26 +306,3 @@ def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDatase
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
     return ranker.score(data.features[:, columns])
-
-
-def _losers(
-    data: RankingDataset, metric: Metric, new: Vector, old: Vector
-) -> tuple[dict[str, Any], ...]:
-    sign = 1.0 if metric.higher_is_better else -1.0
-    gains = np.nan_to_num(sign * (new - old))
-    worst = [query for query in np.argsort(gains, kind="stable")[:_SHOWN] if gains[query] < 0]
-    return tuple(
-        {
-            "query_id": data.query_ids[int(query)].as_py(),
-            "keywords": _keywords(data, int(query)),
-            "new": float(new[query]),
-            "old": float(old[query]),
-        }
-        for query in worst
-    )
-
-
-def _keywords(data: RankingDataset, query: int) -> str:
-    if data.query_params is None:
-        return ""
-    return query_text(json.loads(data.query_params[query].as_py()))

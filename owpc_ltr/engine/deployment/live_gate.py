@@ -1,9 +1,9 @@
 """The live gate of `upload --require-gain --judgments`, and the result of both kinds of gate.
 
 The rule: on held-out queries, ranked over the whole index, the gain is significant with unjudged
-documents as irrelevant, not below 0 with them left out, and measured with judgments that can show
-it. The first alone could be reached by promoting judged documents, the second by promoting seldom
-judged ones.
+documents as irrelevant, left out, and as good as judged ones, and measured with judgments that can
+show it. The first alone could be reached by promoting judged documents, the second by promoting
+seldom judged ones.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from owpc_ltr.engine.search.live_evaluation import (
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import disagreement
+from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_over, disagreement
 from owpc_ltr.evaluation.judged_data import judgment_doubts
-from owpc_ltr.evaluation.live_lists import TOP
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
-from owpc_ltr.evaluation.query_choice import choose_queries
-from owpc_ltr.evaluation.significance import Comparison, Doubt, Outcome, Verdict, decide
+from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
+from owpc_ltr.evaluation.ranked_lists import TOP
+from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
@@ -44,6 +44,8 @@ from owpc_ltr.protocols import Model
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
+NEW = "the new model"
+"""What the model to upload is called in comparisons."""
 TO_JUDGE = 100
 """How many queries a gate suggests to judge, a day's work: they detect a gain of .28 standard
 deviations of the queries' differences with 80 % power."""
@@ -55,63 +57,101 @@ _MOST_DOCUMENTS = 500
 
 @dataclass(frozen=True, repr=False)
 class GateResult(ShortRepr):
-    """The comparison, whose differences are the new model's gains, and the queries that lose most.
+    """The new model against the other one, and why it is uploaded or not.
 
-    `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
-    `cautions` are warnings. Where it is `weighted`, queries count by their importance. With proxy
-    labels, the comparison is by human labels alone, and `powered`, which decides, is by both.
-    `live` has the live results with both: the comparison itself where it is `of_live_lists`, else
-    evidence for it. `doubts` say why the judgments are inconclusive; `accepted` is the reason to
-    accept them anyway.
+    `pair` is the comparison, with all that makes it doubtful. `losers` are the queries that lose
+    most: `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
+    `cautions` are warnings. Where it is `weighted`, queries count by their importance. `live` has
+    the live results with both: the comparison itself where it is `of_live_lists`, else evidence for
+    it. `accepted` is the reason to accept inconclusive judgments; `looks` counts the comparisons
+    that were made on these queries before.
     """
 
-    metric: str
+    pair: ComparedPair
     over: str
-    comparison: Comparison
     losers: tuple[dict[str, Any], ...]
     cautions: tuple[str, ...] = ()
     weighted: bool = False
-    powered: PredictionPowered | None = None
     live: LiveEvaluation | None = None
     of_live_lists: bool = False
-    doubts: tuple[Doubt, ...] = ()
     accepted: str | None = None
+    looks: int = 0
+
+    @property
+    def metric(self) -> str:
+        """The metric that decides."""
+        return self.pair.metric
+
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison, whose differences are the new model's gains."""
+        found = self.pair.comparison
+        return found if self.pair.higher_is_better else found.reversed()
+
+    @property
+    def powered(self) -> PredictionPowered | None:
+        """The gain by human and proxy labels, where there are both."""
+        both = self.pair.prediction_powered
+        return both if both is None or self.pair.higher_is_better else both.reversed()
+
+    @property
+    def doubts(self) -> tuple[ResultWarning, ...]:
+        """Why the judgments are inconclusive."""
+        return self.verdict.doubts
 
     @property
     def verdict(self) -> Verdict:
         """Whether the new model is better."""
-        return self._decide(self.doubts)
+        return self.pair.verdict
+
+    @property
+    def outcome_of_figures(self) -> Outcome:
+        """What the figures say, whatever makes the judgments doubtful."""
+        return self.pair.without_doubts.verdict.outcome
 
     @property
     def passed(self) -> bool:
         """Whether the model is better, by conclusive or accepted judgments."""
-        doubts = self.doubts if self.accepted is None else ()
-        return self._decide(doubts).outcome is Outcome.BETTER
+        accepted = self.accepted is not None
+        outcome = self.outcome_of_figures if accepted else self.verdict.outcome
+        return outcome is Outcome.BETTER
 
     @property
     def gain(self) -> str:
         """The gain with its interval, its number of queries, and the minimum detectable gain."""
         found, both = self.comparison, self.powered
         by = ", weighted by their importance" if self.weighted else ""
+        held_out = "" if self._may_be_seen else "held-out "
         if both is not None:
             one, alone, proxy = both.by_both, both.by_human, both.by_proxy
             return (
                 f"{self._of}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] on {both.n_human} "
-                f"human-judged of {both.n_queries} held-out queries{by}, p = {one.p:.3g}; human "
+                f"human-judged of {both.n_queries} {held_out}queries{by}, p = {one.p:.3g}; human "
                 f"labels alone {alone.mean:+.4f} [{alone.low:+.4f}, {alone.high:+.4f}], proxy "
                 f"labels alone, which are biased, {proxy.mean:+.4f}; {strength_in_words(both)}"
             )
         left_out = ""
-        if self.of_live_lists and self.live is not None:
-            condensed = self.live.measured[0].condensed.mean_difference
-            left_out = f", {condensed:+.4f} with unjudged documents left out"
-        why = disagreement(found, found.p_permutation)
+        if self.pair.left_out is not None and self.pair.as_judged is not None:
+            left_out = (
+                f", {self.pair.left_out.mean_difference:+.4f} with unjudged documents left out, "
+                f"{self.pair.as_judged.mean_difference:+.4f} with these as judged ones at their "
+                "rank"
+            )
+        alone_of = found.n_independent
+        independent = "" if alone_of is None else f", {alone_of} independent"
+        looks = f" ({corrected_over(1, self.looks)})" if self.looks else ""
+        why = disagreement(found, self.pair.p_holm, "test")
         return (
             f"{self._of}: {found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}] on "
-            f"{found.n_queries} held-out queries{by}, p = {found.p_permutation:.3g}{left_out}; "
+            f"{found.n_queries} {held_out}queries{independent}{by}, p = {self.pair.p_holm:.3g}"
+            f"{looks}{left_out}; "
             f"minimum detectable gain (80 % power): {found.detectable:.4f}"
             f"{why and f'; interval and test disagree: {why}'}"
         )
+
+    @property
+    def _may_be_seen(self) -> bool:
+        return any(one.check in {"seen-queries", "unknown-training"} for one in self.pair.doubts)
 
     @property
     def evidence(self) -> str:
@@ -180,13 +220,6 @@ class GateResult(ShortRepr):
             f"{'live gain' if self.of_live_lists else 'gain'} in {self.metric} over '{self.over}'"
         )
 
-    def _decide(self, doubts: Sequence[Doubt]) -> Verdict:
-        if self.powered is not None:
-            both = self.powered.by_both
-            return decide(both.low, both.high, both.p, doubts)
-        found = self.comparison
-        return decide(found.low, found.high, found.p_permutation, doubts)
-
 
 class NotBetter(Refused):
     """The gate's refusal, with its result."""
@@ -200,8 +233,7 @@ class NotBetter(Refused):
             )
             return
         # A doubt that was accepted is not the reason.
-        outcome = replace(result, doubts=()).verdict.outcome
-        super().__init__(f"{outcome}: {result.gain}: nothing was uploaded")
+        super().__init__(f"{result.outcome_of_figures}: {result.gain}: nothing was uploaded")
 
 
 def _settled_by(result: GateResult, command: str) -> str:
@@ -242,31 +274,29 @@ def pass_live_gate(
     Raises NotBetter where the rule is not met; nothing of the model stays in the cluster.
     """
     other = other_model(engine, store, name, gate.over)
-    records: dict[str, Mapping[str, Any]] = {"the new model": model.record}
+    records: dict[str, Mapping[str, Any]] = {NEW: model.record}
     if other is not None:
         records[f"'{other.model}'"] = other.record
     chosen = choose_queries(records, gate.question.queries, gate.side)
     kept = [gate.question.queries[number] for number in chosen.queries.tolist()]
     question = replace(gate.question, queries=kept)
     found = live_evidence(
-        engine,
-        store,
-        question,
-        model,
-        featureset,
-        other=other,
-        tables=gate.tables,
-        progress=gate.progress,
-    )
-    found = replace(found, seen=chosen.doubts)
-    measured = found.measured[0]
-    result = GateResult(
-        str(measured.metric), QUERY_ALONE if other is None else other.model,
-        measured.comparison, tuple(found.losers()), cautions=(*chosen.warnings, *gate.cautions),
-        weighted=question.weights is not None, live=found, of_live_lists=True,
-        doubts=(*found.verdict().doubts, *_feature_doubts(engine, store, featureset, question)),
-        accepted=gate.accepted,
+        engine, store, question, model, featureset, other=other, tables=gate.tables,
+        progress=gate.progress, chosen=chosen,
     )  # fmt: skip
+    pair = found.pairs[0]
+    of_features = _feature_doubts(engine, store, featureset, question)
+    result = GateResult(
+        replace(pair, doubts=(*pair.doubts, *of_features)),
+        QUERY_ALONE if other is None else other.model,
+        tuple(found.losers()),
+        cautions=(*chosen.warnings, *gate.cautions),
+        weighted=found.weighted,
+        live=found,
+        of_live_lists=True,
+        accepted=gate.accepted,
+        looks=found.result.looks,
+    )
     if not result.passed:
         raise NotBetter(result)
     return result
@@ -282,6 +312,7 @@ def live_evidence(
     other: DeploymentRecord | None,
     tables: Sequence[ExternalTable],
     progress: Callable[[str, float | None], None] | None,
+    chosen: ChosenQueries | None = None,
 ) -> LiveEvaluation:
     """Live results with the other model, or the query alone, and with the new one."""
     alone = query_alone(engine, store)
@@ -295,7 +326,7 @@ def live_evidence(
     with on_trial(engine, store, model, featureset, tables) as after:
         return measure_live(
             question, before, after, progress,
-            alone=None if other is None else alone, names=(name, "the new model"),
+            alone=None if other is None else alone, names=(name, NEW), chosen=chosen,
         )  # fmt: skip
 
 
@@ -314,7 +345,7 @@ def other_model(engine: Engine, store: Store, name: str, over: str) -> Deploymen
 
 def _feature_doubts(
     engine: Engine, store: Store, featureset: FeatureSet, question: LiveQuestion
-) -> list[Doubt]:
+) -> list[ResultWarning]:
     """Doubts about the judgments from the features of judged documents, on a sample of queries."""
     rng = np.random.default_rng(question.seed)
     queries = [

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +25,7 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.options import Strata
+from owpc_ltr.evaluation.options import SmallestGain, Strata
 from owpc_ltr.signatures import (
     NO_MODEL,
     Help,
@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from owpc_ltr.metrics import Metric
     from owpc_ltr.protocols import Model
 
-_ALL_FIELDS = (
-    "live results are those of a query of all text fields: give the query of your application, if "
-    "it has another"
-)
 _LONGEST_VALUE = 60
 """Characters of a parameter in a printed command; a longer value is left to a file."""
 
@@ -97,6 +93,7 @@ def upload(
             metavar="METRIC",
         ),
     ] = None,
+    smallest_gain: SmallestGain = 0.0,
     baseline: Annotated[
         str,
         Help(
@@ -241,6 +238,7 @@ def upload(
             f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
             "or leave it out"
         )
+    judged_file = judgments if judgments is not None else data if data is not None else human_labels
     queries = (topics or judgments) if judgments is not None else (data or proxy_labels)
     judgments, proxy_labels, human_labels = read_lists(
         columns, judgments, proxy_labels, human_labels, topics=topics, asked=judgments is not None
@@ -289,6 +287,7 @@ def upload(
         baseline,
         tables=tables_of(extra_features),
         accepted=accept_unproven,
+        smallest_gain=smallest_gain,
         progress=progress,
     )
     gate: Gate | LiveGate | None = None
@@ -322,7 +321,7 @@ def upload(
     except NotBetter as refusal:
         found = refusal.result
         given = {
-            "--queries": queries, "--columns": columns, "--rankers": path,
+            "--queries": queries, "--columns": columns, "--rankers": path, "--judged": judged_file,
             "--query-template": query_template, "--window": window, "--index": index,
             "--featureset": featureset,
         }  # fmt: skip
@@ -434,6 +433,7 @@ class _Proof:
     baseline: str
     tables: Sequence[Any]
     accepted: str | None
+    smallest_gain: float
     progress: Progress
 
     def live_gate(self, metric: Metric, live: LiveQueries) -> LiveGate:
@@ -441,8 +441,9 @@ class _Proof:
         from owpc_ltr.engine.deployment.live_gate import LiveGate
 
         template = self.cluster.template(self.index, live.query_template)[0]
+        question = live.question(self.index, template, [metric], self.featureset)
         return LiveGate(
-            live.question(self.index, template, [metric], self.featureset),
+            replace(question, smallest_gain=self.smallest_gain),
             self.baseline,
             live.split,
             self.progress,
@@ -466,7 +467,7 @@ class _Proof:
 
         def ask(part: RankingDataset) -> LiveQuestion:
             template = self.cluster.template(self.index, query_template)[0]
-            queries = LiveQueries(part, window=window)
+            queries = LiveQueries(part, query_template, window=window)
             return queries.question(self.index, template, measured, self.featureset)
 
         return Gate(
@@ -479,7 +480,7 @@ class _Proof:
             progress=self.progress,
             tables=self.tables,
             accepted=self.accepted,
-            cautions=() if query_template is not None else (_ALL_FIELDS,),
+            smallest_gain=self.smallest_gain,
         )
 
 
@@ -514,7 +515,7 @@ def _settling(
     Empty where there is none, or where an argument is not a file that a command could name.
     """
     tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
-    files = [given["--queries"], given["--rankers"], *tables]
+    files = [given["--queries"], given["--rankers"], given["--judged"], *tables]
     template = given["--query-template"]
     typed = all(isinstance(one, Path | str) for one in files)
     if not typed or isinstance(template, Mapping) or not result.verdict.doubts:
@@ -527,7 +528,7 @@ def _settling(
         "--queries": given["--queries"], "--columns": columns or None,
         "--sample": result.to_judge[0],
         "--rankers": f"{other},{given['--rankers']}", "--depth": result.depth,
-        "--out": "to-judge.csv", "--query-template": template,
+        "--judged": given["--judged"], "--out": "to-judge.csv", "--query-template": template,
         "--window": given["--window"], "--index": given["--index"],
         "--featureset": given["--featureset"],
     }  # fmt: skip

@@ -29,6 +29,7 @@ from owpc_ltr.evaluation.options import (
     Metrics,
     PerQueryTable,
     Resamples,
+    SmallestGain,
     Split,
     Unjudged,
     Unweighted,
@@ -63,6 +64,7 @@ def compare_live(
     split: Split = "auto",
     unjudged: Unjudged = "zero",
     unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -103,7 +105,8 @@ def compare_live(
         named_rankers,
         write_comparison,
     )
-    from owpc_ltr.evaluation.comparison import ComparisonPlan, ComparisonRequest, Drawing
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
+    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -114,7 +117,9 @@ def compare_live(
     files = tuple(map(Path, plugins))
     registry = load(files)
     parsed = parse_metrics(metrics, registry)
-    plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    plan = ComparisonPlan(
+        parsed, unjudged, baseline, Drawing(seed, resamples, progress), smallest_gain
+    )
     request = ComparisonRequest(named, plan, split, not unweighted, files)
     live = LiveQueries.of(
         cluster, judgments, columns, query_template=query_template, window=window, topics=topics,

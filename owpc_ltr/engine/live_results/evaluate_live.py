@@ -23,6 +23,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.evaluation.options import (
     METRICS,
     Metrics,
+    SmallestGain,
     Split,
     Unweighted,
 )
@@ -52,6 +53,7 @@ def evaluate_live(
     metrics: Metrics = METRICS,
     split: Split = "auto",
     unweighted: Unweighted = False,
+    smallest_gain: SmallestGain = 0.0,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -78,11 +80,9 @@ def evaluate_live(
     from dataclasses import replace
 
     from owpc_ltr.data.external_features.columns import tables_of
-    from owpc_ltr.data.judgments.grouping import Weighed
     from owpc_ltr.engine.live_results.rankers import serving_model
     from owpc_ltr.engine.search.live_evaluation import measure_live
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.judged_data import UNUSED
     from owpc_ltr.evaluation.query_choice import choose_queries
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
@@ -100,15 +100,12 @@ def evaluate_live(
         query = cluster.template(served.index, query_template)[0]
         question = live.question(served.index, query, parsed, served.featureset, seed)
         chosen = choose_queries({"the model": served.record}, question.queries, split)
-        kept = replace(question, queries=[question.queries[n] for n in chosen.queries.tolist()])
+        kept = replace(
+            question,
+            queries=[question.queries[n] for n in chosen.queries.tolist()],
+            smallest_gain=smallest_gain,
+        )
         before = query_alone(cluster.engine, cluster.store)
-        found = measure_live(kept, before, served.serve, progress)
-    found = replace(found, seen=chosen.doubts)
-    doubts = [doubt.line for doubt in (*found.recall_doubts, *found.doubts)]
-    doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
-    return replace(
-        found,
-        model=str(model) if isinstance(model, Path | str) else found.model,
-        split=chosen.side,
-        warnings=(*chosen.warnings, *doubts),
-    )
+        found = measure_live(kept, before, served.serve, progress, chosen=chosen)
+    name = str(model) if isinstance(model, Path | str) else found.model
+    return replace(found, model=name)

@@ -15,10 +15,10 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.live_queries import typed_queries
-from owpc_ltr.engine.search.request import SearchRequest, split_body
+from owpc_ltr.engine.search.request import SearchRequest, read_template
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.comparison import LIVE, is_live
+from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
@@ -80,10 +80,14 @@ def serving_model(
 
 @dataclass(frozen=True)
 class LiveRanker:
-    """How a ranker serves a request; its record, None where nothing was trained."""
+    """How a ranker serves a request; its record, None where nothing was trained.
+
+    A ranker is `of_template` where it rescores what the query template brings.
+    """
 
     serve: Serve
     record: Mapping[str, Any] | None
+    of_template: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +114,7 @@ class LiveRankers:
         if isinstance(ranker, TrecRun):
             return ranker
         if isinstance(ranker, Mapping):
-            return self._query(dict(ranker), self.index)
+            return self._query(read_template(ranker)[0], self.index)
         name, index = _parted(ranker) if is_live(ranker) else (ranker, None)
         index = index or self.index
         if isinstance(name, str) and name.startswith(FEATURE):
@@ -118,7 +122,7 @@ class LiveRankers:
         if isinstance(name, str | Path) and Path(name).suffix == ".json":
             content = read_json_object(Path(name))
             if not {"kind", "record"} <= content.keys():
-                return self._query(split_body(content)[0], index)
+                return self._query(read_template(Path(name))[0], index)
             name = load_model(Path(name), self.plugins)
         elif isinstance(name, str | Path) and is_run(Path(name)):
             return read_run(name)
@@ -127,7 +131,7 @@ class LiveRankers:
     def _query(self, query: dict[str, Any], index: str | None) -> LiveRanker:
         where = self.cluster.the_index(index)
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(_asking(alone, where, query), None)
+        return LiveRanker(_asking(alone, where, query), None, of_template=False)
 
     def _model(self, model: Any, index: str | None) -> LiveRanker:
         # A text that is no file is an uploaded name.

@@ -14,28 +14,38 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.click_counts import share_by_clicks
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.grouping import importance_of
-from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import disagreement
-from owpc_ltr.evaluation.live_lists import (
+from owpc_ltr.evaluation.compared_pair import (
+    ComparedPair,
+    corrected_over,
+    disagreement,
+    small_gain_lines,
+)
+from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.comparison_table import RankerComparison, queries_in_words
+from owpc_ltr.evaluation.options import split_in_words
+from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
+from owpc_ltr.evaluation.ranked_lists import (
     TOP,
-    LiveLists,
-    list_doubts,
-    live_lists,
+    RankedLists,
     mean_known,
-    recall_doubts,
+    ranked_lists,
     within_window,
 )
-from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.query_choice import repeated_doubts
-from owpc_ltr.evaluation.significance import Comparison, Doubt, Verdict, compare_paired, holm
-from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    ComparisonPlan,
+    Drawing,
+    PerQueryResults,
+    measure_lists,
+)
+from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
+from owpc_ltr.evaluation.significance import Comparison, ResultWarning, Verdict
+from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
 Progress = Callable[[str, float | None], None]
@@ -48,7 +58,8 @@ _SHOWN = 10
 class LiveQuestion(ShortRepr):
     """What is asked live: an application's query for every judged query, and how it is measured.
 
-    Means and tests weigh queries by their importance unless `unweighted`.
+    Means and tests weigh queries by their importance unless `unweighted`. `query_template` is the
+    template as it was given; None where the query is a default.
     """
 
     index: str
@@ -59,13 +70,8 @@ class LiveQuestion(ShortRepr):
     in_flight: int = IN_FLIGHT
     seed: int = 0
     unweighted: bool = False
-
-    @property
-    def weights(self) -> Vector | None:
-        """The importance of the queries; None where none weighs more."""
-        if self.unweighted:
-            return None
-        return uneven(np.array([importance_of(query) for query in self.queries], np.float64))
+    smallest_gain: float = 0.0
+    query_template: Any = None
 
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
@@ -77,73 +83,32 @@ class LiveQuestion(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LiveMeasured(ShortRepr):
-    """One metric without and with the model, each query's value and what the difference may be.
-
-    `before`, `after` and `comparison` take unjudged documents for irrelevant, the `condensed` ones
-    leave them out. `bounds` are the means before and after with all unjudged documents irrelevant
-    and all relevant within the cutoff; None where a metric has no such bounds. `p` is corrected for
-    all metrics that were measured.
-    """
-
-    metric: Metric
-    before: Vector
-    after: Vector
-    comparison: Comparison
-    condensed: Comparison
-    bounds: tuple[tuple[float, float], tuple[float, float]] | None
-    p: float
-
-    @property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """Whether the difference has the other sign with unjudged documents left out."""
-        plain, condensed = self.comparison, self.condensed.mean_difference
-        if not (plain.low > 0 > condensed or plain.high < 0 < condensed):
-            return ()
-        return (
-            Doubt(
-                "unjudged-decide",
-                f"the difference in {self.metric} is {plain.mean_difference:+.4f} with unjudged "
-                f"documents as irrelevant, and {condensed:+.4f} with these left out",
-                "judge what users get (owpc-ltr judge pool)",
-            ),
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON; the comparison's `a` is with the model, `b` without."""
-        bounds = None
-        if self.bounds is not None:
-            keys = ("before", "after")
-            bounds = {key: list(pair) for key, pair in zip(keys, self.bounds, strict=True)}
-        return {
-            "metric": str(self.metric),
-            "convention": self.metric.convention,
-            "unjudged_irrelevant": self.comparison.as_dict(),
-            "condensed": self.condensed.as_dict(),
-            "bounds": bounds,
-            "p_corrected": self.p,
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class LiveEvaluation:
     """Every query served twice, over the whole index, and what came of it.
 
-    `lists` are before, after, and of the query alone; `names` say by what the first two ranked.
+    `result` compares the lists after with those before: differences are gains. `lists` are before,
+    after, and of the query alone; `names` say by what the first two ranked.
     """
 
     question: LiveQuestion
     before: tuple[Served, ...] = field(repr=False)
     after: tuple[Served, ...] = field(repr=False)
-    measured: tuple[LiveMeasured, ...]
-    lists: tuple[LiveLists, LiveLists, LiveLists] = field(repr=False)
+    result: RankerComparison
+    lists: tuple[RankedLists, RankedLists, RankedLists] = field(repr=False)
     names: tuple[str, str] = (QUERY_ALONE, THE_MODEL)
-    seen: tuple[Doubt, ...] = ()
-    """That the queries were seen in training."""
     model: str = THE_MODEL
     """What the model is called: its uploaded name, or its file."""
-    split: str = "all"
-    warnings: tuple[str, ...] = ()
+
+    @property
+    def split(self) -> str:
+        """Which queries they are."""
+        return self.result.split
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the figures."""
+        told = [*self.recall_doubts, *(self.verdict().doubts)]
+        return (*self.result.warnings, *(one.line for one in told))
 
     @cached_property
     def judged(self) -> tuple[float, float]:
@@ -159,25 +124,41 @@ class LiveEvaluation:
         """
         return mean_known(self.lists[2].recall)
 
-    @cached_property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """Why the queries and judgments cannot tell what users get, whatever the metric."""
-        before, after, alone = self.lists
-        lists = dict(zip(self.names, (before, after), strict=True))
-        asked = self.question.queries
-        told = list_doubts(lists, alone, share_by_clicks(asked))
-        return (*self.seen, *repeated_doubts(asked), *told)
-
     @property
-    def recall_doubts(self) -> list[Doubt]:
+    def recall_doubts(self) -> list[ResultWarning]:
         """Whether most relevant documents are beyond the window; live figures count these, too."""
         return recall_doubts(self.recall, self.question.window, self.n_queries)
 
+    @property
+    def pairs(self) -> tuple[ComparedPair, ...]:
+        """The comparison by each metric."""
+        return self.result.pairs
+
     def verdict(self, number: int = 0) -> Verdict:
         """Whether users get better lists after than before, by one of the metrics."""
-        one = self.measured[number]
-        # What ranks within a window is a gain: every live metric is higher for better lists.
-        return one.comparison.verdict(one.p, (*self.doubts, *one.doubts))
+        return self.pairs[number].verdict
+
+    def values(self, number: int = 0) -> tuple[Vector, Vector]:
+        """Each query's value before and after, by one of the metrics."""
+        after, before = (one.measured[number].per_query for one in self.result.rankers)
+        return before, after
+
+    def bounds(self, number: int) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """The means before and after with all unjudged documents irrelevant, and all relevant.
+
+        None for a metric that unjudged documents beyond its cutoff can change.
+        """
+        metric = within_window(self.result.metrics[number], self.question.window)
+        weights = self.result.importance
+        found = [
+            (
+                metric.average(one.unjudged_irrelevant(metric), weights),
+                metric.average(best, weights),
+            )
+            for one in self.lists[:2]
+            if (best := one.highest_possible(metric)) is not None
+        ]
+        return (found[0], found[1]) if found else None
 
     @property
     def n_queries(self) -> int:
@@ -187,7 +168,7 @@ class LiveEvaluation:
     @property
     def weighted(self) -> bool:
         """Whether means and tests weigh queries by their importance."""
-        return self.question.weights is not None
+        return self.result.weighted
 
     @property
     def milliseconds(self) -> dict[str, dict[str, float]]:
@@ -198,20 +179,17 @@ class LiveEvaluation:
             found[name] = {"median": float(np.median(took)), "p95": float(np.percentile(took, 95))}
         return found
 
-    def losers(self, number: int = 0, shown: int = _SHOWN) -> list[dict[str, Any]]:
-        """The queries that lose most in a metric, the worst first."""
-        one = self.measured[number]
-        gains = np.nan_to_num(one.after - one.before)
-        worst = np.argsort(gains, kind="stable")[:shown]
+    def losers(self, shown: int = _SHOWN) -> list[dict[str, Any]]:
+        """The queries that lose most in the first metric, the worst first."""
+        after, before = (one.name for one in self.result.rankers)
         return [
             {
-                "query_id": self.question.queries[query].query_id,
-                "keywords": query_text(self.question.queries[query].params),
-                "old": float(one.before[query]),
-                "new": float(one.after[query]),
+                "query_id": one["query_id"],
+                "keywords": one["query"] or "",
+                "old": one["b"],
+                "new": one["a"],
             }
-            for query in worst.tolist()
-            if gains[query] < 0
+            for one in self.result.worst(after, before, n=shown)
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -223,10 +201,9 @@ class LiveEvaluation:
             "n_queries": self.n_queries,
             "split": self.split,
             **({"weighted": True} if self.weighted else {}),
-            "metrics": [
-                {**one.as_dict(), "verdict": self.verdict(number).as_dict()}
-                for number, one in enumerate(self.measured)
-            ],
+            "n_independent": self.result.n_independent,
+            "earlier_comparisons": self.result.looks,
+            "metrics": [_metric_dict(self, number) for number in range(len(self.pairs))],
             "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
             "window_recall": _known(self.recall),
             "milliseconds": self.milliseconds,
@@ -241,9 +218,9 @@ class LiveEvaluation:
     def __repr__(self) -> str:
         lines = [_title(self), *map(wrapped_text, _verdict_lines(self))]
         lines += [
-            f"{one.metric!s:<12} {one.comparison.mean_b:.4f} before, {one.comparison.mean_a:.4f} "
+            f"{one.metric:<12} {one.comparison.mean_b:.4f} before, {one.comparison.mean_a:.4f} "
             "after"
-            for one in self.measured
+            for one in self.pairs
         ]
         return "\n".join(lines)
 
@@ -268,14 +245,16 @@ def measure_live(
     *,
     alone: Serve | None = None,
     names: tuple[str, str] = (QUERY_ALONE, THE_MODEL),
+    chosen: ChosenQueries | None = None,
 ) -> LiveEvaluation:
     """Serve every query in both ways and compare them.
 
-    `alone` is how the query without a model is served, where `before` is another way. Raises
-    UsageError for metrics that cannot be measured live, Refused where the engine's answers cannot
-    be compared.
+    `alone` is how the query without a model is served, where `before` is another way. `chosen` says
+    why these queries, and what rankers have seen of them. Raises UsageError for metrics that cannot
+    be measured live, Refused where the engine's answers cannot be compared.
     """
-    metrics = [within_window(metric, question.window) for metric in question.metrics]
+    for metric in question.metrics:
+        within_window(metric, question.window)
     if len(question.queries) < 2:
         raise Refused(
             f"a comparison needs 2 queries at least, and there is {len(question.queries)}: give "
@@ -284,63 +263,80 @@ def measure_live(
     ways = (before, after) if alone is None else (before, after, alone)
     answers = serve_all(ways, question.requests(), question.in_flight, progress)
     old, new, *others = (_lists(question, one) for one in answers)
-    measured = [
-        replace(_measured(metric, old, new, question), metric=asked)
-        for asked, metric in zip(question.metrics, metrics, strict=True)
-    ]
-    corrected = holm(np.array([one.comparison.p_permutation for one in measured]))
+    why = chosen or ChosenQueries(np.arange(len(question.queries)), "all")
+    of = live_queries(
+        question.queries, why, question.query_template, unweighted=question.unweighted
+    )
+    how = ComparisonPlan(
+        tuple(question.metrics),
+        baseline=names[0],
+        drawing=Drawing(question.seed),
+        smallest_gain=question.smallest_gain,
+    )
+    rankers = {
+        name: measure_lists(lists, how.metrics, how.unjudged, how.guards)
+        for name, lists in ((names[1], new), (names[0], old))
+    }
+    without_model = others[0] if others else old
+    results = PerQueryResults(rankers, tuple(how.metrics), how.guards, of, alone=without_model)
     return LiveEvaluation(
         question,
         answers[0],
         answers[1],
-        tuple(replace(one, p=p) for one, p in zip(measured, corrected.tolist(), strict=True)),
-        lists=(old, new, others[0] if others else old),
+        compare_results(results, how),
+        lists=(old, new, without_model),
         names=names,
     )
 
 
-def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = None) -> LiveLists:
+def live_queries(
+    queries: Sequence[JudgedQuery],
+    chosen: ChosenQueries,
+    query_template: Any,
+    *,
+    unweighted: bool,
+    notes: Sequence[str] = (),
+) -> ComparedQueries:
+    """The queries of live searches, whose results are of the query that was given, or doubtful."""
+    of = compared_queries(queries, chosen, notes=notes)
+    doubts = (*of.doubts, *template_warnings(query_template))
+    return replace(of, doubts=doubts, weights=None if unweighted else of.weights)
+
+
+def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = None) -> RankedLists:
     """The lists that one way to serve gives."""
     (answers,) = serve_all((serve,), question.requests(), question.in_flight, progress)
     return _lists(question, answers)
 
 
-def _lists(question: LiveQuestion, answers: Sequence[Served]) -> LiveLists:
+def _lists(question: LiveQuestion, answers: Sequence[Served]) -> RankedLists:
     grades = [
         dict(zip(query.doc_ids, map(float, query.grades), strict=True))
         for query in question.queries
     ]
-    return live_lists([answer.doc_ids for answer in answers], grades, question.window)
+    return ranked_lists([answer.doc_ids for answer in answers], grades, question.window)
 
 
-def _measured(
-    metric: Metric, before: LiveLists, after: LiveLists, question: LiveQuestion
-) -> LiveMeasured:
-    weights = question.weights
-    plain = [lists.unjudged_irrelevant(metric) for lists in (before, after)]
-    best = [lists.highest_possible(metric) for lists in (before, after)]
-    bounds = [
-        (metric.average(low, weights), metric.average(high, weights))
-        for low, high in zip(plain, best, strict=True)
-        if high is not None
-    ]
-    comparison = _compare(plain[1], plain[0], question)
-    return LiveMeasured(
-        metric,
-        plain[0],
-        plain[1],
-        comparison,
-        condensed=_compare(after.condensed(metric), before.condensed(metric), question),
-        bounds=(bounds[0], bounds[1]) if bounds else None,
-        p=comparison.p_permutation,
-    )
+def _figures(found: Comparison | None) -> dict[str, Any] | None:
+    return None if found is None else found.as_dict()
 
 
-def _compare(after: Vector, before: Vector, question: LiveQuestion) -> Comparison:
-    counted = ~(np.isnan(after) | np.isnan(before))
-    weights = question.weights
-    own = None if weights is None else weights[counted]
-    return compare_paired(after[counted], before[counted], seed=question.seed, weights=own)
+def _metric_dict(found: LiveEvaluation, number: int) -> dict[str, Any]:
+    """The figures of a metric as JSON; the comparison's `a` is with the model, `b` without."""
+    pair, bounds = found.pairs[number], found.bounds(number)
+    keys = ("before", "after")
+    return {
+        "metric": pair.metric,
+        "convention": found.result.metrics[number].convention,
+        "unjudged_irrelevant": pair.comparison.as_dict(),
+        "condensed": _figures(pair.left_out),
+        "as_judged": _figures(pair.as_judged),
+        "bounds": None
+        if bounds is None
+        else {key: list(both) for key, both in zip(keys, bounds, strict=True)},
+        "p_corrected": pair.p_holm,
+        "verdict": pair.verdict.as_dict(),
+    }
 
 
 _HEADERS = ("METRIC", "UNJUDGED ARE", "BEFORE", "AFTER", "DIFFERENCE", "95 % INTERVAL", "P")
@@ -362,41 +358,50 @@ def _text_lines(found: LiveEvaluation) -> Iterator[str]:
 def _title(found: LiveEvaluation) -> str:
     question = found.question
     return (
-        f"{found.model} on {found.n_queries} queries ({split_in_words(found.split)}), the whole of "
-        f"'{question.index}', the best {question.window} of each rescored"
+        f"{found.model} on {queries_in_words(found.result)} ({split_in_words(found.split)}), the "
+        f"whole of '{question.index}', the best {question.window} of each rescored"
     )
 
 
 def _rows(found: LiveEvaluation) -> list[tuple[Any, ...]]:
     return [
-        (str(one.metric), unjudged, by.mean_b, by.mean_a, by.mean_difference,
+        (pair.metric, unjudged, by.mean_b, by.mean_a, by.mean_difference,
          f"[{by.low:+.4f}, {by.high:+.4f}]", by.p_permutation)
-        for one in found.measured
-        for unjudged, by in (("irrelevant", one.comparison), ("left out", one.condensed))
+        for pair in found.pairs
+        for unjudged, by in (
+            ("irrelevant", pair.comparison),
+            ("left out", pair.left_out),
+            ("as judged", pair.as_judged),
+        )
+        if by is not None
     ]  # fmt: skip
 
 
 def _verdict_lines(found: LiveEvaluation) -> list[str]:
     """Whether users get better results: once where no metric can tell, else by each."""
-    if found.doubts:
-        return [str(found.verdict())]
+    verdicts = [pair.verdict for pair in found.pairs]
+    if verdicts[0].doubts and len({one.reason for one in verdicts}) == 1:
+        return [str(verdicts[0])]
     lines = []
-    for number, one in enumerate(found.measured):
-        why = disagreement(one.comparison, one.p, found.split)
+    for pair, verdict in zip(found.pairs, verdicts, strict=True):
+        why = disagreement(pair.comparison, pair.p_holm, found.split)
         told = f"; interval and test disagree: {why}" if why else ""
-        lines.append(f"{one.metric}: {found.verdict(number)}{told}")
-    return lines
+        lines.append(f"{pair.metric}: {verdict}{told}")
+    return [*lines, *small_gain_lines(found.pairs)]
 
 
 def _facts(found: LiveEvaluation) -> Iterator[str]:
     """Bounds of the metrics, judged shares, recall of the window, and milliseconds."""
-    for one in found.measured:
-        if one.bounds is not None:
-            before, after = (f"{low:.4f} to {high:.4f}" for low, high in one.bounds)
+    for number, metric in enumerate(found.result.metrics):
+        bounds = found.bounds(number)
+        if bounds is not None:
+            before, after = (f"{low:.4f} to {high:.4f}" for low, high in bounds)
             yield (
-                f"{one.metric} with all unjudged irrelevant to all relevant: {before} before, "
+                f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
+    if found.result.looks:
+        yield corrected_over(len(found.pairs), found.result.looks)
     before, after = (_share(share) for share in found.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (

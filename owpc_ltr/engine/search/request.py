@@ -272,6 +272,18 @@ def read_search(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any],
     return split_body(read_json_object(Path(source)) if is_file else source)  # type: ignore[arg-type]
 
 
+def read_template(source: Mapping[str, Any] | Path | str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same of a query template. Raises UsageError where no user's words would be searched."""
+    found, rest = read_search(source)
+    if "{{" not in json.dumps([found, rest], default=str):
+        named = f" {source}" if isinstance(source, Path | str) else ""
+        raise UsageError(
+            f"the query template{named} has no {{{{keywords}}}}, so that every search brings the "
+            "same documents: write {{keywords}} where the user's words go"
+        )
+    return found, rest
+
+
 def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A search's query, and the rest of its body; a query alone has no rest."""
     query = content.get("query")

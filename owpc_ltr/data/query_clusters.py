@@ -1,0 +1,161 @@
+"""Clusters of queries: spellings of one request, and queries with mostly the same judged documents.
+
+Such queries are won and lost together. A test that takes them for independent finds differences
+that are not there, and a split that separates them measures what was learned by heart. Every query
+is in one cluster; most clusters are of one query.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.plain_text import normalised_text
+
+Codes = NDArray[np.int64]
+
+MOSTLY = 0.5
+"""The share of the judged documents of two queries together that both have: above it, they have
+mostly the same."""
+_COMMON = 0.2
+"""A document that more of the queries have judged says nothing of what a query asks for."""
+_MOST_QUERIES = 200
+_WORDS = re.compile(r"\w+")
+_DIGITS = re.compile(r"\d+")
+_LONGEST_ENDING = 4
+
+
+def clusters_of(queries: Any) -> Codes:
+    """The number of each query's cluster, which is that of its first query.
+
+    `queries` are a dataset, or a list of judged queries. Texts that differ in case, plural, or the
+    order of words are one cluster, if their other parameters are the same; so are those that differ
+    in digits and share a judged document, and queries whose judged documents are mostly the same.
+    Of a folder of parts, texts alone are compared.
+    """
+    if isinstance(queries, Sequence):
+        requests = [(_text_and_others(query.params), query.query_id) for query in queries]
+        documents = _numbers(list(chain.from_iterable(query.doc_ids for query in queries)))
+        offsets = np.append(0, np.cumsum([len(query.doc_ids) for query in queries]))
+        return linked_queries([_key(*one) for one in requests], documents, offsets)
+    ids, params = queries.query_ids.to_pylist(), queries.query_params
+    given = [{}] * len(ids) if params is None else [_object(one) for one in params.to_pylist()]
+    keys = [_key(_text_and_others(one), name) for one, name in zip(given, ids, strict=True)]
+    names = getattr(queries, "doc_ids", None)
+    if names is None:
+        return linked_queries(keys)
+    codes = names.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return linked_queries(keys, codes, queries.offsets)
+
+
+def linked_queries(
+    keys: Sequence[str], documents: Codes | None = None, offsets: Codes | None = None
+) -> Codes:
+    """The same of queries with these keys (see `_key`), '' where nothing is known.
+
+    `documents` are numbers of the judged documents, query by query, cut at `offsets`.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(keys)
+    links = [_linked(keys)]
+    if documents is not None and offsets is not None and len(documents):
+        links += _by_documents(keys, documents, offsets)
+    rows, columns = (np.concatenate(side) for side in zip(*links, strict=True))
+    if not len(rows):
+        return np.arange(n)
+    graph = coo_array((np.ones(len(rows), np.bool_), (rows, columns)), shape=(n, n))
+    _, component = connected_components(graph, directed=False)
+    _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
+    numbers: Codes = first[inverse].astype(np.int64)
+    return numbers
+
+
+def n_clusters(clusters: Codes) -> int:
+    """How many clusters there are."""
+    return len(np.unique(clusters))
+
+
+def _text_and_others(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What was typed, and the parameters that are not the same text again."""
+    name = "keywords" if "keywords" in params else "query"
+    text = params.get(name)
+    if not isinstance(text, str):
+        return "", params
+    return text, {key: value for key, value in params.items() if value != text}
+
+
+def _key(request: tuple[str, Mapping[str, Any]], query_id: str) -> str:
+    """The words without case, plural and order, and the other parameters.
+
+    '' where nothing is known, or the id of the query stands for its text.
+    """
+    text, others = request
+    words = sorted(map(_singular, _WORDS.findall(normalised_text(text))))
+    told = (bool(words) and text != query_id) or bool(others)
+    return json.dumps([" ".join(words), others], sort_keys=True, default=str) if told else ""
+
+
+def _object(params: str | None) -> Mapping[str, Any]:
+    """Parameters as an object; of other tools they may be anything."""
+    found = json.loads(params or "null")
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(names: Sequence[str]) -> Codes:
+    """A number for each name, the same for the same one."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+
+
+def _singular(word: str) -> str:
+    """The word without a plural ending, of any English noun that is regular."""
+    if len(word) < _LONGEST_ENDING or not word.isalpha() or word.endswith("ss"):
+        return word
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return word[:-2]
+    return word.removesuffix("s")
+
+
+def _linked(keys: Sequence[str]) -> tuple[Codes, Codes]:
+    """Each query with the first one of its key; none where the key is empty."""
+    first: dict[str, int] = {}
+    pairs = [
+        (number, place)
+        for number, key in enumerate(keys)
+        if key and (place := first.setdefault(key, number)) != number
+    ]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def _by_documents(
+    keys: Sequence[str], documents: Codes, offsets: Codes
+) -> list[tuple[Codes, Codes]]:
+    """Pairs of queries with mostly the same documents, or one in common and other digits."""
+    from scipy.sparse import csr_array, triu
+
+    n, sizes = len(keys), np.diff(offsets)
+    of = np.repeat(np.arange(n), sizes)
+    often = np.bincount(documents)[documents]
+    kept = (often > 1) & (often <= max(2, min(_COMMON * n, _MOST_QUERIES)))
+    if not kept.any():
+        return []
+    ones = np.ones(int(kept.sum()), np.int32)
+    shape = (n, int(documents.max()) + 1)
+    judged = csr_array((ones, (of[kept], documents[kept])), shape=shape)
+    shared = triu(judged @ judged.T, k=1).tocoo()
+    rows, columns = shared.row.astype(np.int64), shared.col.astype(np.int64)
+    mostly = shared.data > MOSTLY * (sizes[rows] + sizes[columns] - shared.data)
+    patterns = np.array([_DIGITS.sub("0", key) for key in keys])
+    linked = mostly | ((patterns[rows] == patterns[columns]) & (patterns[rows] != ""))
+    return [(rows[linked], columns[linked])]

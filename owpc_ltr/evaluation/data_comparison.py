@@ -1,0 +1,134 @@
+"""Rankers compared on judged documents: models on their features, runs on whatever they list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.documents import with_document_fields
+from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
+from owpc_ltr.evaluation.measurement import Ranking, measure_on_data, ranker_of
+from owpc_ltr.evaluation.query_choice import (
+    ChosenQueries,
+    choose_queries,
+    compared_queries,
+    model_data,
+)
+from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.models.reordering import FEATURE, ReorderingModel
+from owpc_ltr.signatures import spelled
+
+LIVE = "live:"
+Dataset = RankingDataset | PartitionedDataset
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """Which rankers are compared, by which conventions, on which split of the data.
+
+    `documents` is the file that was indexed, for rerankers that read fields of documents.
+    """
+
+    rankers: Mapping[str, Any]
+    how: ComparisonPlan
+    split: str
+    weighted: bool
+    plugins: tuple[Path, ...]
+    documents: Path | str | None = None
+    id_field: str | None = None
+
+
+class ChosenData(NamedTuple):
+    """Rankers, the queries that they are compared on, and why these."""
+
+    rankers: dict[str, Ranking]
+    part: Dataset
+    chosen: ChosenQueries
+
+
+def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
+    """The comparison of rankers on what is judged."""
+    rankers, part, chosen = chosen_data(request, data)
+    request.how.drawing.progress("scores and metrics", None)
+    of, how = compared_queries(part, chosen), request.how
+    return compare_results(measure_on_data(rankers, part, of, how, weighted=request.weighted), how)
+
+
+def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
+    """The rankers, and the queries that none of them has seen, as request."""
+    given = read_data(data) if isinstance(data, Path | str) else data
+    whole = without_features(given) if isinstance(given, Judgments) else given
+    rankers = {
+        name: _ranker(ranker, whole, request.plugins) for name, ranker in request.rankers.items()
+    }
+    for ranker in rankers.values():
+        _check_features(ranker, given, whole)
+    chosen = choose_queries(records_of(rankers), whole, request.split)
+    part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
+    fields = _field_names(rankers)
+    if fields:
+        if request.documents is not None:
+            part = in_memory(part, spelled("documents"))
+        if isinstance(part, RankingDataset):
+            named = None if request.documents is None else Path(request.documents)
+            part = with_document_fields(part, fields, named, request.id_field)
+    return ChosenData(rankers, part, chosen)
+
+
+def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
+    if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
+        raise _no_features()
+    if is_live(given):
+        raise UsageError(f"'{given}' is a live ranker: compare live results with compare-live")
+    if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
+        # Names of uploaded models have no ending.
+        meant = (
+            "check the name" if Path(given).suffix else f"an uploaded model is live:{given}@INDEX"
+        )
+        raise BadInput(f"cannot read the ranker {given}: no such file or directory; {meant}")
+    return ranker_of(given, data, plugins)
+
+
+def is_live(ranker: Any) -> bool:
+    """Whether a ranker is one that the engine serves: `live:…`."""
+    return isinstance(ranker, str) and ranker.startswith(LIVE)
+
+
+def _check_features(ranker: Ranking, given: Data, whole: Dataset) -> None:
+    if isinstance(given, Judgments) and not isinstance(ranker, TrecRun):
+        raise _no_features()
+    model_data(ranker, whole, "all")
+
+
+def _no_features() -> UsageError:
+    return UsageError(
+        "judgments have no features, by which models rank: give data that log-features wrote, runs "
+        "alone, or compare live results"
+    )
+
+
+def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:
+    """The record of each ranker's training; a run has none."""
+    return {
+        name: ranker.record for name, ranker in rankers.items() if not isinstance(ranker, TrecRun)
+    }
+
+
+def _field_names(rankers: dict[str, Ranking]) -> tuple[str, ...]:
+    """The document fields that any reranker needs."""
+    names = [
+        name
+        for one in rankers.values()
+        if isinstance(one, ReorderingModel)
+        for name in one.field_names
+    ]
+    return tuple(dict.fromkeys(names))

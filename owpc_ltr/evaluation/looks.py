@@ -1,0 +1,107 @@
+"""How often rankers were compared on the same queries: a test that is repeated finds by chance.
+
+A file in the user's state folder has a line for each comparison: which queries (a sketch of their
+ids), and a digest of what was compared, by which the same comparison is recognised. No text, id or
+figure is kept. Queries of which another comparison had most, or all and some more, are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.arrays import Vector
+
+_SKETCH = 64
+"""How many of the smallest hashes of a set's ids are kept: they tell how far two sets overlap."""
+_MOSTLY = 0.5
+_LONGEST = 5_000
+"""Older comparisons are forgotten."""
+_DIGITS = 9
+
+
+def earlier_looks(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vector]]) -> int:
+    """How many other comparisons were made on these queries before; these are written down.
+
+    A test has both rankers' values of each query. Where the file cannot be read or written,
+    nothing is known of others.
+    """
+    hashes = sorted(_number(one) for one in set(query_ids.to_pylist()))
+    own = {"n": len(hashes), "sketch": [f"{one:016x}" for one in hashes[:_SKETCH]]}
+    now = {_digest(*test) for test in tests}
+    path = looks_file()
+    try:
+        lines = path.read_text().splitlines() if path.exists() else []
+        known = [one for line in lines if (one := _read(line)) is not None]
+        same = [str(one["test"]) for one in known if _overlap(one, own) >= _MOSTLY]
+        new = [json.dumps({**own, "test": test}) for test in sorted(now.difference(same))]
+        if new:
+            _write(path, lines, new)
+    except OSError:
+        return 0
+    # Made again, a comparison says what it said the first time.
+    first = min((same.index(test) for test in now if test in same), default=len(same))
+    return len(set(same[:first]))
+
+
+def looks_file() -> Path:
+    """The file of all comparisons of this user, or that of the environment's OWPC_LTR_COMPARISONS.
+
+    A team that shares one file counts the comparisons of all.
+    """
+    import platformdirs
+
+    named = os.environ.get("OWPC_LTR_COMPARISONS")
+    if named:
+        return Path(named)
+    return platformdirs.user_state_path("owpc-ltr", appauthor=False) / "comparisons.jsonl"
+
+
+def _write(path: Path, lines: Sequence[str], new: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if len(lines) + len(new) <= _LONGEST:
+        # One write at the end of the file: other processes may do the same.
+        with path.open("a") as file:
+            file.write("".join(f"{line}\n" for line in new))
+        return
+    from owpc_ltr.files.output import write_output
+
+    kept = [*lines, *new][-_LONGEST // 2 :]
+    write_output(path, "".join(f"{line}\n" for line in kept).encode())
+
+
+def _number(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _digest(one: Vector, other: Vector) -> str:
+    """Of two rankers' values, whichever stands first."""
+    parts = sorted(np.round(values, _DIGITS).tobytes() for values in (one, other))
+    return hashlib.blake2b(b"".join(parts), digest_size=8).hexdigest()
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    """A line of the file; None where it is damaged."""
+    try:
+        found = json.loads(line)
+        sound = isinstance(found["n"], int) and isinstance(found["sketch"], list) and found["test"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found if sound else None
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """About which share of the smaller set of queries is in the other one."""
+    a, b = set(one["sketch"]), set(other["sketch"])
+    union = sorted(a | b)[:_SKETCH]
+    shared = sum(each in a and each in b for each in union) / max(1, len(union))
+    sizes: int = one["n"] + other["n"]
+    return shared / (1.0 + shared) * sizes / max(1, min(int(one["n"]), int(other["n"])))

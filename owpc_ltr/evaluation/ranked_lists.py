@@ -1,0 +1,411 @@
+"""Ranked lists, some of whose documents are unjudged.
+
+A figure of such a list depends on what the unjudged documents are taken for: irrelevant, as in
+TREC; left out, so that judged documents close up (condensed lists, Sakai 2007); as good as judged
+documents at the same rank; or, for bounds, all irrelevant and all relevant (the residual of Moffat
+& Zobel 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.plain_text import ShortRepr
+
+TOP = 10
+"""How many documents of a list users look at."""
+DRAWS = 12
+"""How often the grades of unjudged documents are drawn: the mean of so many is used."""
+_FEWEST_GRADES = 20
+"""Of fewer judged documents around a rank, those of more ranks are taken."""
+Grades = NDArray[np.float32]
+"""One query a row, one rank a column; NaN where the document is unjudged, or there is none."""
+_OF_THE_TOP = frozenset({"precision", "mrr", "winner-takes-all", "err", "rbp"})
+"""Metrics that grow with every grade within their cutoff, and see nothing else."""
+_OF_THE_IDEAL = frozenset({"ndcg"})
+"""The same, divided by what the ideal order of the judged documents gets."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedLists(ShortRepr):
+    """The grades of ranked documents, and of those that are relevant and not in the lists.
+
+    `there` marks the ranks at which there is a document. `missed` has the grades of the relevant
+    documents that a list lacks, query by query, cut at `missed_offsets`. `documents` are the ids,
+    best first.
+    """
+
+    grades: Grades
+    there: NDArray[np.bool_]
+    missed: Labels
+    missed_offsets: NDArray[np.int64]
+    highest: float
+    documents: Sequence[Sequence[str]] = field(default=(), repr=False)
+
+    @property
+    def depth(self) -> int:
+        """How many ranks were looked at."""
+        return int(self.grades.shape[1])
+
+    def unjudged_irrelevant(self, metric: Metric) -> Vector:
+        """The value of each query where unjudged documents are irrelevant."""
+        return self._values(metric, np.nan_to_num(self.grades, nan=0.0))
+
+    def condensed(self, metric: Metric) -> Vector:
+        """The value of each query where unjudged documents are left out."""
+        unjudged = np.isnan(self.grades)
+        order = np.argsort(unjudged, axis=1, kind="stable")
+        return self._values(metric, np.nan_to_num(np.take_along_axis(self.grades, order, axis=1)))
+
+    def highest_possible(self, metric: Metric) -> Vector | None:
+        """The value of each query where unjudged documents within the cutoff have the best grade.
+
+        With the value of unjudged irrelevant ones it bounds what the query is worth, whatever they
+        are; the ideal that NDCG divides by stays that of the judged documents. None for metrics
+        that unjudged documents beyond the cutoff can change, as the number of relevant ones does.
+        """
+        cutoff = 1 if metric.name == "winner-takes-all" else metric.cutoff
+        if cutoff is None or metric.name not in _OF_THE_TOP | _OF_THE_IDEAL:
+            return None
+        unjudged = np.isnan(self.grades) & self.there
+        unjudged[:, cutoff:] = False
+        best = np.where(unjudged, np.float32(self.highest), np.nan_to_num(self.grades))
+        values = self._values(metric, best)
+        if metric.name in _OF_THE_TOP:
+            return values
+        # The ideal order of the judged ones alone, worth what they get among those assumed.
+        ideal = self._ideal_among(metric, best, unjudged, cutoff)
+        defined = ideal > 0
+        reached: Vector = np.where(
+            defined, values / np.where(defined, ideal, 1.0), np.where(unjudged.any(axis=1), 1, 0)
+        )
+        return np.minimum(1.0, reached)
+
+    def judged_at(self, k: int) -> Vector:
+        """The share of the first k documents that is judged; NaN where nothing was found."""
+        first = self.there[:, :k]
+        judged = (~np.isnan(self.grades[:, :k]) & first).sum(axis=1)
+        return _share(judged, first.sum(axis=1))
+
+    def agreement_at(self, k: int) -> Vector:
+        """The share of pairs of judged documents among the first k that stand as their grades do.
+
+        Pairs of one grade are left out; NaN where there is no other.
+        """
+        grades = self.grades[:, :k]
+        higher, lower = np.triu_indices(grades.shape[1], 1)
+        right = (grades[:, higher] > grades[:, lower]).sum(axis=1)
+        wrong = (grades[:, higher] < grades[:, lower]).sum(axis=1)
+        return _share(right, right + wrong)
+
+    @cached_property
+    def n_relevant(self) -> NDArray[np.int64]:
+        """How many documents of each query are relevant, within its list or not."""
+        found: NDArray[np.int64] = (np.nan_to_num(self.grades) > 0).sum(axis=1)
+        return found + np.diff(self.missed_offsets)
+
+    @cached_property
+    def recall(self) -> Vector:
+        """The share of the relevant documents within the lists; NaN where none is relevant."""
+        return _share((np.nan_to_num(self.grades) > 0).sum(axis=1), self.n_relevant)
+
+    def _ideal_among(
+        self, metric: Metric, best: Grades, assumed: NDArray[np.bool_], cutoff: int
+    ) -> Vector:
+        rows = len(best)
+        judged = np.where(assumed, 0.0, best)
+        lacking = _rectangle(self.missed, self.missed_offsets)
+        known = -np.sort(-np.hstack([judged, lacking]), axis=1)
+        pad = np.zeros((rows, cutoff), np.float32)
+        below = np.where(assumed, best, 0.0)
+        return _measure(metric, np.hstack([known, pad, below]).astype(np.float32))
+
+    def _values(self, metric: Metric, labels: Grades) -> Vector:
+        """The metric, where what the lists lack was not retrieved."""
+        missed = _rectangle(self.missed, self.missed_offsets)
+        return _measure(metric, np.hstack([labels, missed]), self.depth)
+
+    @classmethod
+    def of_documents(
+        cls,
+        scores: Vector,
+        labels: Labels,
+        offsets: NDArray[np.int64],
+        names: Sequence[str],
+        retrieved: NDArray[np.bool_] | None = None,
+        depth: int = 100,
+    ) -> RankedLists:
+        """The lists that scores make of documents, query by query; labels are NaN if unjudged."""
+        there = np.ones(len(scores), np.bool_) if retrieved is None else retrieved
+        ranked, grades = [], []
+        for start, end in pairwise(offsets.tolist()):
+            rows = start + np.flatnonzero(there[start:end])
+            order = rows[np.argsort(-scores[rows], kind="stable")][:depth]
+            ranked.append([names[row] for row in order.tolist()])
+            known = start + np.flatnonzero(~np.isnan(labels[start:end]))
+            grades.append({names[row]: float(labels[row]) for row in known.tolist()})
+        return ranked_lists(ranked, grades, max(1, min(depth, max(map(len, ranked), default=1))))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document in the lists is judged."""
+        return not bool((np.isnan(self.grades) & self.there).any())
+
+    def joined(self, other: RankedLists) -> RankedLists:
+        """These lists, and those of further queries below."""
+        depth = max(self.depth, other.depth)
+        grades = [_wide(one.grades, depth, np.nan) for one in (self, other)]
+        there = [_wide(one.there, depth, fill=False) for one in (self, other)]
+        return RankedLists(
+            np.vstack(grades),
+            np.vstack(there),
+            np.concatenate([self.missed, other.missed]),
+            np.append(self.missed_offsets, self.missed_offsets[-1] + other.missed_offsets[1:]),
+            max(self.highest, other.highest),
+            [*self.documents, *other.documents],
+        )
+
+    def select(self, rows: NDArray[np.int64]) -> RankedLists:
+        """The lists of these queries."""
+        cuts = [
+            self.missed[self.missed_offsets[row] : self.missed_offsets[row + 1]] for row in rows
+        ]
+        return replace(
+            self,
+            grades=self.grades[rows],
+            there=self.there[rows],
+            missed=np.concatenate([np.zeros(0, np.float32), *cuts]),
+            missed_offsets=np.append(0, np.cumsum([len(cut) for cut in cuts])).astype(np.int64),
+            documents=[self.documents[row] for row in rows] if self.documents else (),
+        )
+
+
+def ranked_lists(
+    ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]], depth: int
+) -> RankedLists:
+    """The lists of documents, best first, of queries with these grades by document.
+
+    Nothing beyond `depth` is looked at.
+    """
+    rows = len(ranked)
+    matrix = np.full((rows, depth), np.nan, np.float32)
+    there = np.zeros((rows, depth), np.bool_)
+    missed: list[float] = []
+    ends = [0]
+    for row, (documents, known) in enumerate(zip(ranked, grades, strict=True)):
+        shown = documents[:depth]
+        there[row, : len(shown)] = True
+        matrix[row, : len(shown)] = [known.get(document, np.nan) for document in shown]
+        found = set(shown)
+        missed += [grade for name, grade in known.items() if grade > 0 and name not in found]
+        ends.append(len(missed))
+    highest = max((grade for known in grades for grade in known.values()), default=0.0)
+    return RankedLists(
+        matrix,
+        there,
+        np.array(missed, np.float32),
+        np.array(ends, np.int64),
+        max(highest, 1.0),
+        [documents[:depth] for documents in ranked],
+    )
+
+
+def top_of(metric: Metric) -> int | None:
+    """How many of the first documents a metric looks at; None for all."""
+    return 1 if metric.name == "winner-takes-all" else metric.cutoff
+
+
+def as_good_as_judged(
+    lists: Mapping[str, RankedLists], metrics: Sequence[Metric]
+) -> dict[str, list[Vector]]:
+    """The values of each query, where unjudged documents are as good as judged ones at their rank.
+
+    Within the cutoff of a metric, an unjudged document gets the grade of a judged document that is
+    drawn from those at its best rank, over all queries and lists. A document has one grade in all
+    lists, so that their ideal order is the same. Each value is the mean over `DRAWS` draws.
+    """
+    places, best_rank = _unjudged_documents(list(lists.values()))
+    pools = _grades_around(list(lists.values()))
+    generator = np.random.default_rng(0)
+    draws = [
+        np.array(
+            [pools[rank][int(u * len(pools[rank]))] for rank, u in zip(ranks, us, strict=True)]
+        )
+        for ranks in [best_rank.tolist()]
+        for us in generator.random((DRAWS, len(best_rank))).tolist()
+    ]
+    drawn = np.array(draws, np.float32).reshape(DRAWS, len(best_rank))
+    found: dict[str, list[Vector]] = {}
+    for name, own, place in zip(lists, lists.values(), places, strict=True):
+        found[name] = [
+            _mean_over_draws(own, place, places, drawn, within_depth(metric, own.depth))
+            for metric in metrics
+        ]
+    return found
+
+
+def _mean_over_draws(
+    own: RankedLists,
+    place: NDArray[np.int64],
+    places: Sequence[NDArray[np.int64]],
+    drawn: Grades,
+    metric: Metric,
+) -> Vector:
+    """The mean value of each query; `places` number the unjudged documents of all lists, or −1."""
+    k = min(top_of(metric) or own.depth, own.depth)
+    seen = np.where(np.arange(own.depth) < k, place, -1)
+    if not any((other[:, :k] >= 0).any() for other in places):
+        return own.unjudged_irrelevant(metric)
+    extra = _others(seen, [other[:, :k] for other in places], drawn.shape[1])
+    missed = _rectangle(own.missed, own.missed_offsets)
+    base = np.nan_to_num(own.grades)
+    total: Vector = np.zeros(len(base))
+    for draw in drawn:
+        grades = np.append(draw, np.float32(0))
+        labels = np.where(seen >= 0, grades[seen], base)
+        total += _measure(metric, np.hstack([labels, missed, grades[extra]]), own.depth)
+    return total / len(drawn)
+
+
+def _unjudged_documents(
+    lists: Sequence[RankedLists],
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """A number for each unjudged document of a query, the same in all lists; its best rank.
+
+    One matrix a list, −1 where a document is judged, or there is none.
+    """
+    known: dict[tuple[int, str], int] = {}
+    ranks: list[int] = []
+    matrices = []
+    for one in lists:
+        matrix = np.full(one.grades.shape, -1, np.int64)
+        rows, columns = np.nonzero(np.isnan(one.grades) & one.there)
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            number = known.setdefault((row, one.documents[row][column]), len(known))
+            if number == len(ranks):
+                ranks.append(column)
+            ranks[number] = min(ranks[number], column)
+            matrix[row, column] = number
+        matrices.append(matrix)
+    return matrices, np.array(ranks, np.int64)
+
+
+def _grades_around(lists: Sequence[RankedLists]) -> list[NDArray[np.float32]]:
+    """The grades of judged documents at each rank; of few, those of the ranks around, too."""
+    depth = max(one.depth for one in lists)
+    at_rank = [
+        np.concatenate([
+            one.grades[:, rank][~np.isnan(one.grades[:, rank])] for one in lists if rank < one.depth
+        ])
+        for rank in range(depth)
+    ]  # fmt: skip
+    pools = []
+    for rank in range(depth):
+        reach = rank // 4
+        while True:
+            pool = np.concatenate(at_rank[max(0, rank - reach) : rank + reach + 1])
+            if len(pool) >= _FEWEST_GRADES or reach >= depth:
+                break
+            reach = 2 * reach + 1
+        pools.append(pool if len(pool) else np.zeros(1, np.float32))
+    return pools
+
+
+def _others(
+    seen: NDArray[np.int64], places: Sequence[NDArray[np.int64]], n_unjudged: int
+) -> NDArray[np.int64]:
+    """By query, the unjudged documents of any list that this one lacks; −1 after the last."""
+    rows = np.concatenate([np.nonzero(place >= 0)[0] for place in places])
+    numbers = np.concatenate([place[place >= 0] for place in places])
+    numbers, first = np.unique(numbers, return_index=True)
+    rows = rows[first]
+    own = np.zeros(n_unjudged, np.bool_)
+    own[seen[seen >= 0]] = True
+    lacking = ~own[numbers]
+    rows, numbers = rows[lacking], numbers[lacking]
+    order = np.argsort(rows, kind="stable")
+    counts = np.bincount(rows, minlength=len(seen))
+    matrix = np.full((len(seen), int(counts.max(initial=0))), -1, np.int64)
+    column = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    matrix[rows[order], column] = numbers[order]
+    return matrix
+
+
+def _wide(matrix: NDArray[Any], width: int, fill: Any) -> NDArray[Any]:
+    """The matrix with further columns of one value."""
+    lacking = width - matrix.shape[1]
+    return np.pad(matrix, ((0, 0), (0, lacking)), constant_values=fill) if lacking else matrix
+
+
+def within_depth(metric: Metric, depth: int) -> Metric:
+    """The metric of the first documents alone, if it looks further."""
+    looks_further = metric.cutoff is None or metric.cutoff > depth
+    if not looks_further:
+        return metric
+    try:
+        return replace(metric, cutoff=depth)
+    except UsageError:
+        return metric
+
+
+def within_window(metric: Metric, window: int) -> Metric:
+    """The metric as it can be measured live: what is beyond the window is not looked at.
+
+    Raises UsageError for one that looks further, and for errors, which no ranked list shows.
+    """
+    if metric.cutoff is not None:
+        if metric.cutoff > window:
+            raise UsageError(
+                f"{metric} looks further than the window of {window}: give a window of "
+                f"{metric.cutoff}, or a smaller cutoff"
+            )
+        return metric
+    if not metric.higher_is_better:
+        raise UsageError(
+            f"{metric} counts pairs of judged documents, and a live list lacks most of them: "
+            "choose another metric, as ndcg@10, map or mrr"
+        )
+    try:
+        return replace(metric, cutoff=window)
+    except UsageError:
+        return metric
+
+
+def mean_known(values: Vector) -> float:
+    """The mean of the values that are known; NaN where none is."""
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if len(counted) else float("nan")
+
+
+def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Vector:
+    """The metric of lists of these labels, of which so many of the first were retrieved."""
+    rows, width = labels.shape
+    ranks = np.tile(np.arange(width), rows)
+    offsets = np.arange(rows + 1, dtype=np.int64) * width
+    shown = None if retrieved is None else ranks < retrieved
+    return metric.of(RankedQueries(-ranks, labels.ravel().astype(np.float32), offsets, shown))
+
+
+def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:
+    """The values of each query in a row, with zeros after the last."""
+    lengths = np.diff(offsets)
+    width = int(lengths.max(initial=0))
+    matrix = np.zeros((len(lengths), width), np.float32)
+    matrix[np.arange(width) < lengths[:, None]] = values
+    return matrix
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Vector:
+    shares: Vector = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=shares, where=whole > 0)
+    return shares

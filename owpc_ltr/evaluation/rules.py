@@ -1,0 +1,290 @@
+"""What queries and judgments cannot show: every rule that makes a verdict `cannot tell`.
+
+All paths to a verdict (judged documents, runs, folds, live searches, gates, fusion, reports) share
+these rules: `query_warnings` are about the queries and their labels, `list_doubts` about ranked
+lists, `pair_warnings` about the differences of two rankers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.data.judgments.grouping import CLICKS, machines_among
+from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
+from owpc_ltr.evaluation.resampling import FEWEST_DIFFERENCES, LEVEL
+from owpc_ltr.evaluation.significance import (
+    Comparison,
+    Outcome,
+    ResultWarning,
+    Verdict,
+    compare_paired,
+)
+
+FEWEST_JUDGED = 0.5
+"""The least share of the top ten that is judged: below it, a figure says more of what unjudged
+documents are taken for than of the judged ones. Lists of a good judgment pool have .7 to 1."""
+MOST_APART = 0.1
+"""How far the judged shares of two rankers may be apart. Unjudged documents count as irrelevant, so
+that one document in ten moves NDCG@10 by more than most gains are worth."""
+LOWEST_RECALL = 0.5
+"""The least share of the relevant documents within the window: with less, most of what is measured
+on judged documents is of documents that no user sees."""
+_MOST_REPEATED = 1.1
+"""How much larger repeated queries may make the variance of a mean: intervals are 5 % too short."""
+_FEWEST_QUERIES = 20
+_MANY = 0.5
+_ALL = 0.98
+"""What holds for almost all queries, or pairs: no ranker or collection comes by it honestly."""
+_STANDARD_ERRORS = 2.0
+"""How far below chance the query's own order must be: 1 in 40 by chance."""
+
+
+POOL = "judge what users get (owpc-ltr judge pool)"
+
+
+def machine_labels(judged: Any) -> tuple[ResultWarning, ...]:
+    """Whether most judgments of a dataset, or of judged queries, are by clicks or models."""
+    machines = machines_among(judged)
+    share = sum(machines.values())
+    if share <= _MANY:
+        return ()
+    names = " and ".join("clicks" if name == CLICKS else f"'{name}'" for name in machines)
+    return (
+        ResultWarning(
+            "machine-labels",
+            f"{share:.0%} of the judgments are by {names}: such labels favour what was shown, or "
+            "what looks relevant, and decide nothing alone",
+            "let people label a random sample of the queries (owpc-ltr judge sample)",
+        ),
+    )
+
+
+def cluster_doubts(clusters: NDArray[np.int64] | None) -> tuple[ResultWarning, ...]:
+    """Whether spellings of one request make an interval of single queries too narrow.
+
+    Of requests that are there `k` times, the variance of a mean is up to Σk² / n times that of n
+    independent ones. A comparison resamples clusters; a prediction-powered one cannot.
+    """
+    if clusters is None:
+        return ()
+    counts = np.unique(clusters, return_counts=True)[1]
+    if (counts**2).sum() <= _MOST_REPEATED * counts.sum():
+        return ()
+    return (
+        ResultWarning(
+            "repeated-queries",
+            f"of these {counts.sum():,} queries {len(counts):,} are independent: the others are "
+            "spellings of them, or have mostly the same judged documents, and prediction-powered "
+            "intervals count each for itself",
+            "give each request once, with a query_weight for how often it is asked",
+        ),
+    )
+
+
+def template_warnings(query_template: Any) -> tuple[ResultWarning, ...]:
+    """Whether live results are those of an application's query, or of a default."""
+    if query_template is not None:
+        return ()
+    return (
+        ResultWarning(
+            "no-query-template",
+            "the query of the application was not given: these are the results of a query of all "
+            "text fields",
+            "give it (--query-template FILE), or say that all fields is what users get "
+            "(--query-template all-fields)",
+        ),
+    )
+
+
+def list_doubts(
+    lists: Mapping[str, RankedLists],
+    alone: RankedLists | None = None,
+    clusters: NDArray[np.int64] | None = None,
+) -> list[ResultWarning]:
+    """Why judgments cannot show which of these rankers, by name, has better lists for users.
+
+    `alone` are the lists of the query without a model.
+    """
+    return [
+        *_unjudged(lists, clusters),
+        *_one_grade(lists),
+        *_known_items(lists),
+        *_made_from_a_list(lists),
+        *([] if alone is None else _inverted(alone)),
+    ]
+
+
+def treatment_warnings(
+    verdict: Verdict, metric: str, others: Mapping[str, Comparison | None]
+) -> Iterator[ResultWarning]:
+    """Whether a difference depends on what unjudged documents are taken for.
+
+    `others` are the same comparison by what unjudged documents are taken for. The verdict stands
+    only where each has a significant difference of its sign.
+    """
+    if verdict.outcome not in {Outcome.BETTER, Outcome.WORSE}:
+        return
+    for words, one in others.items():
+        if one is not None and _outcome(one) != verdict.outcome:
+            yield ResultWarning(
+                "unjudged-decide",
+                f"the difference in {metric} is {verdict.outcome} with unjudged documents as "
+                f"irrelevant, and {one.mean_difference:+.4f} [{one.low:+.4f}, {one.high:+.4f}] "
+                f"{words}",
+                POOL,
+            )
+            return
+
+
+def table_warnings(
+    verdict: Verdict, metric: str, found: Comparison, without: Comparison | None
+) -> Iterator[ResultWarning]:
+    """Whether most of a difference is by features from tables, which may know the judgments."""
+    if without is None or verdict.outcome not in {Outcome.BETTER, Outcome.WORSE}:
+        return
+    if abs(without.mean_difference) < _MANY * abs(found.mean_difference):
+        yield ResultWarning(
+            "external-features",
+            f"without the features from tables the difference in {metric} is "
+            f"{without.mean_difference:+.4f} [{without.low:+.4f}, {without.high:+.4f}], and "
+            f"{found.mean_difference:+.4f} with them",
+            "check that the tables were made before the judgments, and know nothing of them",
+            decides=False,
+        )
+
+
+def contradictions(
+    verdict: Verdict, metric: str, others: Mapping[str, tuple[Comparison, bool]]
+) -> Iterator[ResultWarning]:
+    """Whether another view of the same lists has a significant difference of the other sign.
+
+    `others` are comparisons, and whether higher is better, by what they are of.
+    """
+    opposite = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
+    for words, (one, higher_is_better) in others.items():
+        other = _outcome(one, higher_is_better=higher_is_better)
+        if other == opposite.get(verdict.outcome):
+            yield ResultWarning(
+                "metrics-disagree",
+                f"{verdict.outcome} by {metric}, {other} {words} ({one.mean_difference:+.4f} "
+                f"[{one.low:+.4f}, {one.high:+.4f}])",
+                "look at the queries that lose, and say before the comparison what decides",
+            )
+
+
+def _outcome(found: Comparison, *, higher_is_better: bool = True) -> Outcome:
+    """What one comparison says by itself."""
+    return found.verdict(higher_is_better=higher_is_better).outcome
+
+
+def _unjudged(
+    lists: Mapping[str, RankedLists], clusters: NDArray[np.int64] | None
+) -> Iterator[ResultWarning]:
+    """Too few judged documents in a top ten, or fewer than in the other."""
+    shares = {name: one.judged_at(TOP) for name, one in lists.items()}
+    means = {name: mean_known(of_queries) for name, of_queries in shares.items()}
+    known = sorted((share, name) for name, share in means.items() if not np.isnan(share))
+    if not known:
+        return
+    (least, name), (most, other) = known[0], known[-1]
+    few, apart = least < FEWEST_JUDGED, most - least > MOST_APART
+    if not few and not apart and not _differ(shares[name], shares[other], clusters):
+        return
+    beside = f", and {most:.0%} of those of {other}" if len(known) > 1 else ""
+    n_queries = len(lists[name].there)
+    yield ResultWarning(
+        "unjudged",
+        f"{'only ' if few else ''}{least:.0%} of the first ten documents of {name} are judged"
+        f"{beside} (mean of {n_queries} queries)",
+        POOL,
+    )
+
+
+def _differ(
+    one: NDArray[np.float64], other: NDArray[np.float64], clusters: NDArray[np.int64] | None
+) -> bool:
+    """Whether shares of the same queries differ significantly (paired test)."""
+    counted = ~(np.isnan(one) | np.isnan(other))
+    if counted.sum() < FEWEST_DIFFERENCES or (one == other)[counted].all():
+        return False
+    own = None if clusters is None else clusters[counted]
+    found = compare_paired(one[counted], other[counted], seed=0, resamples=2000, clusters=own)
+    return found.p_permutation < LEVEL
+
+
+def recall_doubts(recall: float, window: int, n_queries: int) -> list[ResultWarning]:
+    """Whether judgments are of documents that users get; `recall` is a mean over the queries."""
+    if not recall < LOWEST_RECALL:
+        return []
+    return [
+        ResultWarning(
+            "window-recall",
+            f"only {recall:.0%} of the relevant documents are among the first {window} that the "
+            f"query brings (mean of {n_queries} queries): no ranker of the window can change that, "
+            "and a model of the others learns what users never see",
+            "change the query, widen the window, or judge what it brings (owpc-ltr judge pool)",
+        )
+    ]
+
+
+def _one_grade(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
+    """Judged documents that all have the best grade: clicks alone, or the top of some list."""
+    grades = np.concatenate([one.grades[:, :TOP].ravel() for one in lists.values()])
+    grades = grades[~np.isnan(grades)]
+    highest = max(one.highest for one in lists.values())
+    if len(grades) >= _FEWEST_QUERIES and float((grades == highest).mean()) > _ALL:
+        yield ResultWarning(
+            "one-grade",
+            f"the judged documents among the first ten all have the grade {highest:g}: none is "
+            "graded irrelevant",
+            "judge all documents that users get (owpc-ltr judge pool)",
+        )
+
+
+def _known_items(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
+    """One relevant document per query: other relevant ones may be unjudged."""
+    counts = next(iter(lists.values())).n_relevant
+    counts = counts[counts > 0]
+    if len(counts) >= _FEWEST_QUERIES and float((counts == 1).mean()) > _ALL:
+        yield ResultWarning(
+            "known-items",
+            "each query has one relevant document: the others are unjudged, and "
+            "a ranker that returns good ones among them gets a low score",
+            "judge all documents that users get (owpc-ltr judge pool)",
+        )
+
+
+def _made_from_a_list(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
+    """A ranker that orders as the grades do, in all queries."""
+    for name, one in lists.items():
+        right = one.agreement_at(TOP)
+        right = right[~np.isnan(right)]
+        if len(right) >= _FEWEST_QUERIES and right.mean() > _ALL:
+            yield ResultWarning(
+                "made-from-a-list",
+                f"{name} has {right.mean():.1%} of the judged pairs in its first ten documents in "
+                "the order of their grades: the grades seem to come from its list, or from a "
+                "feature that it reads",
+                "let people judge the documents (owpc-ltr judge pool)",
+            )
+
+
+def _inverted(alone: RankedLists) -> Iterator[ResultWarning]:
+    """Grades that the query's own order contradicts."""
+    right = alone.agreement_at(TOP)
+    right = right[~np.isnan(right)]
+    if len(right) < _FEWEST_QUERIES:
+        return
+    error = float(right.std(ddof=1)) / len(right) ** 0.5
+    if right.mean() < 0.5 - _STANDARD_ERRORS * error:
+        yield ResultWarning(
+            "inverted",
+            f"the query alone has {right.mean():.0%} of the judged pairs in its first ten "
+            "documents in the order of their grades, fewer than by chance: the grades seem to be "
+            "inverted, or made to contradict it",
+            "check which grade is the best one, and let people judge (owpc-ltr judge pool)",
+        )

@@ -1,0 +1,270 @@
+"""Rules of verdicts: what judgments cannot carry is `cannot tell`, on every path."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.query_clusters import clusters_of, linked_queries
+from owpc_ltr.evaluation.looks import earlier_looks, looks_file
+from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
+from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
+from owpc_ltr.metrics import parse_metric
+from tests.rankers import judged, linear
+from tests.verdict_paths import OF_LISTS, PATHS, World, with_judge
+
+NEW, OLD = linear(1.0, 0.1), linear(0.1, 1.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(NEW, OLD, judged(seed=8), tmp_path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_better_model_on_complete_human_judgments_is_better_on_every_path(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    assert str(PATHS[path](world, monkeypatch)) == "better"
+
+
+@pytest.mark.parametrize("judge", ["clicks", "model:some-name", "gpt-5"])
+@pytest.mark.parametrize("path", PATHS)
+def test_labels_of_machines_decide_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str, judge: str
+) -> None:
+    world.data = with_judge(world.data, judge)
+    verdict = PATHS[path](world, monkeypatch)
+    assert verdict.outcome is Outcome.CANNOT_TELL
+    assert "machine-labels" in {doubt.check for doubt in verdict.doubts}
+
+
+@pytest.mark.parametrize("judge", ["anna", "modelling team", ""])
+def test_labels_of_people_decide(world: World, monkeypatch: pytest.MonkeyPatch, judge: str) -> None:
+    world.data = with_judge(world.data, judge)
+    assert str(PATHS["compare"](world, monkeypatch)) == "better"
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "runs"])
+def test_of_a_model_from_elsewhere_nobody_knows_what_it_has_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    world.new = linear(1.0, 0.1, source={}, imported={"missing": "as-trained"})
+    verdict = PATHS[path](world, monkeypatch)
+    assert verdict.outcome is Outcome.CANNOT_TELL
+    assert {doubt.check for doubt in verdict.doubts} == {"unknown-training"}
+
+
+@pytest.mark.parametrize("path", OF_LISTS)
+def test_unjudged_documents_decide_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Of the new model's lists the first document is unjudged: it may be the best, or the worst."""
+    world.new, world.old, world.unjudged = OLD, NEW, 1
+    verdict = PATHS[path](world, monkeypatch)
+    assert verdict.outcome is Outcome.CANNOT_TELL
+    assert "unjudged" in {doubt.check for doubt in verdict.doubts}
+
+
+@pytest.mark.parametrize("path", ["live", "gate --data", "gate --judgments"])
+def test_results_of_a_default_query_are_those_of_no_application(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    world.template = None
+    verdict = PATHS[path](world, monkeypatch)
+    assert {doubt.check for doubt in verdict.doubts} == {"no-query-template"}
+    world.template = "all-fields"
+    assert str(PATHS[path](world, monkeypatch)) == "better"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_spellings_of_one_request_are_one_query(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Forty queries of which all are spellings of four requests show nothing."""
+    words = ["red shoes", "wool hat", "long coat", "blue sock"]
+    texts = [words[n % 4] if n % 2 else " ".join(reversed(words[n % 4].split())) for n in range(40)]
+    params = pa.array([json.dumps({"keywords": text}) for text in texts])
+    world.data = replace(world.data, query_params=params)
+    verdict = PATHS[path](world, monkeypatch)
+    assert verdict.outcome is Outcome.CANNOT_TELL
+    assert "few-queries" in {doubt.check for doubt in verdict.doubts}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_comparisons_that_came_before_on_the_same_queries_count(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_looks", lambda *_: 600)
+    assert str(PATHS[path](world, monkeypatch)) == "no significant difference"
+
+
+def test_a_comparison_that_is_made_again_says_the_same(world: World) -> None:
+    def p() -> float:
+        rankers = {"new": world.new, "old": world.old}
+        found = ltr.compare(rankers, data=world.data, metrics="ndcg@5", resamples=500)
+        return found.pairs[0].p_holm
+
+    first = p()
+    other = {"a": linear(0.3, 1.0), "b": world.old}
+    found = ltr.compare(other, data=world.data, metrics="ndcg@5", resamples=500)
+    assert found.looks == 1
+    assert "and 1 earlier comparison on these queries" in " ".join(str(found).split())
+    assert p() == first
+
+
+def test_further_queries_are_another_look_and_other_queries_are_none() -> None:
+    rng = np.random.default_rng(1)
+    ids = [f"q{n}" for n in range(150)]
+
+    def looks(names: list[str]) -> int:
+        values = rng.random((2, len(names)))
+        return earlier_looks(pa.array(names), [(values[0], values[1])])
+
+    assert [looks(ids[:100]), looks(ids[:125]), looks(ids)] == [0, 1, 2]
+    assert looks([f"other {n}" for n in range(100)]) == 0
+    assert "q1" not in looks_file().read_text().replace("sketch", "")
+    with looks_file().open("a") as file:
+        file.write('damaged\n{"n": 1}\n')
+    assert looks(ids) == 3
+
+
+def test_a_metric_of_the_first_rank_may_not_say_the_opposite(tmp_path: Path) -> None:
+    """Better by NDCG, worse at the first rank in every second query: no green light."""
+    labels = np.tile([1.0, 0.0, *[1.0] * 5, *[0.0] * 5], 120)
+    old = np.tile([12.0, 11.0, *np.arange(1.0, 6.0), *np.arange(6.0, 11.0)], 120)
+    new = np.tile(np.array([11.0, 12.0, *np.arange(10.0, 0.0, -1.0)]), 120)
+    ids = np.repeat([f"q{n}" for n in range(120)], 12)
+    features = np.stack([new, old], axis=1)
+    data = ltr.make_dataset(features, labels, ids, ("bm25", "likes"))
+    found = ltr.compare(["feature:bm25", "feature:likes"], data=data, metrics="ndcg@12")
+    assert found.pairs[0].comparison.low > 0
+    doubts = found.verdict("feature:bm25", "feature:likes").doubts
+    assert "worse by mrr" in {one.check: one.message for one in doubts}["metrics-disagree"]
+
+
+def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    worth = np.where(np.arange(100) < 20, 50.0, 1.0)
+    gain = np.where(np.arange(100) < 20, 0.4, -0.4) + 0.05 * rng.normal(size=100)
+    labels = np.tile([1.0, 0.0], 100)
+    first = np.stack([gain, np.zeros(100)], axis=1).ravel()
+    data = ltr.make_dataset(
+        np.stack([first, -first], axis=1), labels, np.repeat([f"q{n}" for n in range(100)], 2),
+        ("a", "b"), query_weights=worth,
+    )  # fmt: skip
+    found = ltr.compare(["feature:a", "feature:b"], data=data, metrics="ndcg@2")
+    assert found.pairs[0].comparison.low > 0
+    checks = {doubt.check: doubt.message for doubt in found.pairs[0].verdict.doubts}
+    assert "with each query of one weight" in checks["metrics-disagree"]
+
+
+def test_a_gain_must_lie_above_the_smallest_that_is_worth_it(world: World) -> None:
+    how = {"data": world.data, "metrics": "ndcg@5", "resamples": 500}
+    plain = ltr.compare({"new": world.new, "old": world.old}, **how)
+    low = plain.pairs[0].comparison.low
+    found = ltr.compare({"new": world.new, "old": world.old}, smallest_gain=low + 0.01, **how)
+    assert str(found.verdict("new", "old")) == "no significant difference"
+    assert str(found.verdict("old", "new")) == "worse"
+    assert decide(-0.2, -0.1, 0.01, smallest_gain=0.5).outcome is Outcome.WORSE
+    assert decide(-0.2, -0.1, 0.01, higher_is_better=False).outcome is Outcome.BETTER
+
+
+def test_features_from_a_table_that_make_the_gain_are_named() -> None:
+    data = judged(seed=8)
+    source = {"file": "ctr.csv", "sha256": "0" * 64, "keys": ["doc_id"], "features": ["bm25"]}
+    data = replace(data, manifest={"joined_tables": [source]})
+    found = ltr.compare({"new": NEW, "old": OLD}, data=data, metrics="ndcg@5", resamples=500)
+    assert any("without the features from tables the difference" in one for one in found.warnings)
+    assert str(found.verdict("new", "old")) == "better"
+    plain = ltr.compare({"new": NEW, "old": OLD}, data=judged(seed=8), resamples=500)
+    assert not any("tables" in one for one in plain.warnings)
+
+
+def test_unjudged_documents_are_worth_what_judged_ones_at_their_rank_are() -> None:
+    """Two equal lists, the one judged and the other not, are worth the same in the mean."""
+    rng = np.random.default_rng(0)
+    chance = [0.8, 0.6, 0.4, 0.2, 0.1]
+    ranked = [[f"d{n}" for n in range(5)] for _ in range(2000)]
+    others = [[f"x{n}" for n in range(5)] for _ in range(2000)]
+    grades = [{f"d{n}": float(rng.random() < chance[n]) for n in range(5)} for _ in range(2000)]
+    lists = {"judged": ranked_lists(ranked, grades, 5), "open": ranked_lists(others, grades, 5)}
+    for metric in ("precision@5", "err@5", "mrr@5"):
+        values = as_good_as_judged(lists, [parse_metric(metric)])
+        means = [of[0].mean() for of in values.values()]
+        assert means[0] == pytest.approx(means[1], rel=0.03), metric
+    complete = as_good_as_judged({"judged": lists["judged"]}, [parse_metric("ndcg@5")])
+    plain = lists["judged"].unjudged_irrelevant(parse_metric("ndcg@5"))
+    assert complete["judged"][0].tolist() == plain.tolist()
+
+
+def test_clusters_are_spellings_and_queries_of_mostly_the_same_documents() -> None:
+    def asked(*texts: str) -> list[int]:
+        params = pa.array([json.dumps({"keywords": text}) for text in texts])
+        ids = [f"q{n}" for n in range(len(texts))]
+        rows = np.repeat(ids, 2)
+        data = ltr.make_dataset(np.zeros((len(rows), 1)), np.zeros(len(rows)), rows)
+        return clusters_of(replace(data, query_params=params)).tolist()
+
+    assert asked("red shoes", "Shoe red", "red boots") == [0, 0, 2]
+    assert asked("party", "parties", "glass", "glasses") == [0, 0, 2, 2]
+    assert asked("glass", "gla", "bus 12", "bus 13") == [0, 1, 2, 3]
+    # Digits alone tell two requests apart, unless they share a judged document.
+    shared = np.array([0, 1, 0, 2, 3, 4])
+    keys = ['["bus 12"]', '["bus 13"]', '["bus 14"]']
+    assert linked_queries(keys, shared, np.array([0, 2, 4, 6])).tolist() == [0, 0, 2]
+    same = np.array([0, 1, 2, 0, 1, 3, 4, 5, 6])
+    assert linked_queries(["a", "b", "c"], same, np.array([0, 3, 6, 9])).tolist() == [0, 1, 2]
+    mostly = np.array([0, 1, 2, 0, 1, 2, 3, 4, 5, 6])
+    assert linked_queries(["a", "b", "c"], mostly, np.array([0, 3, 7, 10])).tolist() == [0, 0, 2]
+
+
+def test_clusters_are_on_one_side_of_a_split_and_in_one_fold() -> None:
+    data = judged(seed=8)
+    texts = [f"{'abcdefgh'[n % 8]}word{'s' if n >= 20 else ''}" for n in range(40)]
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    assert len(set(clusters_of(data).tolist())) <= 8
+    sides = data.split(validation=0.2, test=0.3)
+    named = {side: set(part.query_ids.to_pylist()) for side, part in sides.sides.items()}
+    of = dict(zip(data.query_ids.to_pylist(), clusters_of(data).tolist(), strict=True))
+    clusters = {side: {of[name] for name in names} for side, names in named.items()}
+    for side, own in clusters.items():
+        for other, theirs in clusters.items():
+            assert side == other or not own & theirs
+
+
+def test_a_spelling_of_a_training_query_is_no_held_out_query() -> None:
+    data = judged(seed=8)
+    texts = [f"{'abcdefghijklmnopqrstuvwxyz'[n // 2]}word{'s' if n % 2 else ''}" for n in range(40)]
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    even = data.select(np.arange(0, 40, 2))
+    model = ltr.train(
+        even, settings={"C": 1.0}, loss="owpc", optimizer="larank", validation_share=0, test_share=0
+    )
+    with pytest.raises(ltr.Refused, match="no query is held out"):
+        ltr.compare({"model": model, "other": "feature:bm25"}, data=data)
+
+
+@pytest.mark.parametrize("size", [2, 10])
+def test_clustered_queries_are_told_apart_no_more_often_than_independent_ones(size: int) -> None:
+    """Equal rankers on 40 requests, each spelled several times: at most the level, and some."""
+    wrong = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        gains = np.repeat(rng.normal(size=40) * (rng.random(40) < 0.5), size)
+        gains = 0.2 * gains + 0.02 * rng.normal(size=len(gains))
+        codes = np.repeat(np.arange(40), size)
+        found = compare_paired(
+            0.5 + gains, np.full(len(gains), 0.5), seed=0, resamples=300, clusters=codes
+        )
+        wrong += found.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
+        assert found.n_independent == 40
+        assert found.mean_difference == pytest.approx(gains.mean())
+    # Five of a hundred by chance; 57 of a hundred if each spelling counted.
+    assert wrong <= 14

@@ -1,0 +1,185 @@
+"""Every path to a verdict on two models, as one function each: what a rule must hold on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.deployment import gate as data_gate
+from owpc_ltr.engine.deployment import live_gate
+from owpc_ltr.engine.deployment.gate import Gate, pass_gate
+from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, pass_live_gate
+from owpc_ltr.engine.live_queries import judged_queries
+from owpc_ltr.engine.search.live_evaluation import LiveQuestion, Serve, measure_live
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import Served
+from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.significance import Verdict
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+
+METRIC = "ndcg@5"
+TEMPLATE = {"match": {"title": "{{keywords}}"}}
+
+
+class World:
+    """A new and an old model, judged documents, and others that the live lists may hold.
+
+    `unjudged` documents a query come on top of the new model's live lists.
+    """
+
+    def __init__(
+        self,
+        new: LinearModel,
+        old: LinearModel,
+        data: ltr.RankingDataset,
+        folder: Path,
+        *,
+        unjudged: int = 0,
+        template: Any = TEMPLATE,
+    ) -> None:
+        self.new, self.old, self.data, self.folder = new, old, data, folder
+        self.unjudged, self.template = unjudged, template
+
+    def serve(self, model: LinearModel, unjudged: int = 0) -> Serve:
+        """What the engine returns with a model: all documents of the query, best first."""
+        assert self.data.doc_ids is not None
+        scores, names = model.score(self.data.features), self.data.doc_ids.to_pylist()
+        cuts = self.data.offsets.tolist()
+        lists = {}
+        for number, query in enumerate(self.data.query_ids.to_pylist()):
+            rows = np.arange(cuts[number], cuts[number + 1])
+            best = rows[np.argsort(-scores[rows], kind="stable")]
+            others = [f"other {query} {n}" for n in range(unjudged)]
+            lists[query] = (*others, *(names[row] for row in best.tolist()))
+
+        def answer(request: SearchRequest) -> Served:
+            return Served(lists[request.query_id or ""], 1)
+
+        return answer
+
+    def question(self, queries: list[JudgedQuery]) -> LiveQuestion:
+        """The live searches of the judged queries."""
+        return LiveQuestion(
+            "i", TEMPLATE, queries, [parse_metric(METRIC)], 20, query_template=self.template
+        )
+
+
+def evaluate(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
+    found = ltr.evaluate(world.new, world.data, metrics=METRIC, baseline=world.old, split="all")
+    assert found.verdict is not None
+    return found.verdict
+
+
+def compare(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
+    rankers = {"new": world.new, "old": world.old}
+    found = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
+    return found.verdict("new", "old")
+
+
+def runs(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
+    assert world.data.doc_ids is not None
+    for name, model, others in (("new", world.new, world.unjudged), ("old", world.old, 0)):
+        serve, lines = world.serve(model, others), []
+        for query in world.data.query_ids.to_pylist():
+            listed = serve(SearchRequest("i", {}, {}, 20, 20, query_id=query)).doc_ids
+            lines += [
+                f"{query} Q0 {document.replace(' ', '-')} {rank} {-rank} t"
+                for rank, document in enumerate(listed, 1)
+            ]
+        (world.folder / f"{name}.run").write_text("\n".join(lines) + "\n")
+    rankers = {name: world.folder / f"{name}.run" for name in ("new", "old")}
+    found = ltr.compare(rankers, data=world.data, metrics=METRIC, resamples=500)
+    return found.verdict("new", "old")
+
+
+def live(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
+    queries = judged_queries(world.data)
+    records = {"the model": world.new.record, "the old one": world.old.record}
+    found = measure_live(
+        world.question(queries), world.serve(world.old), world.serve(world.new, world.unjudged),
+        names=("the old one", "the model"), chosen=choose_queries(records, queries, "all"),
+    )  # fmt: skip
+    return found.verdict()
+
+
+def gate_data(world: World, patch: pytest.MonkeyPatch) -> Verdict:
+    _patch_gate(world, patch)
+    gate = Gate(parse_metric(METRIC), world.data, lambda part: world.question(judged_queries(part)))
+    return _gated(lambda: pass_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
+
+
+def gate_judgments(world: World, patch: pytest.MonkeyPatch) -> Verdict:
+    _patch_gate(world, patch)
+    gate = LiveGate(world.question(judged_queries(world.data)), side="auto")
+    return _gated(lambda: pass_live_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
+
+
+def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
+    rankers = {"new": world.new, "old": world.old}
+    found = ltr.compare(rankers, data=world.data, metrics=METRIC, split="all", resamples=500)
+    page = ltr.report([found])
+    assert page.verdict is not None
+    verdict: Verdict = page.verdict.words["verdict"]
+    green = page.verdict.mood == "better"
+    assert not green, "a page on judged documents is never green"
+    return verdict
+
+
+PATHS: Mapping[str, Callable[[World, pytest.MonkeyPatch], Verdict]] = {
+    "evaluate": evaluate,
+    "compare": compare,
+    "runs": runs,
+    "live": live,
+    "gate --data": gate_data,
+    "gate --judgments": gate_judgments,
+    "report": report,
+}
+OF_LISTS = ("runs", "live", "gate --data", "gate --judgments")
+"""The paths that see what users get."""
+NOTHING: Any = None
+NAMES = ("bm25", "likes")
+FEATURES = FeatureSet(
+    "f", tuple(Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in NAMES)
+)
+
+
+def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Gates without a cluster: the other model is the old one, and live results are the world's."""
+    other = SimpleNamespace(
+        model="old", record=world.old.record, featureset=FEATURES, ranker=lambda: world.old
+    )
+
+    def evidence(_engine: Any, _store: Any, question: LiveQuestion, *_: Any, **how: Any) -> Any:
+        return measure_live(
+            question, world.serve(world.old), world.serve(world.new, world.unjudged),
+            names=("'old'", live_gate.NEW), chosen=how.get("chosen"),
+        )  # fmt: skip
+
+    for module in (data_gate, live_gate):
+        patch.setattr(module, "other_model", lambda *_: other)
+        patch.setattr(module, "live_evidence", evidence)
+    patch.setattr(live_gate, "_feature_doubts", lambda *_: [])
+
+
+def _gated(passing: Callable[[], Any]) -> Verdict:
+    try:
+        result = passing()
+    except NotBetter as refused:
+        return refused.result.verdict
+    return result.verdict  # type: ignore[no-any-return]
+
+
+def with_judge(data: ltr.RankingDataset, judge: str) -> ltr.RankingDataset:
+    """The data, all judgments of which one judge gave."""
+    counts = {"judged_by": {judge: data.n_documents}}
+    return replace(data, manifest={"judgments": counts})
