@@ -44,6 +44,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
 from tests.commands import commands_in
+from tests.engine.memory_engine import whole
 from tests.fresh_process import printed_by
 
 
@@ -236,7 +237,7 @@ def test_the_order_of_a_pool_is_not_the_ranking() -> None:
 
 def test_half_an_answer_is_not_taken_for_a_pool() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 1})
-    with pytest.raises(Refused, match="whole index"):
+    with pytest.raises(Refused, match="part of the index"):
         candidates_of(answering(["b"], timed_out=True), "docs", query)
 
 
@@ -269,8 +270,8 @@ def example(name: str, summary: str, doc: str = "", kind: str = "function") -> D
 
 def answering(ids: list[str], *, timed_out: bool = False) -> Engine:
     """An engine that gives these hits to every search."""
-    hits = {"hits": {"hits": [{"_id": name} for name in ids]}, "timed_out": timed_out}
-    return cast(Engine, types.SimpleNamespace(request=lambda *_, **__: hits))
+    answer = whole([{"_id": name} for name in ids], len(ids)) | {"timed_out": timed_out}
+    return cast(Engine, types.SimpleNamespace(request=lambda *_, **__: answer))
 
 
 ASKED = (

@@ -38,6 +38,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
+from tests.engine.memory_engine import whole
 
 
 @pytest.fixture
@@ -209,11 +210,7 @@ def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveSearches
             changed = "rescore" in body
             found = rankings[body["query"]["match"]["text"]][changed]
             hits = [{"_id": name, "_score": 9.0 - rank} for rank, name in enumerate(found)]
-            return {
-                "took": 5 if changed else 3,
-                "_shards": {"failed": 0},
-                "hits": {"hits": hits},
-            }
+            return whole(hits, len(hits)) | {"took": 5 if changed else 3}
 
     engine: Any = Answering()
     featureset = FeatureSet("f", (Feature("text", (), {"match_all": {}}),))

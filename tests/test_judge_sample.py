@@ -28,6 +28,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
+from tests.engine.memory_engine import whole
 from tests.proxy_labels import PEOPLE, PROXY, RANKERS, SAMPLE, listed, run
 
 __all__ = ["run"]
@@ -327,7 +328,7 @@ class Index:
     def request(self, _method: str, _path: str, *, params: Any, body: Any) -> Any:
         ids = [one for one in body["query"]["ids"]["values"] if int(one[1:]) < 20]
         hits = [{"_id": one, "_source": {"title": f"about {one}"}} for one in ids]
-        return {"_shards": {"failed": 0}, "hits": {"hits": hits}}
+        return whole(hits, len(hits))
 
 
 def asked_pool(*names: str) -> list[JudgedQuery]:

@@ -22,6 +22,7 @@ from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_exampl
 from owpc_ltr.fusion.search_body import SearchBody
 from owpc_ltr.types import RequestFinding
 from tests.commands import Run, commands_in
+from tests.engine.memory_engine import whole
 
 Body = dict[str, Any]
 NORMALIZED = {"normalization": {"technique": "min_max"}, "combination": {
@@ -289,7 +290,7 @@ class Silent:
     """An engine that finds nothing, whatever is asked."""
 
     def request(self, *_: Any, **__: Any) -> Any:
-        return {"hits": {"hits": []}}
+        return whole([], 0)
 
 
 def test_examples_need_no_hits_and_no_known_form() -> None:

@@ -20,10 +20,10 @@ from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     bulk_items,
     check_refreshed,
-    hits_of,
     one_line,
 )
 from owpc_ltr.engine.client.retry import Retrying, TransientError
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.staging_index import (
     Aliases,
     check_may_swap,
@@ -275,7 +275,7 @@ def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
     while part := dict(itertools.islice(rows, _IDS)):
         body = {"query": {"ids": {"values": [*part]}}, "size": len(part), "_source": by_line}
         answer = engine.request("POST", f"/{name}/_search", body=body)
-        hits = hits_of(answer, f"documents of '{name}'", "_id")
+        hits = SearchAnswer.read(answer, body, f"documents of '{name}'").hits
         there += len(hits)
         for hit in hits if by_line else ():
             if hit.get("_source") != part.get(hit["_id"]):

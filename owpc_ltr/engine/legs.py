@@ -25,7 +25,8 @@ import numpy as np
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.responses import EngineRefusal, search_hits
+from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.engine.stores.feature_queries import render
@@ -421,7 +422,7 @@ def _hits(
     query: JudgedQuery,
     shard: int,
     shards: int,
-) -> list[dict[str, Any]]:
+) -> tuple[Hit, ...]:
     params = {"allow_partial_search_results": "false"}
     if shards > 1:
         params["preference"] = f"_shards:{shard}"
@@ -433,7 +434,7 @@ def _hits(
     except (EngineRefusal, BadInput) as refusal:
         kind = BadInput if isinstance(refusal, BadInput) else Refused
         raise kind(f"{what} cannot search for query '{query.query_id}': {refusal}") from refusal
-    return search_hits(answer, what, body)
+    return SearchAnswer.read(answer, body, what, scored=True).hits
 
 
 def candidates_as_judgments(judged: Judgments, found: Sequence[FoundDocuments]) -> Judgments:

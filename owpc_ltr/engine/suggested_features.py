@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import quote
 
+from owpc_ltr.engine.client.search_answer import check_complete
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused
 from owpc_ltr.plain_text import ShortRepr
@@ -310,6 +311,7 @@ def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[s
         return {}
     body = {"size": 0, "aggs": aggregations}
     answer = engine.request("POST", f"/{quote(index, safe='')}/_search", body=body)
+    check_complete(answer, body, f"statistics of '{index}'")
     found = answer["aggregations"]
 
     def value(field: str, what: str, key: str = "value") -> Any:

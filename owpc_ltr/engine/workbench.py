@@ -57,7 +57,8 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     from urllib.parse import quote
 
     from owpc_ltr.data.judgments.workbench import lines_of_list
-    from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, hits_of
+    from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+    from owpc_ltr.engine.client.search_answer import SearchAnswer
     from owpc_ltr.names import check_name
 
     check_name("judgment list", name)
@@ -78,8 +79,7 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
                 "exported file to judge convert"
             ) from refusal
         raise
-    hits = hits_of(answer, f"the judgment list '{name}'", "_source")
-    if not hits:
+    if not SearchAnswer.read(answer, {}, f"the judgment list '{name}'").hits:
         raise _absent(name)
     return lines_of_list(answer, Path(f"judgments/{name}"))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, part_of
+from owpc_ltr.engine.client.search_answer import check_complete
 from owpc_ltr.fusion.request_checks import USUAL_WINDOW, RequestFinding
 from owpc_ltr.fusion.search_body import FUSING_RETRIEVERS, Located, SearchBody
 from owpc_ltr.inspection.result import WARNING
@@ -78,6 +79,8 @@ class LookedAt:
         """The ids and scores of a search's hits. Raises EngineRefusal."""
         asked = {**body, "_source": False}
         answer = self.engine.request("POST", f"/{self.index}/_search", body=asked, params=params)
+        # A hybrid query without its pipeline has documents twice, which is shown here.
+        check_complete(answer, body, f"a search of '{self.index}'")
         return [(hit["_id"], hit["_score"] or 0.0) for hit in answer["hits"]["hits"]]
 
 

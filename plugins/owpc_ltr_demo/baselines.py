@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
@@ -112,7 +112,8 @@ def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: li
         "_source": False,
     }
     answer = engine.request("POST", f"/{check_index(index)}/_search", body=body)
-    scores = {hit["_id"]: hit["_score"] for hit in hits_of(answer, "scores", "_id", "_score")}
+    hits = SearchAnswer.read(answer, body, "scores", scored=True).hits
+    scores = {hit["_id"]: hit["_score"] for hit in hits}
     return np.array([scores.get(document, 0.0) for document in doc_ids])
 
 

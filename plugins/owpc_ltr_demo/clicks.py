@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from owpc_ltr_clicks.judgments import write_columns
 
-from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores.feature_queries import render
@@ -165,8 +165,8 @@ def _serving(node: DemoEngine, weighting: MultiMatch | None) -> Serve:
             "POST", f"/{request.index}/_search",
             params={"allow_partial_search_results": "false"}, body=body,
         )  # fmt: skip
-        hits = hits_of(answer, "the results for users", "_id")
-        return Served(tuple(str(hit["_id"]) for hit in hits), 0)
+        hits = SearchAnswer.read(answer, body, "the results for users").hits
+        return Served(tuple(hit["_id"] for hit in hits), 0)
 
     return serve
 

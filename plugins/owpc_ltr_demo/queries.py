@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.options import IN_FLIGHT
-from owpc_ltr.errors import Refused
 from owpc_ltr.names import check_index
 from owpc_ltr_demo.corpus import Document
 
@@ -106,18 +106,17 @@ def candidates_of(
 ) -> CandidatePool:
     """The best `size` documents of the full-text query.
 
-    Raises Refused where the engine answers for a part of the index.
+    Raises Incomplete where the engine answers for a part of the index.
     """
+    body = {"query": pool_query(query.text), "size": size, "_source": False}
     answer = engine.request(
         "POST",
         f"/{check_index(index)}/_search",
-        params={"allow_partial_search_results": "false", "filter_path": "hits.hits._id,timed_out"},
-        body={"query": pool_query(query.text), "size": size, "_source": False},
+        params={"allow_partial_search_results": "false"},
+        body=body,
     )
-    if answer.get("timed_out"):
-        raise Refused("the engine did not search the whole index in time: try again")
-    hits = {hit["_id"] for hit in answer.get("hits", {}).get("hits", [])}
-    return CandidatePool(query, tuple(sorted(hits)))
+    hits = SearchAnswer.read(answer, body).hits
+    return CandidatePool(query, tuple(sorted(hit["_id"] for hit in hits)))
 
 
 def candidate_pools(

@@ -26,7 +26,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
-from tests.engine.memory_engine import find
+from tests.engine.memory_engine import find, whole
 from tests.engine.small_cluster import FEATURESET, OTHERS, WORDS, Small, linear, probes
 
 KINDS = ["plugin-free", "ltr-plugin"]
@@ -99,7 +99,6 @@ class Scriptless:
 
 
 ABSENT = Reply({"found": False}, 404)
-WHOLE = {"timed_out": False, "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
 
 
 def done(result: str, identity: str, status: int = 200) -> Reply:
@@ -146,7 +145,7 @@ class Plugin:
             hits = [
                 {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
             ]
-            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+            return Reply(whole(hits, len(hits)))
         identity = path.partition("/_doc/")[2]
         if asked.method == "GET":
             found = self.documents.get(path)
@@ -174,8 +173,8 @@ class Plugin:
         if asked.method == "PUT":
             return Reply({"acknowledged": True, "shards_acknowledged": True, "index": ".ltrstore"})
         if path.endswith("/_model"):
-            hits = [{"_source": {"name": each}} for each in self.models]
-            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+            hits = [{"_id": f"model-{each}", "_source": {"name": each}} for each in self.models]
+            return Reply(whole(hits, len(hits)))
         if asked.method == "DELETE":
             return done("deleted", f"model-{name}") if self.models.pop(name, None) else ABSENT
         return Reply({"_source": self.models[name]}) if name in self.models else ABSENT
@@ -198,7 +197,7 @@ class Plugin:
                 for feature, value in zip(FEATURESET.feature_names, row, strict=True)
             ]
             hit["fields"] = {"_ltrlog": [{"main": entries}]}
-        return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+        return Reply(whole(hits, len(hits)))
 
 
 def features_of(document: str) -> list[float]:

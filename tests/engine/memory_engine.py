@@ -192,6 +192,7 @@ class MemoryEngine:
 def whole(hits: list[Any], total: int) -> dict[str, Any]:
     """A whole answer to a search."""
     return {
+        "took": 1,
         "timed_out": False,
         "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
         "hits": {"total": {"value": total, "relation": "eq"}, "hits": hits},

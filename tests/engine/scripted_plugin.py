@@ -28,7 +28,7 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.stored_model import read_model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
-from tests.engine.memory_engine import find
+from tests.engine.memory_engine import find, whole
 
 VERSION = "3.8.0"
 _METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD")
@@ -299,10 +299,8 @@ def _take_filter(query: Any) -> Any:
 def _page(store: dict[str, Any], what: str, params: dict[str, str]) -> Reply:
     found = [source for key, source in sorted(store.items()) if key.startswith(f"{what}-")]
     first, size = int(params.get("from", 0)), int(params.get("size", 20))
-    hits = [{"_source": source} for source in found[first : first + size]]
-    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
-    total = {"value": len(found), "relation": "eq"}
-    return Reply({"timed_out": False, "_shards": shards, "hits": {"total": total, "hits": hits}})
+    hits = [{"_id": source["name"], "_source": source} for source in found[first : first + size]]
+    return Reply(whole(hits, len(found)))
 
 
 def _written(key: str, result: str, status: int) -> Reply:

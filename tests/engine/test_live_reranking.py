@@ -86,7 +86,7 @@ class Scripted:
         answer = {
             "took": 3,
             "timed_out": False,
-            "_shards": {"total": 1, "failed": 0},
+            "_shards": {"total": 1, "successful": 1, "failed": 0},
             "hits": {"hits": hits},
         }
         return answer if fault is None else fault(answer)

@@ -284,10 +284,13 @@ CONTENTS_FAULTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a document too few": (lambda a: a["hits"]["total"].update(value=11), "hold 11 documents"),
     "a bound": (lambda a: a["hits"]["total"].update(relation="gte"), "exactly"),
     "text": (lambda a: a["hits"]["total"].update(value="12"), "exactly"),
-    "no last document": (lambda a: a["hits"].update(hits=[]), "does not show the last one"),
+    "no last document": (
+        lambda a: a["hits"].update(hits=[]),
+        "its total of 12 has 1",
+    ),
     "no number": (lambda a: a["hits"]["hits"][0].pop("_seq_no"), "which write"),
     "no term": (lambda a: a["hits"]["hits"][0].pop("_primary_term"), "which write"),
-    "a hit is text": (lambda a: a["hits"].update(hits=["d0"]), "which write"),
+    "a hit is text": (lambda a: a["hits"].update(hits=["d0"]), "not an engine's answer"),
 }
 
 

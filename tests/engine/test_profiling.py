@@ -77,7 +77,12 @@ class Clocked:
         passed = 3.0 + 0.01 * body["size"] + self.drift * len(self.asked)
         passed += sum(COSTS[name] for name in self.features(body))
         self.now += passed / 1000
-        return {"took": int(passed), "timed_out": False, "_shards": self.shards, "hits": {}}
+        return {
+            "took": int(passed),
+            "timed_out": False,
+            "_shards": self.shards,
+            "hits": {"hits": []},
+        }
 
     def features(self, body: dict[str, Any]) -> list[str]:
         text = json.dumps(body.get("rescore", []))

@@ -25,6 +25,7 @@ from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import QUERIES, featureset_of
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_cluster import MemoryCluster
+from tests.engine.memory_engine import whole
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_a_list_from_a_part_of_the_shards_is_no_list() -> None:
     with FakeEngine() as fake:
         store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
         for shards, error in (({"total": 2, "failed": 1}, Refused), (None, EngineUnavailable)):
-            fake.on("POST", "/owpc-ltr-store/_search", {"_shards": shards, "hits": {"hits": []}})
+            fake.on("POST", "/owpc-ltr-store/_search", {**whole([], 0), "_shards": shards})
             with pytest.raises(error):
                 store.list_models()
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of
+from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import OwpcLtrError
 from tests.faults.damaged_models import damaged
@@ -170,6 +171,5 @@ def check_message(told: str) -> None:
 
 def understood(given: Any) -> None:
     """Whoever asks looks only so at an answer."""
-    check_whole(given, "it")
-    hits_of(given, "it", "_id", "_score")
+    SearchAnswer.read(given, {}, "it", scored=True)
     part_of(given, "hits", "it")

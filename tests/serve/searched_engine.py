@@ -12,7 +12,7 @@ import numpy as np
 from owpc_ltr.engine.stores.plugin_free import INDEX as STORE
 from owpc_ltr.models.linear import LinearModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
-from tests.engine.memory_engine import find
+from tests.engine.memory_engine import find, whole
 from tests.engine.small_cluster import FEATURESET
 
 INDEX = "movies"
@@ -62,13 +62,9 @@ class SearchedEngine:
         known: dict[str, Any] = {
             "/": {"version": about, "cluster_name": "c", "cluster_uuid": "u"},
             "/_cat/plugins": [{"component": "opensearch-ltr"}] if self.plugin else [],
-            "/_ltr/_featureset": {
-                "timed_out": False,
-                "_shards": SHARDS,
-                "hits": {"total": {"value": 1}, "hits": [{"_source": {"name": FEATURESET.name}}]},
-            },
+            "/_ltr/_featureset": whole([{**listed[0], "_source": {"name": FEATURESET.name}}], 1),
             f"/_ltr/_featureset/{FEATURESET.name}": {"_source": stored},
-            f"/{STORE}/_search": {"timed_out": False, "_shards": SHARDS, "hits": {"hits": listed}},
+            f"/{STORE}/_search": whole(listed, 1),
             f"/{STORE}/_doc/featureset-{FEATURESET.name}": {"_source": stored},
         }
         if asked.path in known:

@@ -24,6 +24,7 @@ from owpc_ltr.data.external_features.table import read_external_features
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply
+from tests.engine.memory_engine import whole
 from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
 
 QUERY = {"match": {"title": "title"}}
@@ -341,8 +342,8 @@ def test_a_model_that_cannot_answer_leaves_the_engines_order(
         (Reply({"took": 1}, drip=0.3), ("engine", "deadline")),
         (Reply({"error": {"type": "too_many_clauses", "reason": "much"}}, 400), "features: "),
         (Reply(b"<html>", 200), "engine"),
-        (Reply({"timed_out": True}), "features: "),
-        (Reply([]), "features: "),
+        (Reply({**whole([], 0), "timed_out": True}), "features: "),
+        (Reply([]), "engine"),
         (Reply({"took": 1, "timed_out": False, "_shards": {"failed": 1}, "hits": {}}), "features"),
     ],
 )

@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from owpc_ltr.files.input import shown
 
 _LARGEST = 2**63
-_LARGEST_SCORE = 1e39
-"""Scores are of 32 bits."""
-_SIZE = 10
-"""The hits of a search that says no size."""
-_SHORTENING = frozenset({"collapse", "min_score", "terminate_after"})
 
 
 @dataclass(frozen=True)
@@ -36,8 +29,8 @@ class AnswerPart:
     ('d1', 2.0)
     >>> hit["sort"]
     Traceback (most recent call last):
-    owpc_ltr.errors.EngineUnavailable: what came for the hits is not an engine's answer, which \
-would have 'sort': check the address, and what stands between it and you
+    owpc_ltr.engine.client.responses.MalformedAnswer: what came for the hits is not an engine's \
+answer, which would have 'sort': check the address, and what stands between it and you
     """
 
     value: Any
@@ -90,80 +83,8 @@ would have 'sort': check the address, and what stands between it and you
             raise self._strange()
         return self.value
 
-    def _strange(self) -> EngineUnavailable:
+    def _strange(self) -> MalformedAnswer:
         return strange(self.what, self.place)
-
-
-def check_whole(answer: Any, what: str) -> dict[str, Any]:
-    """The answer of a search, if every shard gave its part in time."""
-    shards = part_of(answer, "_shards", what)
-    if answer.get("timed_out") or shards.get("failed") != 0 or _is_one_unheard(shards):
-        raise Refused(f"the engine gave {what} for a part of the index only: try again")
-    return dict(answer)
-
-
-def _is_one_unheard(shards: dict[str, Any]) -> bool:
-    """Whether a shard has neither answered nor failed."""
-    total, successful, skipped = (shards.get(n) for n in ("total", "successful", "skipped"))
-    if any(type(count) is not int for count in (total, successful, skipped) if count is not None):
-        return True
-    # Engines count a skipped shard (nothing in it can match) among the successful ones.
-    heard = {successful, (successful or 0) + (skipped or 0)}
-    return total is not None and total not in heard
-
-
-def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
-    """The hits of a whole answer; each has these keys, and an `_id` that is a string."""
-    hits = AnswerPart(check_whole(answer, what), what)["hits"].object.get("hits", [])
-    found = [hit.object for hit in AnswerPart(hits, what, "hits.hits")]
-    for hit in found:
-        part = AnswerPart(hit, what, "hits.hits[]")
-        for key in keys:
-            value = part[key]
-            if key == "_id" and not isinstance(value.value, str):
-                raise strange(what, "hits.hits[]._id")
-        # JSON has integers of any length, and 1e400: what is no number at all says who needs one.
-        score = hit.get("_score")
-        if isinstance(score, int | float) and not abs(score) < _LARGEST_SCORE:
-            raise strange(what, "hits.hits[]._score")
-    return found
-
-
-def search_hits(answer: Any, what: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The hits of a search with this body, each with its `_id`; see `check_hits`."""
-    hits = hits_of(answer, what, "_id")
-    check_hits(answer, what, body)
-    return hits
-
-
-def check_hits(answer: Any, what: str, body: Mapping[str, Any]) -> None:
-    """Refuse hits that no engine gives: one twice, or more or fewer than the search must have.
-
-    The number that an answer promises is its total, from `from` on and up to `size`; lists that are
-    collapsed, or cut by `min_score` or `terminate_after`, may be shorter. Raises Refused.
-    """
-    found = answer["hits"]
-    hits = found.get("hits", [])
-    places = [tuple(str(hit.get(key)) for key in ("_index", "_id", "_routing")) for hit in hits]
-    twice = next((place for place, n in Counter(places).items() if n > 1), None)
-    if twice is not None:
-        raise _impossible(what, f"document {shown(twice[1])} twice")
-    size, first = int(body.get("size", _SIZE)), int(body.get("from", 0))
-    if len(hits) > size:
-        raise _impossible(what, f"{len(hits)} hits, where {size} were asked for")
-    total = found.get("total")
-    total = total.get("value") if isinstance(total, dict) else total
-    if type(total) is int and not _SHORTENING & body.keys():
-        promised = min(size, max(0, total - first))
-        if len(hits) < promised:
-            raise _impossible(what, f"{len(hits)} hits, where its total of {total} has {promised}")
-
-
-def _impossible(what: str, found: str) -> Refused:
-    return Refused(
-        f"the engine gave {what} {found}: no engine's answer is so; look at what stands between it "
-        "and you, and try again"
-    )
 
 
 def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
@@ -213,10 +134,14 @@ def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[
     return found
 
 
-def strange(what: str, place: str = "") -> EngineUnavailable:
-    """The error for an answer that no engine gives: what stands before one may answer anything."""
+class MalformedAnswer(EngineUnavailable):
+    """An answer that no engine gives: what stands before one may answer anything."""
+
+
+def strange(what: str, place: str = "") -> MalformedAnswer:
+    """The error for an answer that lacks what an engine has in this place."""
     lacking = f", which would have '{place}'" if place else ""
-    return EngineUnavailable(
+    return MalformedAnswer(
         f"what came for {what} is not an engine's answer{lacking}: check the address, and what "
         "stands between it and you"
     )

@@ -26,9 +26,9 @@ from owpc_ltr.engine.client.responses import (
     NoSuchIndex,
     check_acknowledged,
     check_written,
-    hits_of,
     part_of,
 )
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
@@ -425,8 +425,9 @@ def all_aliases(engine: Engine) -> list[Alias]:
     except NoSuchIndex:
         # Another 404 may come from a proxy, and does not say that no alias is in use.
         return []
-    hits = hits_of(answer, "its list of names")
-    return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
+    what = "its list of names"
+    hits = SearchAnswer.read(answer, body, what).hits
+    return [_alias(part_of(hit, "_source", what)) for hit in hits]
 
 
 def prepare(engine: Engine) -> None:

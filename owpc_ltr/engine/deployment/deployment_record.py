@@ -14,7 +14,8 @@ from typing import Any
 
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, check_written, hits_of, part_of
+from owpc_ltr.engine.client.responses import EngineRefusal, check_written, part_of
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.deployment.alias import INDEX, prepare
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput
@@ -169,7 +170,8 @@ class DeploymentRecords:
             if refusal.status == 404:
                 return set()
             raise
-        found = {hit["_id"] for hit in hits_of(answer, "its deployment records", "_id")}
+        hits = SearchAnswer.read(answer, body, "its deployment records").hits
+        found = {hit["_id"] for hit in hits}
         return {model for key, model in by_id.items() if key in found}
 
     def delete(self, model: str) -> None:

@@ -20,7 +20,8 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, hits_of
+from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer
 from owpc_ltr.engine.deployment.parity import (
     CLIENT,
     ENGINE,
@@ -419,11 +420,11 @@ def _score(value: Any) -> float:
 
 def _hits(
     engine: Engine, index: str, body: dict[str, Any], params: dict[str, str]
-) -> list[dict[str, Any]]:
+) -> tuple[Hit, ...]:
     answer = engine.request(
         "POST",
         f"/{check_index(index)}/_search",
         params={**params, "allow_partial_search_results": "false"},
         body=body,
     )
-    return hits_of(answer, "judged documents", "_id")
+    return SearchAnswer.read(answer, body, "judged documents").hits

@@ -20,9 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.responses import EngineRefusal, MalformedAnswer
+from owpc_ltr.engine.client.search_answer import Hit, Incomplete, SearchAnswer
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import Incomplete, Snapshot, check_whole
+from owpc_ltr.engine.feature_log.snapshot import Snapshot
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -127,7 +128,7 @@ class FeatureReader:
             raise
         except Refused as refusal:
             return dict.fromkeys(documents, refusal)
-        fault: Refused | None = None
+        fault: Refused | MalformedAnswer | None = None
         for attempt in range(self.options.attempts):
             if attempt:
                 time.sleep(self.options.pause * 2 ** (attempt - 1))
@@ -135,8 +136,8 @@ class FeatureReader:
                 found = self._search_and_confirm(search, documents)
             except EngineRefusal:
                 raise
-            except Refused as refusal:
-                fault = refusal
+            except (Refused, MalformedAnswer) as error:
+                fault = error
                 continue
             fault = next((row for row in found.values() if isinstance(row, Refused)), None)
             if fault is None or attempt == self.options.attempts - 1:
@@ -158,7 +159,7 @@ class FeatureReader:
                 )
         return {document: self._row(document, hit) for document, hit in hits.items()}
 
-    def _row(self, document: str, hit: dict[str, Any]) -> list[float] | Refused:
+    def _row(self, document: str, hit: Hit) -> list[float] | Refused:
         try:
             row = self.store.features_of(self.featureset, hit)
         except Refused as refusal:
@@ -175,11 +176,11 @@ class FeatureReader:
                 )
         return row
 
-    def _search(self, search: Search, documents: list[str]) -> dict[str, dict[str, Any]]:
+    def _search(self, search: Search, documents: list[str]) -> dict[str, Hit]:
         body = {"_source": False, **search.body, "track_total_hits": True}
         body["size"] = max(body.get("size", 0), len(documents))
         answer = self.snapshot.search(body, search.params)
-        return whole_hits(answer, frozenset(documents), self.indices)
+        return requested_hits(answer, frozenset(documents), self.indices)
 
 
 def _is_about_the_search(refusal: EngineRefusal) -> bool:
@@ -188,20 +189,17 @@ def _is_about_the_search(refusal: EngineRefusal) -> bool:
     return refusal.status in {400, 413} or (refusal.status == 500 and too_many)
 
 
-def whole_hits(
-    answer: Any, asked: Collection[str], indices: Collection[str]
-) -> dict[str, dict[str, Any]]:
-    """The hits of a complete answer by document id, each asked for, each once.
+def requested_hits(
+    answer: SearchAnswer, requested: Collection[str], indices: Collection[str]
+) -> dict[str, Hit]:
+    """The hits of an answer by document id: each requested, and all that the engine counts.
 
-    Raises Incomplete where a shard did not answer in full or the hits are not the whole list.
-    `timed_out` is looked at besides the shards: a shard that timed out counts as successful.
+    Raises Incomplete otherwise.
     """
-    check_whole(answer)
-    listed, total = _listed(answer.get("hits"))
-    hits: dict[str, dict[str, Any]] = {}
-    for hit in listed:
-        document = hit.get("_id") if isinstance(hit, dict) else None
-        if not isinstance(document, str) or document not in asked:
+    hits: dict[str, Hit] = {}
+    for hit in answer.hits:
+        document = hit["_id"]
+        if document not in requested:
             raise Incomplete(f"the engine returned document {document!r}, which was not asked for")
         if document in hits:
             raise Incomplete(f"the engine returned document '{document}' twice")
@@ -211,19 +209,9 @@ def whole_hits(
                 f"{' or '.join(sorted(indices))}: is an alias being moved?"
             )
         hits[document] = hit
-    if len(hits) != total:
-        raise Incomplete(f"the engine found {total} documents and returned {len(hits)}")
+    if len(hits) != answer.exact_total():
+        raise Incomplete(f"the engine found {answer.total} documents and returned {len(hits)}")
     return hits
-
-
-def _listed(hits: Any) -> tuple[list[Any], int]:
-    total = hits.get("total") if isinstance(hits, dict) else None
-    listed = hits.get("hits") if isinstance(hits, dict) else None
-    if not isinstance(listed, list) or not isinstance(total, dict):
-        raise Incomplete("the answer carries no list of hits with its total")
-    if total.get("relation") != "eq" or not isinstance(total.get("value"), int):
-        raise Incomplete("the answer does not count its hits exactly")
-    return listed, total["value"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,7 @@ import numpy as np
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
 from owpc_ltr.engine.client.responses import AnswerPart
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
     Fate,
@@ -419,8 +420,9 @@ def _holding(engine: EngineLike, index: str, judged: list[str]) -> str | None:
 def _search(engine: EngineLike, index: str, query: dict[str, Any]) -> AnswerPart | None:
     """The first hit of a query; None where there is none."""
     body = {"query": query, "size": 1, "_source": False}
-    answer = engine.request("POST", f"/{index}/_search", body=body)
-    return next(iter(AnswerPart(answer, f"a document of '{index}'")["hits"]["hits"]), None)
+    what = f"a document of '{index}'"
+    found = SearchAnswer.read(engine.request("POST", f"/{index}/_search", body=body), body, what)
+    return AnswerPart(found.hits[0], what) if found.hits else None
 
 
 def _shortened(identifier: str) -> str:

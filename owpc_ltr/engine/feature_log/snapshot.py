@@ -20,7 +20,13 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import EngineLike
-from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed
+from owpc_ltr.engine.client.responses import (
+    EngineRefusal,
+    MalformedAnswer,
+    NoSuchIndex,
+    NotAllowed,
+)
+from owpc_ltr.engine.client.search_answer import Incomplete, SearchAnswer
 from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 
@@ -48,34 +54,6 @@ _NODE_GONE = {
 _LOST = {"search_context_missing_exception", *_NODE_GONE}
 
 
-class Incomplete(Refused):
-    """An answer that is not complete; repeated, it may be."""
-
-
-def check_whole(answer: Any) -> None:
-    """Raise Incomplete where a search was cut short, or a shard did not answer in full."""
-    if not isinstance(answer, dict):
-        raise Incomplete(f"the engine answered with {_kind(answer)} in place of an object")
-    if answer.get("timed_out") is not False or answer.get("terminated_early"):
-        raise Incomplete("the search was cut short in the engine (timed_out)")
-    _check_shards(answer.get("_shards"))
-
-
-def _check_shards(shards: Any) -> None:
-    names = ("total", "successful", "skipped", "failed")
-    counts = [shards.get(name, 0) for name in names] if isinstance(shards, dict) else []
-    if not counts or not all(type(count) is int for count in counts):
-        raise Incomplete("the answer does not tell about its shards")
-    total, successful, skipped, failed = counts
-    # Engines count a skipped shard (nothing in it can match) among the successful ones.
-    if failed != 0 or total < 1 or total not in {successful, successful + skipped}:
-        raise Incomplete(f"{successful} of {total} shards answered, {failed} failed")
-
-
-def _kind(value: Any) -> str:
-    return {str: "text", list: "a list", type(None): "nothing"}.get(type(value), "a number")
-
-
 class ConcurrentWrites(Incomplete):
     """Shards that were counted one after the other, and do not add up to the whole index."""
 
@@ -99,10 +77,12 @@ def shard_queries(shards: Mapping[str, int], *, across: bool) -> list[ShardQuery
     return [part for name in sorted(shards) for part in _sliced(_within(name), shards[name])]
 
 
-def contents_of(search: Callable[[dict[str, Any]], Any], parts: list[ShardQuery]) -> Contents:
+def contents_of(
+    search: Callable[[dict[str, Any]], SearchAnswer], parts: list[ShardQuery]
+) -> Contents:
     """The contents, asked for part by part. ConcurrentWrites where the parts are not the whole."""
     contents = [_tell(search(_body(part))) for part in parts]
-    everything = _total(search({"size": 0, "track_total_hits": True}))
+    everything = search({"size": 0, "track_total_hits": True}).exact_total()
     told = sum(part["documents"] for part in contents)
     if told != everything:
         raise ConcurrentWrites(f"the shards hold {told} documents, and all of them {everything}")
@@ -110,15 +90,19 @@ def contents_of(search: Callable[[dict[str, Any]], Any], parts: list[ShardQuery]
 
 
 def read_contents(
-    search: Callable[[dict[str, Any]], Any], parts: list[ShardQuery], options: LogOptions
+    search: Callable[[dict[str, Any]], SearchAnswer], parts: list[ShardQuery], options: LogOptions
 ) -> Contents:
-    """The contents, asked for again where an answer is not whole."""
-    for attempt in range(options.attempts - 1):
+    """The contents, requested again where an answer is not complete."""
+    for attempt in range(options.attempts):
+        if attempt:
+            time.sleep(options.pause * 2 ** (attempt - 1))
         try:
             return contents_of(search, parts)
-        except Incomplete:
-            time.sleep(options.pause * 2**attempt)
-    return contents_of(search, parts)
+        except Incomplete as error:
+            fault = error
+        except MalformedAnswer as error:
+            fault = Incomplete(str(error))
+    raise fault
 
 
 def _sliced(query: dict[str, Any], shards: int) -> list[ShardQuery]:
@@ -145,30 +129,17 @@ def _body(part: ShardQuery) -> dict[str, Any]:
     return body
 
 
-def _tell(answer: Any) -> dict[str, Any]:
-    documents = _total(answer)
-    hits = answer["hits"].get("hits")
-    if not isinstance(hits, list) or len(hits) != min(documents, 1):
+def _tell(answer: SearchAnswer) -> dict[str, Any]:
+    documents = answer.exact_total()
+    if len(answer.hits) != min(documents, 1):
         raise Incomplete(f"the engine counts {documents} documents and does not show the last one")
     told: dict[str, Any] = {"index": None, "documents": documents}
-    for hit in hits:
-        last = hit if isinstance(hit, dict) else {}
+    for last in answer.hits:
         told["index"] = last.get("_index")
         told |= {"seq_no": last.get("_seq_no"), "primary_term": last.get("_primary_term")}
         if type(told["seq_no"]) is not int or type(told["primary_term"]) is not int:
             raise Incomplete("the engine does not tell which write of a document was its last")
     return told
-
-
-def _total(answer: Any) -> int:
-    check_whole(answer)
-    hits = answer.get("hits")
-    total = hits.get("total") if isinstance(hits, dict) else None
-    if not isinstance(total, dict) or total.get("relation") != "eq":
-        raise Incomplete("the answer does not count its hits exactly")
-    if type(total.get("value")) is not int:
-        raise Incomplete("the answer does not count its hits exactly")
-    return int(total["value"])
 
 
 def differing_copies(engine: EngineLike, index: str) -> str:
@@ -247,11 +218,13 @@ class PointInTime:
         self._index = index
         self.elastic = elastic
 
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+    def search(
+        self, body: dict[str, Any], params: Mapping[str, str], what: str = "the search"
+    ) -> SearchAnswer:
         """The answer of a search in this snapshot, which is kept alive by it."""
         pit = {"id": self.name, "keep_alive": KEEP_ALIVE}
         try:
-            answer = self._engine.request(
+            content = self._engine.request(
                 "POST", "/_search", params={**params, **WHOLE}, body={**body, "pit": pit}
             )
         except EngineRefusal as refusal:
@@ -262,8 +235,8 @@ class PointInTime:
                 f"({refusal.reason}): run the same command again"
             ) from refusal
         # The engine may move a snapshot to another copy, and then says under which name.
-        if isinstance(answer, dict) and isinstance(answer.get("pit_id"), str):
-            self.name = answer["pit_id"]
+        answer = SearchAnswer.read(content, body, what)
+        self.name = answer.pit or self.name
         return answer
 
     def refuse_change(self) -> None:
@@ -327,8 +300,11 @@ class ChangeDetection:
         self._copies = self._searched_copies()
         self.contents = self.observe()
 
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> SearchAnswer:
         """The answer of a search in the index as it is, from the same copies of its shards."""
+        return SearchAnswer.read(self._request(body, params), body)
+
+    def _request(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
         return self._engine.request(
             "POST",
             f"/{quote(self._index, safe='')}/_search",
@@ -343,16 +319,16 @@ class ChangeDetection:
         except ConcurrentWrites as error:
             raise self._written_to() from error
 
-    def _look(self, body: dict[str, Any]) -> Any:
+    def _look(self, body: dict[str, Any]) -> SearchAnswer:
         # Only searches of a point in time can be sliced, and those that could be scrolled.
-        answer = self.search(body, {"scroll": "1m"} if "slice" in body else {})
+        answer = self._request(body, {"scroll": "1m"} if "slice" in body else {})
         if isinstance(answer, dict) and "_scroll_id" in answer:
             with suppress(EngineUnavailable, EngineRefusal):
                 given_back = {"scroll_id": [answer["_scroll_id"]]}
                 self._engine.request(
                     "DELETE", "/_search/scroll", body=given_back, deadline=RELEASE_SECONDS
                 )
-        return answer
+        return SearchAnswer.read(answer, body)
 
     def refuse_change(self) -> None:
         """Refused where the contents are not what they were, SnapshotLost where the copies are not.
@@ -384,7 +360,7 @@ class Snapshot(Protocol):
     any_copy: bool
     """Whether a search may be answered by a copy that no other one was."""
 
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> SearchAnswer:
         """The engine's answer; SnapshotLost where the snapshot cannot be searched any more."""
         ...
 
@@ -430,7 +406,7 @@ class RateLimited:
         self._snapshot = snapshot
         self._rate = rate
 
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> SearchAnswer:
         """The answer of a search, when the rate allows it."""
         self._rate.wait(max(1, int(body.get("size", 1))))
         return self._snapshot.search(body, params)

@@ -294,7 +294,7 @@ def _brought(
 
 def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """What is shown of each document that is in the index."""
-    from owpc_ltr.engine.client.responses import search_hits
+    from owpc_ltr.engine.client.search_answer import SearchAnswer
 
     shown: dict[str, Mapping[str, Any]] = {}
     for first in range(0, len(ids), _BATCH):
@@ -310,8 +310,8 @@ def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, 
             params={"allow_partial_search_results": "false"},
             body=body,
         )
-        for hit in search_hits(answer, "the documents to judge", body):
-            shown[str(hit["_id"])] = hit.get("_source") or {}
+        for hit in SearchAnswer.read(answer, body, "the documents to judge").hits:
+            shown[hit["_id"]] = hit.get("_source") or {}
     return shown
 
 

@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.data.external_features.columns import ExternalColumns, ValuesOf, columns_for
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import check_hits
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
@@ -231,7 +231,7 @@ def _place(hit: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def whole_answer(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:
-    """A whole answer. Raises Refused for anything less."""
+    """The answer of a search, complete and with scores; see `SearchAnswer.read`."""
     answer = engine.request(
         "POST",
         f"/{index}/_search",
@@ -239,18 +239,7 @@ def whole_answer(engine: Engine, index: str, search: Search, deadline: float) ->
         body=search.body,
         deadline=deadline,
     )
-    try:
-        whole = not answer["timed_out"] and not answer["_shards"]["failed"]
-        scored = all(_is_scored(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"])
-        scored = scored and type(answer["took"]) is int
-    except (KeyError, TypeError) as error:
-        raise Refused(
-            f"the engine answered without its {error}: is this a search engine?"
-        ) from error
-    if not (whole and scored):
-        what = "for a part of the index only" if not whole else "without the scores of its hits"
-        raise Refused(f"the engine answered {what}: try again")
-    check_hits(answer, "the search", search.body)
+    SearchAnswer.read(answer, search.body, scored=True)
     return dict(answer)
 
 
@@ -307,8 +296,3 @@ def _result(
     )
     seconds = time.monotonic() - started
     return LiveResult(hits[:size], scores is not None, reason, int(answer["took"]), seconds)
-
-
-def _is_scored(identifier: Any, score: Any) -> bool:
-    # JSON has integers of any length, and 1e400.
-    return isinstance(identifier, str) and type(score) in (int, float) and abs(score) < 1e39

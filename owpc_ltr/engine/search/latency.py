@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import AnswerPart, check_whole
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores import Search, Store
@@ -181,8 +181,7 @@ def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
     started = time.perf_counter()
     answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
     passed = 1000 * (time.perf_counter() - started)
-    whole = check_whole(answer, "the timed search")
-    return passed, AnswerPart(whole, "the timed search")["took"].number
+    return passed, SearchAnswer.read(answer, search.body, "the timed search").took
 
 
 def plain(store: Store, subject: Subject, window: int) -> Ask:

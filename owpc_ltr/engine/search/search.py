@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import search_hits, strange
+from owpc_ltr.engine.client.search_answer import Hit as EngineHit
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.options import (
     ExtraFeatures,
     Keywords,
@@ -25,7 +26,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import (
     client_model,
     is_client_scored,
@@ -310,7 +311,7 @@ def _by_client(
     joined: ExternalColumns | None,
     *,
     title_field: str | None,
-    plain: _FoundHits,
+    plain: SearchAnswer,
 ) -> BeforeAndAfter:
     """One more request brings the window with its features, which the client scores."""
     ranker = ReorderingModel(client_model(model), "", None)
@@ -319,7 +320,7 @@ def _by_client(
         engine, store, whole, ranker,
         featureset=model.featureset, joined=joined, deadline=_PATIENCE,
     )  # fmt: skip
-    hits: list[dict[str, Any]] = [
+    hits: list[EngineHit] = [
         {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
     ]
     first, second = _ranks(plain.hits), _ranks(hits)
@@ -333,41 +334,21 @@ def _by_client(
     )
 
 
-@dataclass(frozen=True)
-class _FoundHits:
-    """What a search found, and its milliseconds by the engine's clock."""
-
-    hits: list[dict[str, Any]]
-    took: int
-
-
-def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _FoundHits:
+def _ask(engine: Engine, index: str, body: dict[str, Any]) -> SearchAnswer:
     answer = engine.request(
         "POST",
         f"/{check_index(index)}/_search",
         params={"allow_partial_search_results": "false"},
         body=body,
     )
-    hits, took = search_hits(answer, "the search", body), answer.get("took")
-    sources = [hit.get("_source") or {} for hit in hits]
-    if type(took) is not int or not all(isinstance(source, dict) for source in sources):
-        raise strange("the search")
-    for hit in hits:
-        if type(hit.get("_score")) not in (int, float):
-            raise Refused(
-                f"document '{hit['_id']}' came without a score: the query, or a feature of the "
-                "model, gives what is no number; fix its script"
-            )
-    return _FoundHits(hits, took)
+    return SearchAnswer.read(answer, body, scored=True)
 
 
-def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:
+def _ranks(hits: Sequence[EngineHit]) -> dict[str, int]:
     return {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
 
 
-def _hit(
-    hit: dict[str, Any], title_field: str | None, ranks: dict[str, int], shift: float = 0.0
-) -> Hit:
+def _hit(hit: EngineHit, title_field: str | None, ranks: dict[str, int], shift: float = 0.0) -> Hit:
     shown = title_of(hit["_id"], hit.get("_source") or {}, title_field)
     return Hit(hit["_id"], shown, float(hit["_score"]) - shift, ranks.get(hit["_id"]))
 

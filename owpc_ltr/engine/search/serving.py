@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import search_hits, strange
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
@@ -144,20 +144,11 @@ def serve_all(
 
 
 def _ask(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served:
-    what = "a search of the whole index"
     answer = engine.request(
         "POST",
         f"/{request.index}/_search",
         params={"allow_partial_search_results": "false"},
         body={**body, "_source": False},
     )
-    hits, took = search_hits(answer, what, body), answer.get("took")
-    if type(took) is not int:
-        raise strange(what)
-    for hit in hits:
-        if type(hit.get("_score")) not in (int, float):
-            raise Refused(
-                f"document '{hit['_id']}' came without a score: the query, or a feature of the "
-                "model, has no finite value; fix its script"
-            )
-    return Served(tuple(str(hit["_id"]) for hit in hits), took)
+    found = SearchAnswer.read(answer, body, scored=True)
+    return Served(tuple(hit["_id"] for hit in found.hits), found.took)

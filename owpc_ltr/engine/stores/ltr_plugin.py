@@ -13,10 +13,9 @@ from owpc_ltr.engine.client.responses import (
     check_acknowledged,
     check_refreshed,
     check_written,
-    hits_of,
     part_of,
-    strange,
 )
+from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.stores import (
     Absent,
     Search,
@@ -36,7 +35,7 @@ from owpc_ltr.names import check_name, check_store, split_immutable
 _LOG = "main"
 _QUERY = "logged"
 _PAGE = 1000
-_LISTED = "timed_out,_shards,hits.total,hits.hits._source.name"
+_LISTED = "took,timed_out,_shards,hits.total,hits.hits._id,hits.hits._source.name"
 """What is wanted of a list: whole models would be megabytes each."""
 
 
@@ -235,25 +234,20 @@ class LtrPluginStore:
         names: set[str] = set()
         start, total, words = 0, 1, f"its list of {_words(what)}s"
         while start < total:
-            page = {"from": start, "size": _PAGE, "filter_path": _LISTED}
+            page = {"from": start, "size": _PAGE}
             try:
-                answer = self._engine.request("GET", self._path(f"_{what}"), params=page)
+                answer = self._engine.request(
+                    "GET", self._path(f"_{what}"), params={**page, "filter_path": _LISTED}
+                )
             except EngineRefusal as refusal:
                 if refusal.type != "index_not_found_exception":
                     raise
                 return []  # nothing was ever pushed
-            names.update(_names(answer, words))
-            total = AnswerPart(answer, words)["hits"]["total"]["value"].count
+            found = SearchAnswer.read(answer, page, words)
+            names.update(AnswerPart(hit, words)["_source"]["name"].text for hit in found.hits)
+            total = found.exact_total()
             start += _PAGE
         return sorted(names)
-
-
-def _names(answer: Any, words: str) -> list[str]:
-    sources = [hit["_source"] for hit in hits_of(answer, words, "_source")]
-    names = [source.get("name") if isinstance(source, dict) else None for source in sources]
-    if not all(isinstance(name, str) for name in names):
-        raise strange(words)
-    return [str(name) for name in names]
 
 
 def _words(what: str) -> str:

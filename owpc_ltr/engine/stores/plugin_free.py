@@ -20,11 +20,11 @@ from owpc_ltr.engine.client.responses import (
     cause,
     check_acknowledged,
     check_written,
-    hits_of,
     one_line,
     part_of,
     strange,
 )
+from owpc_ltr.engine.client.search_answer import SearchAnswer, check_complete
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
     Absent,
@@ -290,6 +290,7 @@ class PluginFreeStore:
         if shards.get("failed"):
             reason, _ = cause({"error": {"failed_shards": shards.get("failures")}})[::-1]
             raise Refused(f"{what} does not work on the index '{index}': {reason}; fix it")
+        check_complete(answer, search.body, what)
 
 
 INDEX = "owpc-ltr-store"
@@ -407,9 +408,9 @@ class StoreIndex:
                 # Any other 404 is somebody's in between, and does not say that there is nothing.
                 return []
             listed = f"its list of {_words(what)}s"
-            hits = hits_of(answer, listed, "sort")
-            if not all(isinstance(hit["sort"], list) and hit["sort"] for hit in hits):
-                raise strange(listed)
+            hits = SearchAnswer.read(answer, body, listed).hits
+            if not all(isinstance(hit.get("sort"), list) and hit["sort"] for hit in hits):
+                raise strange(listed, "hits.hits[].sort")
             names += [str(hit["sort"][0]) for hit in hits]
             if len(hits) < _PAGE:
                 return names

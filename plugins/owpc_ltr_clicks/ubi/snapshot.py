@@ -16,14 +16,13 @@ import pyarrow as pa
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.responses import (
-    AnswerPart,
     EngineRefusal,
     NoSuchIndex,
     NotAllowed,
-    check_whole,
-    hits_of,
     part_of,
+    strange,
 )
+from owpc_ltr.engine.client.search_answer import Hit
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.input import shown
@@ -114,9 +113,8 @@ def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[Point
 
 def count(pinned: PointInTime, index: str, query: EngineQuery, **more: Any) -> int:
     """How many documents match, exactly."""
-    what = f"the number of documents of '{index}'"
-    answer = pinned.search({"size": 0, "query": query, "track_total_hits": True, **more}, {})
-    return AnswerPart(check_whole(answer, what), what)["hits"]["total"]["value"].count
+    body = {"size": 0, "query": query, "track_total_hits": True, **more}
+    return pinned.search(body, {}, f"the number of documents of '{index}'").exact_total()
 
 
 def pages(
@@ -139,7 +137,8 @@ def pages(
 
 def _page(
     pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
-) -> list[dict[str, Any]]:
+) -> tuple[Hit, ...]:
+    what = f"the events of '{index}'"
     body = {
         "size": PAGE,
         "_source": fields,
@@ -150,12 +149,15 @@ def _page(
         **({"search_after": after} if after else {}),
     }
     try:
-        return hits_of(pinned.search(body, {}), f"the events of '{index}'", "sort")
+        hits = pinned.search(body, {}, what).hits
     except EngineRefusal as refusal:
         raise Refused(
             f"'{index}' cannot be read in order of time and id ({refusal.reason}): `timestamp` "
             "must be a date, and sorting by _id allowed (indices.id_field_data.enabled)"
         ) from refusal
+    if not all("sort" in hit for hit in hits):
+        raise strange(what, "hits.hits[].sort")
+    return hits
 
 
 Layout = list[str]
@@ -286,17 +288,15 @@ class FieldLookup:
             "query": {"constant_score": {"filter": {"terms": {name: list(values)}}}},
             "track_total_hits": True,
         }
-        answer = pinned.search(body, {})
-        hits = hits_of(answer, what, "_id")
-        there = AnswerPart(answer, what)["hits"]["total"]["value"].count
-        if there > len(hits) and len(values) > 1:
+        answer = pinned.search(body, {}, what)
+        if answer.exact_total() > len(answer.hits) and len(values) > 1:
             half = len(values) // 2
             parts = (values[:half], values[half:])
             return {k: v for part in parts for k, v in self._found(pinned, name, part).items()}
-        return _by_value(hits, name, set(values))
+        return _by_value(answer.hits, name, set(values))
 
 
-def _by_value(hits: list[dict[str, Any]], name: str, wanted: set[str]) -> dict[str, list[str]]:
+def _by_value(hits: Sequence[Hit], name: str, wanted: set[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
         for value in dict.fromkeys(map(text_of, (hit.get("fields") or {}).get(name, ()))):

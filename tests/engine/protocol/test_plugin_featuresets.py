@@ -16,6 +16,7 @@ from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import FeatureSet
+from tests.engine.memory_engine import whole
 from tests.engine.recorded import REFUSALS, Exchange, featureset_of, with_name
 
 
@@ -90,14 +91,7 @@ def test_lists_are_names(replay: Any) -> None:
     assert not server.unexpected
 
 
-MODELS = {
-    "timed_out": False,
-    "_shards": {"total": 1, "successful": 1, "failed": 0},
-    "hits": {
-        "total": {"value": 2, "relation": "eq"},
-        "hits": [{"_source": {"name": "b"}}, {"_source": {"name": "a"}}],
-    },
-}
+MODELS = whole([{"_id": f"model-{name}", "_source": {"name": name}} for name in "ba"], 2)
 
 
 @pytest.mark.parametrize(
