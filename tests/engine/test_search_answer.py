@@ -14,7 +14,7 @@ from owpc_ltr_clicks.ubi.snapshot import FieldLookup, ScanWindow, count, pages
 from owpc_ltr_demo.baselines import engine_scores
 from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
-from owpc_ltr.engine.client.engine import About, Engine
+from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.client.responses import MalformedAnswer, part_of
 from owpc_ltr.engine.client.search_answer import Incomplete, SearchAnswer
 from owpc_ltr.engine.deployment.alias import all_aliases
@@ -316,3 +316,24 @@ def test_a_score_that_is_no_number_is_refused_where_scores_are_needed(score: Any
     del answer["hits"]["hits"][0]["_score"]
     with pytest.raises(Refused, match="came without a score"):
         read(answer, scored=True)
+
+
+@pytest.mark.node
+def test_an_engine_counts_skipped_shards_among_the_successful_ones(node_url: str) -> None:
+    engine = open_engine(node_url)
+    years = {"skipped-old": "2020-01-01", "skipped-new": "2024-01-01"}
+    for name, time in years.items():
+        mappings = {"properties": {"time": {"type": "date"}}}
+        made = {"aliases": {"skipped": {}}, "mappings": mappings}
+        engine.request("PUT", f"/{name}", body=made)
+        lines: list[Any] = [{"index": {"_id": "d"}}, {"time": time}]
+        engine.request("POST", f"/{name}/_bulk", ndjson=lines, params={"refresh": "true"})
+    body = {"query": {"range": {"time": {"gte": "2023-01-01"}}}}
+    answer = engine.request(
+        "POST", "/skipped/_search", params={"pre_filter_shard_size": "1"}, body=body
+    )
+    assert answer["_shards"]["skipped"] > 0
+    assert [hit["_index"] for hit in read(answer, body).hits] == ["skipped-new"]
+    for name in years:
+        engine.request("DELETE", f"/{name}")
+    engine.close()
