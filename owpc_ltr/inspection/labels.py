@@ -235,7 +235,8 @@ def _of_stretches(sums: Vector, every: Stretches) -> tuple[Vector, Vector]:
 def _in_no_order(sample: Sample, found: _Agreement) -> Finding | None:
     """Whether there are two populations of queries, or too many far below 0."""
     far = found.correlation < -_FAR * np.sqrt(found.variance)
-    reversed_, shuffled = _second_population(found, -1.0), _second_population(found, 0.0)
+    alone = _fit(found, 0.0, 2, _starts(found, 2))
+    reversed_, shuffled = (_second_population(found, alone, sign) for sign in (-1.0, 0.0))
     limit = _chi_square(1 - thresholds.CHANCE / 3)
     many = far.sum() > max(_most_by_chance(len(far)), thresholds.REVERSED * len(far))
     told = reversed_.ratio > limit and reversed_.share >= thresholds.REVERSED
@@ -310,9 +311,11 @@ def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray
     return standard
 
 
-def _second_population(found: _Agreement, sign: float) -> _Population:
-    """The best fit of a second population around `sign` times the mean of the first."""
-    alone = _fit(found, sign, 2, _starts(found, 2))
+def _second_population(found: _Agreement, alone: Vector, sign: float) -> _Population:
+    """The best fit of a second population around `sign` times the mean of the first.
+
+    `alone` is the best fit of one population.
+    """
     both = _fit(found, sign, 3, _starts(found, 3))
     share, one, two = _densities(found, sign, both)
     ratio = 2 * (_loss(found, sign, alone) - _loss(found, sign, both))
