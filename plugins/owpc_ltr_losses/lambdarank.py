@@ -5,6 +5,9 @@ measure when i and j trade places. p is RankNet's logistic 1 / (1 + exp(x)), or 
 (Burges 2006, "Ranking as Learning Structured Outputs", eqs 4–6): 1 for x < 0, δ − x up to the
 margin δ, then 0. Ranks come from the current scores, so the forces jump at each rank swap and
 are the gradient of no cost.
+
+The normalisations are LightGBM's (`lambdarank_norm`): |Δ_ij| / (0.01 + |s_i − s_j|), unless all
+scores are equal, and a query's forces times log2(1 + Σλ) / Σλ, with each pair twice in Σλ.
 """
 
 from __future__ import annotations
@@ -21,13 +24,20 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import has_nan, logistic
+from owpc_ltr.kernels.sorting import sort_ascending
 from owpc_ltr.protocols import Loss
 
 Measure = Literal["ndcg", "map", "mrr", "winner-takes-all", "pairwise-error"]
 Pair = Literal["logistic", "margin"]
+Normalise = Literal["none", "pairs", "queries", "both"]
 
 _NDCG, _MAP, _MRR, _WINNER, _PAIRWISE_ERROR = range(5)
 _MARGIN = 1
+_NONE, _PAIRS, _QUERIES, _BOTH = range(4)
+_SCORE, _WEIGHT, _UP, _DOWN = range(4)
+_SLOPE, _BEND, _VALUE, _FORCE = range(4)
+_NEAR = 0.01
+_WIDE = 600.0  # a range of scores whose exponentials are still finite
 
 
 @kernel
@@ -42,17 +52,19 @@ def _lambdarank(
     ranked = _rank(scores, labels, weights, _ranks_that_count(parameters))
     # From here on everything is in the order of the ranks: neighbours in memory, too.
     n = len(ranked)
-    best_first = scores[ranked], labels[ranked].astype(np.float64), weights[ranked]
-    slopes, bends = np.zeros(n), np.zeros(n if len(curvature) else 0)
-    value = _forces(best_first, parameters, slopes, bends)
-    alpha = parameters[4]
+    query = _best_first(scores[ranked], weights[ranked], parameters)
+    sums = np.zeros((4, n))
+    _add_forces(labels[ranked].astype(np.float64), query, parameters, sums)
+    share, alpha = _share(sums[_FORCE].sum(), int(parameters[5])), parameters[4]
+    value = share * sums[_VALUE].sum()
     for rank in range(n):
         document = ranked[rank]
         spring = alpha * weights[document]
         value += 0.5 * spring * scores[document] * scores[document] if spring > 0.0 else 0.0
-        gradient[document] = slopes[rank] + (spring * scores[document] if spring > 0.0 else 0.0)
+        gradient[document] = share * sums[_SLOPE, rank]
+        gradient[document] += spring * scores[document] if spring > 0.0 else 0.0
         if len(curvature):
-            curvature[document] = bends[rank] + spring
+            curvature[document] = share * sums[_BEND, rank] + spring
     return float(value)
 
 
@@ -63,7 +75,8 @@ class LambdaRank(KernelLoss):
     `measure`: ndcg (gain 2^label − 1, discount 1 / log2(1 + rank), down to rank `truncation`,
     0 for all ranks), pairwise-error (any grades), map, mrr, winner-takes-all (relevant is a
     label above 0). `pair` is the force: logistic, or margin, with its width `margin`. `alpha`
-    adds α s_i to the slope, which regularises.
+    adds α s_i to the slope, which regularises. `normalise`: pairs (near ones count more), queries
+    (those of large forces count less), both (with truncation=30, as LightGBM), or none.
 
     The value is Σ |Δ_ij| C(s_i − s_j), with C the cost of the pair force alone: it serves to
     watch the training, and its gradient is the one returned only where |Δ| is held fixed.
@@ -86,6 +99,7 @@ class LambdaRank(KernelLoss):
     pair: Pair = "logistic"
     margin: float = 1.0
     alpha: float = 0.0
+    normalise: Normalise = "none"
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -97,7 +111,8 @@ class LambdaRank(KernelLoss):
     def parameters(self) -> Vector:
         """The settings as numbers."""
         measure, pair = choice_number(self, "measure"), choice_number(self, "pair")
-        return np.array([measure, self.truncation, pair, self.margin, self.alpha])
+        normalise = choice_number(self, "normalise")
+        return np.array([measure, self.truncation, pair, self.margin, self.alpha, normalise])
 
 
 @compiled
@@ -114,8 +129,9 @@ def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
     """
     present = np.flatnonzero(weights > 0.0)
     if top == 0 or 4 * top > len(present):
-        by_label = present[np.argsort(labels[present], kind="mergesort")]
-        return by_label[np.argsort(-scores[by_label], kind="mergesort")]
+        sort_ascending(labels, present)
+        sort_ascending(-scores, present)
+        return present
     for k in range(1, len(present)):
         document, place = present[k], k
         if k >= top:
@@ -140,45 +156,128 @@ def _goes_before(one: int, other: int, scores: Any, labels: Any) -> bool:
 
 
 @compiled
-def _forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
-    """Forces of all pairs on `query`: its scores, labels and weights, best score first."""
-    measure, labels = int(parameters[0]), query[1]
-    value: float
+def _best_first(scores: Any, weights: Any, parameters: Any) -> Any:
+    """A query, one column a rank: scores, weights, exp(s − c) and exp(c − s), c in the middle.
+
+    exp(−|s_i − s_j|) is a product of two of them: exponentials of documents, not of pairs. They
+    are 0 where they would overflow, and with the margin, which needs none.
+    """
+    query = np.zeros((4, len(scores)))
+    query[_SCORE], query[_WEIGHT] = scores, weights
+    if len(scores) > 0 and int(parameters[2]) != _MARGIN:
+        low, high = scores.min(), scores.max()
+        if high - low < _WIDE:
+            query[_UP] = np.exp(scores - 0.5 * (low + high))
+            query[_DOWN] = 1.0 / query[_UP]
+    return query
+
+
+@compiled
+def _add_forces(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
+    """Add the forces of all pairs of a query; labels are in the order of the ranks as well."""
+    measure = int(parameters[0])
     if measure == _NDCG:
-        value = _ndcg_forces(query, parameters, slopes, bends)
-        return value
+        _add_ndcg(labels, query, parameters, sums)
+        return
     relevant = labels > 0.0
     if measure == _PAIRWISE_ERROR and len(labels) > 0:
         middle = 0.5 * (labels.min() + labels.max())
         relevant = labels > middle
         two_grades = ((labels == labels.min()) | (labels == labels.max())).all()
         if not two_grades:
-            value = _error_forces(query, parameters, slopes, bends)
-            return value
-    value = _binary_forces(relevant, query, parameters, slopes, bends)
-    return value
+            _add_error(labels, query, parameters, sums)
+            return
+    _add_binary(relevant, query, parameters, sums)
 
 
 @compiled
-def _add_force(
-    i: int, j: int, size: float, query: Any, parameters: Any, slopes: Any, bends: Any
-) -> float:
-    """Push rank i up and rank j down; the pair's part of the value."""
-    scores, _, weights = query
-    size *= weights[i] * weights[j]
+def _push(
+    row: int, first: int, last: int, sizes: Any, query: Any, parameters: Any, sums: Any
+) -> None:
+    """Add the forces between the document of rank `row` and those from rank `first` to `last`.
+
+    A size is |Δ| where the document of the row is the better one, −|Δ| where the other is, and 0
+    where there is no force. Each row of `sums` has one entry a document: slope, curvature, and
+    what the pairs of a row add to the value and to Σ λ.
+    """
+    scores, weights = query[_SCORE], query[_WEIGHT]
+    for k in range(first, last):
+        sizes[k] *= weights[row] * weights[k]
+    divided = int(parameters[5]) in (_PAIRS, _BOTH) and scores[0] != scores[-1]
+    if query[_UP, 0] > 0.0:
+        # The size of a pair at distance d is divided by near + far d.
+        near, far = (_NEAR, 1.0) if divided else (1.0, 0.0)
+        _push_many(row, np.uint64(first), np.uint64(last), sizes, query, near, far, sums)
+    else:
+        for k in range(first, last):
+            if sizes[k] != 0.0:
+                _push_one(row, k, sizes[k], scores, divided, parameters, sums)
+
+
+@compiled(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def _push_many(
+    row: int, first: Any, last: Any, sizes: Any, query: Any, near: float, far: float, sums: Any
+) -> None:
+    """The logistic forces of a row, without a branch: the processor adds several at once."""
+    scores, up, down = query[_SCORE], query[_UP], query[_DOWN]
+    slopes, bends = sums[_SLOPE], sums[_BEND]
+    score, own_up, own_down = scores[row], up[row], down[row]
+    slope, bend, value, force = 0.0, 0.0, 0.0, 0.0
+    for k in range(first, last):
+        difference = score - scores[k]
+        gap = abs(difference)
+        signed = sizes[k] / (near + far * gap)
+        size = abs(signed)
+        rising, falling = own_up * down[k], own_down * up[k]
+        small = falling if falling < rising else rising
+        half = 1.0 / (1.0 + small)
+        right = signed * difference >= 0.0
+        push = signed * half * (small if right else 1.0)
+        curve = size * small * half * half
+        value += size * (_log_of_one_and(small) + (0.0 if right else gap))
+        force += abs(push)
+        slope += push
+        slopes[k] += push
+        bend += curve
+        bends[k] += curve
+    slopes[row] -= slope
+    bends[row] += bend
+    sums[_VALUE, row] += value
+    sums[_FORCE, row] += 2.0 * force
+
+
+@compiled(fastmath={"contract"}, error_model="numpy")
+def _log_of_one_and(small: float) -> float:
+    """log(1 + x) for x from 0 to 1: the series of 2 artanh(x / (2 + x))."""
+    z = small / (2.0 + small)
+    square = z * z
+    total = 0.0
+    for k in range(33, 0, -2):
+        total = total * square + 1.0 / k
+    return 2.0 * z * total
+
+
+@compiled
+def _push_one(
+    row: int, k: int, size: float, scores: Any, divided: bool, parameters: Any, sums: Any
+) -> None:
+    """The force of one pair, of any scores."""
+    i, j = (row, k) if size > 0.0 else (k, row)
     x = 0.0 if scores[i] == scores[j] else scores[i] - scores[j]
+    size = abs(size) / (_NEAR + abs(x)) if divided else abs(size)
+    if size == 0.0:
+        return
     if int(parameters[2]) == _MARGIN:
         cost, slope, bend = _margin_cost(x, parameters[3])
     else:
         cost, slope = logistic(x)
         bend = slope * (1.0 - slope)
-    slopes[i] -= size * slope
-    slopes[j] += size * slope
-    if len(bends):
-        bends[i] += size * bend
-        bends[j] += size * bend
-    value: float = size * cost
-    return value
+    sums[_SLOPE, i] -= size * slope
+    sums[_SLOPE, j] += size * slope
+    sums[_BEND, i] += size * bend
+    sums[_BEND, j] += size * bend
+    sums[_VALUE, row] += size * cost
+    sums[_FORCE, row] += 2.0 * size * slope
 
 
 @compiled
@@ -196,63 +295,61 @@ def _margin_cost(x: float, margin: float) -> tuple[float, float, float]:
 
 
 @compiled
-def _ndcg_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
+def _share(total: float, normalise: int) -> float:
+    """What multiplies the forces of a query, of the sum Σ λ."""
+    if normalise in (_QUERIES, _BOTH) and 0.0 < total < np.inf:
+        return math.log2(1.0 + total) / total
+    return 1.0
+
+
+@compiled
+def _add_ndcg(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
     """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal; ranks from 0 here."""
-    labels = query[1]
     n = len(labels)
     last = n if parameters[1] == 0.0 else min(n, int(parameters[1]))
-    gains, discounts = 2.0**labels - 1.0, np.zeros(n)
+    gains, discounts, sizes = 2.0**labels - 1.0, np.zeros(n), np.empty(n)
     best, ideal = np.sort(gains), 0.0
     for rank in range(last):
         discounts[rank] = 1.0 / math.log2(rank + 2.0)
         ideal += best[n - 1 - rank] * discounts[rank]
-    value = 0.0
     if not ideal > 0.0:
-        return value
+        return
+    gains /= ideal
     for a in range(last):
         for b in range(a + 1, n):
-            difference = gains[a] - gains[b]
-            if difference != 0.0:
-                i, j = (a, b) if difference > 0.0 else (b, a)
-                size = abs(difference) * (discounts[a] - discounts[b]) / ideal
-                value += _add_force(i, j, size, query, parameters, slopes, bends)
-    return value
+            sizes[b] = (gains[a] - gains[b]) * (discounts[a] - discounts[b])
+        _push(a, a + 1, n, sizes, query, parameters, sums)
 
 
 @compiled
-def _error_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
+def _add_error(labels: Any, query: Any, parameters: Any, sums: Any) -> None:
     """|Δ| = pairs put right when the better of two takes the upper place, over all pairs.
 
     A document k between the two adds sign(label_k − label_j) + sign(label_i − label_k), with i
     the better one. `above[a]` is Σ_k sign(label_k − label_a) over those between a and b.
     """
-    labels = query[1]
     n = len(labels)
     pairs = 0
     for a in range(n):
         for b in range(a):
             pairs += int(labels[a] != labels[b])
-    above = np.zeros(n)
-    value = 0.0
+    above, sizes = np.zeros(n), np.empty(n)
     for b in range(n):
         below = 0.0  # Σ_k sign(label_b − label_k)
         for a in range(b - 1, -1, -1):
             sign = np.sign(labels[b] - labels[a])
-            if sign != 0.0:
-                i, j = (b, a) if sign > 0.0 else (a, b)
-                size = (1.0 + sign * (above[a] + below)) / pairs
-                value += _add_force(i, j, size, query, parameters, slopes, bends)
+            sizes[a] = (sign + above[a] + below) / pairs if sign != 0.0 else 0.0
             below += sign
             above[a] += sign
-    return value
+        _push(b, 0, b, sizes, query, parameters, sums)
 
 
 @compiled
-def _binary_forces(relevant: Any, query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
+def _add_binary(relevant: Any, query: Any, parameters: Any, sums: Any) -> None:
     """Forces between each relevant and each irrelevant document, |Δ| in constant time."""
     measure, n = int(parameters[0]), len(relevant)
     # hits[r] relevant documents, with 1/rank summed in shares[r], within the r first ranks.
-    hits, shares = np.zeros(n + 1), np.zeros(n + 1)
+    hits, shares, sizes = np.zeros(n + 1), np.zeros(n + 1), np.empty(n)
     first, second = np.inf, np.inf
     for r in range(1, n + 1):
         hits[r] = hits[r - 1] + relevant[r - 1]
@@ -262,16 +359,15 @@ def _binary_forces(relevant: Any, query: Any, parameters: Any, slopes: Any, bend
         elif relevant[r - 1] and hits[r] == 2.0:
             second = float(r)
     pairs = hits[n] * (n - hits[n])
-    value = 0.0
     for r in range(1, n + 1):
         if not relevant[r - 1]:
             continue
         for k in range(1, n + 1):
-            if relevant[k - 1]:
-                continue
-            a, b = min(r, k), max(r, k)
             size = 0.0
-            if measure == _MAP:
+            a, b = min(r, k), max(r, k)
+            if relevant[k - 1]:
+                size = 0.0
+            elif measure == _MAP:
                 size = (hits[a - 1] + 1.0) / a - hits[b] / b + shares[b - 1] - shares[a]
                 size /= hits[n]
             elif measure == _PAIRWISE_ERROR:
@@ -283,9 +379,8 @@ def _binary_forces(relevant: Any, query: Any, parameters: Any, slopes: Any, bend
                     size = 1.0 / r - 1.0 / min(second, k)
             elif a == 1:
                 size = 1.0
-            if size > 0.0:
-                value += _add_force(r - 1, k - 1, size, query, parameters, slopes, bends)
-    return value
+            sizes[k - 1] = max(size, 0.0)
+        _push(r - 1, 0, n, sizes, query, parameters, sums)
 
 
 @hookimpl

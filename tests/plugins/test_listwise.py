@@ -19,7 +19,7 @@ from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_losses.position_sensitive import PositionSensitive
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.protocols import Loss
@@ -295,10 +295,12 @@ MEASURES: dict[Measure, Measured] = {
 }
 
 
-def forces_by_swapping(scores: Array, labels: Array, measured: Measured, binary: bool) -> Array:
+def forces_by_swapping(
+    scores: Array, labels: Array, measured: Measured, binary: bool, normalise: str = "none"
+) -> Array:
     """Σ_j ± |measure after the swap − before| / (1 + exp(s_i − s_j)), each swap carried out."""
     order = np.argsort(-scores)
-    ranked, slopes = labels[order], np.zeros(len(scores))
+    ranked, slopes, total = labels[order], np.zeros(len(scores)), 0.0
     grades = (ranked > 0) if binary else ranked
     for a, b in combinations(range(len(scores)), 2):
         if grades[a] == grades[b]:
@@ -307,23 +309,34 @@ def forces_by_swapping(scores: Array, labels: Array, measured: Measured, binary:
         swapped[[a, b]] = swapped[[b, a]]
         size = abs(measured(swapped) - measured(ranked))
         i, j = (order[a], order[b]) if grades[a] > grades[b] else (order[b], order[a])
-        push = size / (1 + np.exp(scores[i] - scores[j]))
+        push = size * expit(scores[j] - scores[i])
+        if normalise in {"pairs", "both"}:
+            push /= 0.01 + abs(scores[i] - scores[j])
         slopes[i] -= push
         slopes[j] += push
+        total += 2 * push
+    if normalise in {"queries", "both"} and total > 0:
+        slopes *= np.log2(1 + total) / total
     return slopes
 
 
+@pytest.mark.parametrize("spread", [1.0, 1000.0])
+@pytest.mark.parametrize("normalise", ["none", "pairs", "queries", "both"])
 @pytest.mark.parametrize("measure", MEASURES)
-def test_each_force_is_what_a_swap_changes(measure: Measure, rng: np.random.Generator) -> None:
-    for _ in range(50):
-        scores = rng.normal(size=rng.integers(2, 12))
+def test_each_force_is_what_a_swap_changes(
+    measure: Measure, normalise: Any, spread: float, rng: np.random.Generator
+) -> None:
+    for _ in range(20):
+        scores = spread * rng.normal(size=rng.integers(2, 12))
         labels = rng.integers(0, 4, len(scores)) * (rng.random(len(scores)) < 0.6)
         if not labels.any() or (labels > 0).all():
             continue
         binary = measure in {"map", "mrr", "winner-takes-all"}
-        loss = LambdaRank(measure=measure, truncation=4)
+        loss = LambdaRank(measure=measure, truncation=4, normalise=normalise)
         _, gradient = loss.value_and_gradient(scores, labels.astype(np.float32))
-        expected = forces_by_swapping(scores, labels.astype(float), MEASURES[measure], binary)
+        expected = forces_by_swapping(
+            scores, labels.astype(float), MEASURES[measure], binary, normalise
+        )
         assert gradient == pytest.approx(expected, abs=1e-12)
 
 
