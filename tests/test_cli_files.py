@@ -40,6 +40,7 @@ from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.judged_data import read_data
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import open_output, output_file, write_output
@@ -338,6 +339,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "judged": read_judgments,
     "queries": read_judgments,
     "topics": read_text,
+    "trained_on": read_data,
     "cheap": read_dataset,
     "human": read_judgments,
     "strata": read_text,

@@ -121,8 +121,8 @@ def test_the_verdict_is_one_in_every_output() -> None:
     assert found.verdict("a", "b").outcome == "better"
     assert found.verdict("b", "a").outcome == "worse"
     assert found.as_dict()["verdict"] == {"a": "a", "b": "b", "outcome": "better", "reasons": []}
-    assert repr(found).startswith("better: a against b by ndcg@5\n")
-    assert "better: a against b by ndcg@5" in found._repr_html_()
+    assert repr(found).startswith("better on judged documents: a against b by ndcg@5\n")
+    assert "better on judged documents: a against b by ndcg@5" in found._repr_html_()
 
 
 def test_metrics_that_disagree_leave_no_verdict() -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from owpc_ltr import UsageError, connect
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import (
     RequestBody,
@@ -46,8 +52,29 @@ def test_a_template_says_how_many_documents_are_rescored() -> None:
 
 def test_a_window_that_is_given_wins_over_the_templates() -> None:
     cluster = connect("http://127.0.0.1:1")
-    template = {"query": {"match_all": {}}, "rescore": {"window_size": 240}}
+    words = {"match": {"title": "{{keywords}}"}}
+    template = {"query": words, "rescore": {"window_size": 240}}
     assert cluster.window(template, None) == 240
     assert cluster.window(template, 30) == 30
     assert cluster.window({"match_all": {}}, None) == cluster.window(None, None) == DEFAULT_WINDOW
-    assert cluster.template("any", template) == ({"match_all": {}}, {})
+    assert cluster.template("any", template) == (words, {})
+
+
+@pytest.mark.parametrize("template", [{"match_all": {}}, {"query": {"match": {"title": "red"}}}])
+def test_a_template_without_keywords_is_refused_on_every_path(
+    template: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whatever is typed, it would bring the same documents, and every figure would be 0."""
+    (tmp_path / "query.json").write_text(json.dumps(template))
+    cluster = connect("http://127.0.0.1:1")
+    judged = [JudgedQuery("q", {"keywords": "red"}, ["d"], np.ones(1, np.float32))]
+    rankers = LiveRankers(
+        cluster=cluster, query_template=None, judged=judged, kept=ExitStack(), index="i"
+    )
+    for given in (template, tmp_path / "query.json"):
+        for path in (
+            lambda given=given: cluster.template("any", given),
+            lambda given=given: rankers.of(given),
+        ):
+            with pytest.raises(UsageError, match=r"has no \{\{keywords\}\}"):
+                path()

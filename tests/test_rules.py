@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -166,7 +167,7 @@ def test_weights_may_not_turn_the_verdict(tmp_path: Path) -> None:
 
 
 def test_a_gain_must_lie_above_the_smallest_that_is_worth_it(world: World) -> None:
-    how = {"data": world.data, "metrics": "ndcg@5", "resamples": 500}
+    how: dict[str, Any] = {"data": world.data, "metrics": "ndcg@5", "resamples": 500}
     plain = ltr.compare({"new": world.new, "old": world.old}, **how)
     low = plain.pairs[0].comparison.low
     found = ltr.compare({"new": world.new, "old": world.old}, smallest_gain=low + 0.01, **how)
@@ -210,7 +211,8 @@ def test_clusters_are_spellings_and_queries_of_mostly_the_same_documents() -> No
         ids = [f"q{n}" for n in range(len(texts))]
         rows = np.repeat(ids, 2)
         data = ltr.make_dataset(np.zeros((len(rows), 1)), np.zeros(len(rows)), rows)
-        return clusters_of(replace(data, query_params=params)).tolist()
+        found: list[int] = clusters_of(replace(data, query_params=params)).tolist()
+        return found
 
     assert asked("red shoes", "Shoe red", "red boots") == [0, 0, 2]
     assert asked("party", "parties", "glass", "glasses") == [0, 0, 2, 2]

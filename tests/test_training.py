@@ -364,8 +364,8 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
         model_data(model, data)
     # What has no hash was not logged, and says nothing of the feature set.
     unlogged = replace(data, featureset_hash=None)
-    assert model_data(model, unlogged) == (unlogged, "all")
-    assert model_data(replace(model, record={}), data) == (data, "all")
+    assert model_data(model, unlogged) == (unlogged, "unknown")
+    assert model_data(replace(model, record={}), data) == (data, "unknown")
     with pytest.raises(UsageError, match="unknown split 'held-out': choose among auto, all, tr"):
         model_data(replace(model, record={}), data, "held-out")
 

@@ -18,9 +18,9 @@ from owpc_ltr.engine.deployment import live_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, pass_live_gate
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.engine.search.live_evaluation import LiveQuestion, Serve, measure_live
+from owpc_ltr.engine.search.live_evaluation import LiveQuestion, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Served
+from owpc_ltr.engine.search.serving import Serve, Served
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.significance import Verdict
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -175,8 +175,10 @@ def _gated(passing: Callable[[], Any]) -> Verdict:
     try:
         result = passing()
     except NotBetter as refused:
-        return refused.result.verdict
-    return result.verdict  # type: ignore[no-any-return]
+        told: Verdict = refused.result.verdict
+        return told
+    verdict: Verdict = result.verdict
+    return verdict
 
 
 def with_judge(data: ltr.RankingDataset, judge: str) -> ltr.RankingDataset:

@@ -61,9 +61,6 @@ def linked_queries(
 
     `documents` are numbers of the judged documents, query by query, cut at `offsets`.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n = len(keys)
     links = [_linked(keys)]
     if documents is not None and offsets is not None and len(documents):
@@ -71,6 +68,9 @@ def linked_queries(
     rows, columns = (np.concatenate(side) for side in zip(*links, strict=True))
     if not len(rows):
         return np.arange(n)
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(len(rows), np.bool_), (rows, columns)), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
@@ -142,14 +142,14 @@ def _by_documents(
     keys: Sequence[str], documents: Codes, offsets: Codes
 ) -> list[tuple[Codes, Codes]]:
     """Pairs of queries with mostly the same documents, or one in common and other digits."""
-    from scipy.sparse import csr_array, triu
-
     n, sizes = len(keys), np.diff(offsets)
     of = np.repeat(np.arange(n), sizes)
     often = np.bincount(documents)[documents]
     kept = (often > 1) & (often <= max(2, min(_COMMON * n, _MOST_QUERIES)))
     if not kept.any():
         return []
+    from scipy.sparse import csr_array, triu
+
     ones = np.ones(int(kept.sum()), np.int32)
     shape = (n, int(documents.max()) + 1)
     judged = csr_array((ones, (of[kept], documents[kept])), shape=shape)

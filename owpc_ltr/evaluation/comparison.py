@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
-from owpc_ltr.evaluation.looks import earlier_looks
+from owpc_ltr.evaluation.looks import corrected_for, earlier_looks
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import (
     LEVEL,
@@ -366,7 +366,7 @@ def _with_warnings(
         left_out = as_judged = pair.comparison
     pair = replace(
         pair,
-        p_holm=min(1.0, pair.p_holm * (1 + looks)),
+        p_holm=min(1.0, pair.p_holm * corrected_for(looks)),
         left_out=left_out,
         as_judged=as_judged,
         smallest_gain=how.smallest_gain,

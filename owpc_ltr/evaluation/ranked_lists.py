@@ -171,8 +171,8 @@ class RankedLists(ShortRepr):
             np.vstack(there),
             np.concatenate([self.missed, other.missed]),
             np.append(self.missed_offsets, self.missed_offsets[-1] + other.missed_offsets[1:]),
-            max(self.highest, other.highest),
-            [*self.documents, *other.documents],
+            highest=max(self.highest, other.highest),
+            documents=[*self.documents, *other.documents],
         )
 
     def select(self, rows: NDArray[np.int64]) -> RankedLists:
@@ -215,8 +215,8 @@ def ranked_lists(
         there,
         np.array(missed, np.float32),
         np.array(ends, np.int64),
-        max(highest, 1.0),
-        [documents[:depth] for documents in ranked],
+        highest=max(highest, 1.0),
+        documents=[documents[:depth] for documents in ranked],
     )
 
 

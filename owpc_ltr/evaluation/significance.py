@@ -307,7 +307,10 @@ def paired(
     if weights is not None and (weights == weights[0]).all():
         weights = None
     ties = n_queries - sum(signs)
-    return Paired(a, b, differences, weights, span, n_queries, units, (*signs, ties))
+    return Paired(
+        a, b, differences, weights, span, n_queries=n_queries, n_independent=units,
+        signs=(*signs, ties),
+    )  # fmt: skip
 
 
 def _rounded(differences: Vector) -> Vector:

@@ -271,8 +271,10 @@ def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
     assert live.judged[0] == 1.0
     assert result.evidence.startswith("judged among the first 10: 100% with the query alone, ")
     assert result.to_judge is not None
+    # The first ten of the query alone are judged: those of the model are left.
     both = [
-        {*a.doc_ids[:10], *b.doc_ids[:10]} for a, b in zip(live.before, live.after, strict=True)
+        {*a.doc_ids[:10], *b.doc_ids[:10]} - {*query.doc_ids}
+        for a, b, query in zip(live.before, live.after, live.question.queries, strict=True)
     ]
     assert result.to_judge == (live.n_queries, sum(map(len, both)))
     assert f"(about {result.to_judge[1]:,} documents)" in str(no.value)

@@ -176,6 +176,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
     gate = ["--require-gain", "ndcg@10", "--baseline", "champion", "--data", "data.parquet"]
+    gate += ["--query-template", "all-fields"]
     code, _, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 5
     assert "owpc-ltr: cannot tell: only" in err

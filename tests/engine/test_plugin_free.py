@@ -352,8 +352,14 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     assert data.query_params is not None
     assert data.doc_ids is not None
     keywords = json.loads(data.query_params[0].as_py())["keywords"]
-    query = {"bool": {"must": {"match_all": {}}, "should": {"match": {"title": "{{keywords}}"}}, "filter": {"ids": {"values": [
-        one.as_py() for one in data.doc_ids[: int(data.offsets[1])]]}}}}  # fmt: skip
+    values = [one.as_py() for one in data.doc_ids[: int(data.offsets[1])]]
+    query = {
+        "bool": {
+            "must": {"match_all": {}},
+            "should": {"match": {"title": "{{keywords}}"}},
+            "filter": {"ids": {"values": values}},
+        }
+    }
     Path("query.json").write_text(json.dumps(query))
     out = done(run, "search", keywords, "--index", small.index, "--query-template", "query.json",
                "--size", "15", "--json", *ranking, *place)  # fmt: skip

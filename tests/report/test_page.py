@@ -296,7 +296,11 @@ def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    assert verdict_of(comparison_of(against(1.0, 0.0).result)).mood == "better"
+    told = verdict_of(comparison_of(against(1.0, 0.0).result))
+    assert (told.mood, told.title) == ("neutral", "Better on judged documents")
+    assert "compare-live" in told.words["live"] or "compare_live" in told.words["live"]
+    of_lists = replace(against(1.0, 0.0).result, on_judged_documents=False)
+    assert verdict_of(comparison_of(of_lists)).mood == "better"
     assert verdict_of(comparison_of(against(0.0, 1.0).result)).mood == "worse"
 
 

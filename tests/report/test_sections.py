@@ -255,7 +255,7 @@ def test_a_report_on_a_model_file_is_a_command(
     words = ("report", "m.json", "--data", "d.parquet", "--baseline", "feature:bm25")
     code, out, err = run(*words, "--out", "page.html")
     assert (code, err) == (0, "")
-    assert out.startswith("m.json ranks better than feature:bm25: ndcg@10 is ")
+    assert out.startswith("m.json ranks better than feature:bm25 on judged documents: ndcg@10 is ")
     assert "m.json ranks better than" in (tmp_path / "page.html").read_text()
     assert run(*words, "--out", "m.json")[0] == 2
     assert run(*words, "--out", "-")[0] == 2
@@ -305,9 +305,11 @@ def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
         assert one.comparison.low <= one.comparison.mean_difference <= one.comparison.high
         pair = by_pair.get((one.a, one.b, one.metric)) or by_pair[(one.b, one.a, one.metric)]
         assert (one.p_holm, one.better) == (pair.p_holm, pair.better)
-    mood = verdict_of(comparison).mood
-    assert mood == ("worse" if baseline == "new" else "better")
-    assert mood == found.as_dict()["verdict"]["outcome"] == repr(found).split(":")[0]
+    outcome = verdict_of(comparison).words["verdict"].outcome
+    assert outcome == ("worse" if baseline == "new" else "better")
+    assert verdict_of(comparison).mood == ("worse" if baseline == "new" else "neutral")
+    assert outcome == found.as_dict()["verdict"]["outcome"]
+    assert repr(found).startswith(f"{outcome} on judged documents: ")
 
 
 def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
@@ -411,7 +413,7 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
         )  # fmt: skip
         assert page.verdict is not None
         moods[side] = page.verdict.mood
-    assert moods == {"auto": "better", "all": "cannot tell", "train": "cannot tell"}
+    assert moods == {"auto": "neutral", "all": "cannot tell", "train": "cannot tell"}
 
 
 def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> None:

@@ -187,14 +187,16 @@ class GateResult(ShortRepr):
 
     @property
     def to_judge(self) -> tuple[int, int] | None:
-        """How many queries, and about how many documents of both rankers, to judge.
+        """How many queries, and about how many unjudged documents of both rankers, to judge.
 
-        None where their live results are not known.
+        None where their live results are not known, or all of it is judged.
         """
         if self.live is None:
             return None
-        pairs = zip(self.live.before, self.live.after, strict=True)
-        sizes = [len({*a.doc_ids[:TOP], *b.doc_ids[:TOP]}) for a, b in pairs]
+        served = zip(self.live.before, self.live.after, self.live.question.queries, strict=True)
+        sizes = [
+            len({*a.doc_ids[:TOP], *b.doc_ids[:TOP]} - {*query.doc_ids}) for a, b, query in served
+        ]
         queries = min(TO_JUDGE, len(sizes))
         return (queries, round(sum(sizes) / len(sizes) * queries)) if any(sizes) else None
 
