@@ -1,0 +1,456 @@
+"""Every path to a verdict, asked about one simulated case; see `benchmarks/verdicts.py`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from owpc_ltr_metrics.ndcg import NDCG
+from owpc_ltr_report.comparison import verdict_of
+from verdict_worlds import DOCUMENTS, METRIC, TOP, Case, Matrix, Rng, word
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
+from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.splits import source_of
+from owpc_ltr.engine.deployment import gate as data_gate
+from owpc_ltr.engine.deployment import live_gate
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+from owpc_ltr.engine.search import live_evaluation
+from owpc_ltr.engine.search.live_evaluation import (
+    LiveEvaluation,
+    LiveQuestion,
+    lists_of,
+    measure_live,
+)
+from owpc_ltr.engine.search.serving import Serve, Served
+from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation import results
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.comparison import compare_results
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.judged_data import without_features
+from owpc_ltr.evaluation.query_choice import choose_queries
+from owpc_ltr.evaluation.ranked_lists import ranked_lists
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    ComparisonPlan,
+    Drawing,
+    PerQueryResults,
+    measure_lists,
+)
+from owpc_ltr.evaluation.significance import Comparison, Verdict, compare_paired, decide
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.fusion import evaluation as fusion
+from owpc_ltr.fusion.engine_fusions import engine_fusions
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import content_of
+from owpc_ltr.models.score_range import ScoreInterval
+
+NEW, OLD = "new", "old"
+REFUSED = "refused"
+_FEATURES = ("text", "old", "new")
+_TEMPLATE = {"match_all": {}}
+_FEATURE_SET = FeatureSet(
+    "simulated",
+    tuple(Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in _FEATURES),
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome, the checks that doubt it, and the mean difference that was measured."""
+
+    outcome: str
+    checks: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(verdict: Verdict | None) -> Answer:
+        """That of a verdict."""
+        assert verdict is not None
+        return Answer(str(verdict.outcome), tuple(one.check for one in verdict.doubts))
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """A case as a team has it: judgments, a dataset, two models, two runs, and an index."""
+
+    case: Case
+    rng: Rng
+    resamples: int
+
+    @cached_property
+    def text(self) -> Matrix:
+        """The score of the query alone."""
+        noise = self.rng.normal(size=self.case.old.shape)
+        return np.asarray(self.case.old + self.case.new + 4.0 * noise)
+
+    @cached_property
+    def judged(self) -> list[JudgedQuery]:
+        """The judged queries."""
+        case, found = self.case, []
+        columns = zip(case.names, case.words, case.documents, case.judged, strict=True)
+        for number, (name, text, documents, grades) in enumerate(columns):
+            known = np.flatnonzero(~np.isnan(grades))
+            if not len(known):
+                continue
+            found.append(JudgedQuery(
+                name,
+                {"keywords": text, "query": text},
+                [documents[place] for place in known.tolist()],
+                grades[known].astype(np.float32),
+                importance=None if case.importance is None else float(case.importance[number]),
+                judged_by=[case.judge] * len(known) if case.judge else None,
+            ))  # fmt: skip
+        return found
+
+    def features(self, number: int) -> Matrix:
+        """What is known of the documents of a query."""
+        case = self.case
+        return np.column_stack([self.text[number], case.old[number], case.new[number]])
+
+    @cached_property
+    def data(self) -> RankingDataset:
+        """The judged documents with their features."""
+        return self.dataset()
+
+    def dataset(self, *, whole: bool = False) -> RankingDataset:
+        """The judged documents with their features, or all, as irrelevant where unjudged."""
+        case, kept = self.case, {query.query_id for query in self.judged}
+        rows, labels, ids, texts, sizes, numbers = [], [], [], [], [0], []
+        columns = zip(case.names, case.words, case.documents, case.judged, strict=True)
+        for number, (name, text, documents, grades) in enumerate(columns):
+            if name not in kept:
+                continue
+            known = np.arange(DOCUMENTS) if whole else np.flatnonzero(~np.isnan(grades))
+            rows.append(self.features(number)[known])
+            labels.append(np.nan_to_num(grades[known]))
+            ids += [documents[place] for place in known.tolist()]
+            texts.append(json.dumps({"keywords": text, "query": text}))
+            sizes.append(sizes[-1] + len(known))
+            numbers.append(number)
+        judges = judges_of(self.judged)
+        return RankingDataset(
+            features=np.ascontiguousarray(np.concatenate(rows), np.float32),
+            labels=np.concatenate(labels).astype(np.float32),
+            offsets=np.array(sizes, np.int64),
+            query_ids=pa.array([f"q{number}" for number in numbers], pa.string()),
+            feature_names=_FEATURES,
+            doc_ids=pa.array(ids, pa.string()),
+            query_params=pa.array(texts, pa.string()),
+            query_weights=None if case.importance is None else case.importance[numbers],
+            manifest={"judgments": judges} if judges else None,
+        )
+
+    def model(self, name: str) -> LinearModel:
+        """A model that reads one feature, with the record of its training."""
+        case = self.case
+        others = [word(10**6 + number) for number in range(50)]
+        texts = [*others, *case.trained_on]
+        if name == NEW and case.training == "these":
+            texts = case.words
+        record = {} if name == NEW and case.training == "unknown" else _record_of(texts)
+        return LinearModel(
+            _FEATURES, np.array([float(one == name) for one in _FEATURES]), record=record
+        )
+
+    @property
+    def models(self) -> dict[str, LinearModel]:
+        """Both."""
+        return {NEW: self.model(NEW), OLD: self.model(OLD)}
+
+    @cached_property
+    def compared(self) -> RankerComparison:
+        """Both on the judged documents."""
+        return ltr.compare(
+            self.models, data=self.data, metrics=METRIC, baseline=OLD,
+            resamples=self.resamples,
+        )  # fmt: skip
+
+    @cached_property
+    def documents(self) -> list[list[str]]:
+        """The documents of the judged queries."""
+        kept = {query.query_id for query in self.judged}
+        columns = zip(self.case.names, self.case.documents, strict=True)
+        return [documents for name, documents in columns if name in kept]
+
+    def listed(self, scores: Matrix) -> dict[str, tuple[str, ...]]:
+        """The documents of each query, best first; without unjudged ones where they were cut."""
+        case, found = self.case, {}
+        columns = zip(case.names, case.documents, scores, case.judged, strict=True)
+        for name, documents, own, grades in columns:
+            order = np.argsort(-own)
+            if case.lists_cut:
+                order = order[~np.isnan(grades[order])]
+            found[name] = tuple(documents[place] for place in order.tolist())
+        return found
+
+    def run(self, name: str) -> TrecRun:
+        """The same as a TREC run."""
+        lists = self.listed(self.case.new if name == NEW else self.case.old)
+        queries = [query for query, ranked in lists.items() for _ in ranked]
+        scores = [1.0 / (rank + 1) for ranked in lists.values() for rank in range(len(ranked))]
+        documents = [document for ranked in lists.values() for document in ranked]
+        return TrecRun(
+            pa.array(queries, pa.string()), pa.array(documents, pa.string()), np.array(scores),
+            name, name,
+        )  # fmt: skip
+
+    def serve(self, scores: Matrix) -> Serve:
+        """An engine that ranks by these scores."""
+        lists = self.listed(scores)
+        return lambda request: Served(lists[str(request.query_id)], 1)
+
+    def question(self, queries: list[JudgedQuery] | None = None) -> LiveQuestion:
+        """What is asked live."""
+        return LiveQuestion(
+            "index", _TEMPLATE, queries or self.judged, [NDCG(cutoff=TOP)], DOCUMENTS, 1,
+            query_template=_TEMPLATE,
+        )  # fmt: skip
+
+    def live(self, question: LiveQuestion, **how: Any) -> LiveEvaluation:
+        """Live results of both."""
+        case = self.case
+        return measure_live(
+            question, self.serve(case.old), self.serve(case.new), alone=self.serve(self.text), **how
+        )
+
+
+def _record_of(texts: list[str]) -> dict[str, Any]:
+    """What a model's record tells of queries of these texts."""
+    queries = [
+        JudgedQuery(f"t{text}", {"keywords": text, "query": text}, ["d"], np.ones(1, np.float32))
+        for text in texts
+    ]
+    return {"source": source_of(without_features(Judgments(queries)), None)}
+
+
+def evaluate(team: Team) -> Answer:
+    """`owpc-ltr evaluate --baseline`."""
+    found = ltr.evaluate(team.model(NEW), team.data, baseline=team.model(OLD), metrics=METRIC)
+    return Answer.of(found.verdict)
+
+
+def compare(team: Team) -> Answer:
+    """`owpc-ltr compare` of two models."""
+    return Answer.of(team.compared.pairs[0].verdict)
+
+
+def report(team: Team) -> Answer:
+    """The page of `owpc-ltr report` on two models."""
+    found = team.compared
+    page, verdict = verdict_of(found), found.pairs[0].verdict
+    return Answer(str(page.mood), tuple(one.check for one in verdict.doubts))
+
+
+def runs(team: Team) -> Answer:
+    """`owpc-ltr compare` of two TREC runs."""
+    found = ltr.compare(
+        {NEW: team.run(NEW), OLD: team.run(OLD)}, data=Judgments(team.judged), metrics=METRIC,
+        baseline=OLD, resamples=team.resamples,
+    )  # fmt: skip
+    return Answer.of(found.pairs[0].verdict)
+
+
+def live(team: Team) -> Answer:
+    """`owpc-ltr evaluate-live`, and `compare-live`, of a model that knows its training."""
+    records = {name: model.record for name, model in team.models.items()}
+    chosen = choose_queries(records, team.judged)
+    kept = [team.judged[number] for number in chosen.queries.tolist()]
+    found = team.live(team.question(kept), chosen=chosen, names=(OLD, NEW))
+    return Answer.of(found.verdict())
+
+
+def plain(team: Team) -> Answer:
+    """The live difference by test and interval alone, without any other rule."""
+    one = plain_comparison(team)
+    return Answer.of(decide(one.low, one.high, one.p_permutation))
+
+
+def plain_comparison(team: Team) -> Comparison:
+    """Live results, unjudged documents being irrelevant, each query for itself."""
+    metric, question, case = NDCG(cutoff=TOP), team.question(), team.case
+    new, old = (
+        measure_lists(lists_of(question, team.serve(scores)), [metric], "zero").values[0]
+        for scores in (case.new, case.old)
+    )
+    weights = None if case.importance is None else case.importance
+    return compare_paired(new, old, seed=0, resamples=team.resamples, weights=weights)
+
+
+def _deployed(team: Team) -> DeploymentRecord:
+    old = team.model(OLD)
+    interval = ScoreInterval(-np.inf, np.inf, proven=False)
+    return DeploymentRecord(
+        OLD, content_of(old), _FEATURE_SET, "model/linear", "index", {}, {}, {}, interval,
+        record=old.record,
+    )  # fmt: skip
+
+
+@contextmanager
+def _cluster(team: Team) -> Iterator[None]:
+    """What the gates ask of a cluster: the champion, live results, and features."""
+    other = _deployed(team)
+
+    def evidence(*given: Any, chosen: Any = None, **_others: Any) -> LiveEvaluation:
+        names = (f"'{other.model}'", live_gate.NEW)
+        return team.live(given[2], names=names, chosen=chosen)
+
+    def logged(*given: Any) -> tuple[list[str], Matrix]:
+        wanted = given[4]["document_ids"]
+        text = given[4]["params"]["keywords"]
+        number = team.case.words.index(text)
+        places = [int(name.rpartition("-")[2]) for name in wanted]
+        return wanted, team.features(number)[places].astype(np.float32)
+
+    drawing = Drawing(0, team.resamples)
+    with ExitStack() as stack:
+        for module in (data_gate, live_gate):
+            stack.enter_context(patch.object(module, "other_model", lambda *_: other))
+            stack.enter_context(patch.object(module, "live_evidence", evidence))
+        stack.enter_context(patch.object(live_gate, "logged", logged))
+        plan = partial(ComparisonPlan, drawing=drawing)
+        stack.enter_context(patch.object(data_gate, "ComparisonPlan", plan))
+        yield
+
+
+def _passed(pass_it: Callable[[], live_gate.GateResult]) -> Answer:
+    try:
+        return Answer.of(pass_it().verdict)
+    except live_gate.NotBetter as refused:
+        return Answer.of(refused.result.verdict)
+
+
+def gate_by_data(team: Team) -> Answer:
+    """`upload --require-gain --data`."""
+
+    def ask(data: RankingDataset) -> LiveQuestion:
+        kept = set(data.query_ids.to_pylist())
+        return team.question([query for query in team.judged if query.query_id in kept])
+
+    gate = data_gate.Gate(NDCG(cutoff=TOP), team.data, ask)
+    nothing: Any = None
+    with _cluster(team):
+        return _passed(
+            lambda: data_gate.pass_gate(
+                nothing, nothing, gate, team.model(NEW), _FEATURE_SET, name="alias"
+            )
+        )
+
+
+def gate_by_judgments(team: Team) -> Answer:
+    """`upload --require-gain --judgments`."""
+    gate = live_gate.LiveGate(team.question())
+    nothing: Any = None
+    with _cluster(team):
+        return _passed(
+            lambda: live_gate.pass_live_gate(
+                nothing, nothing, gate, team.model(NEW), _FEATURE_SET, name="alias"
+            )
+        )
+
+
+def fuse(team: Team) -> Answer:
+    """`owpc-ltr fuse`: what was learned ranks as the new one, the best leg as the old one."""
+    case, data = team.case, team.dataset(whole=True)
+    data = ltr.make_dataset(
+        data.features[:, 1::-1], data.labels, np.repeat(data.query_ids.to_pylist(), DOCUMENTS),
+        feature_names=[OLD, "text"], doc_ids=list(itertools.chain(*team.documents)),
+        query_weights=data.query_weights,
+    )  # fmt: skip
+    rows = data.n_documents
+    found = np.ones((rows, 2), np.bool_)
+    grades = [
+        dict(zip(query.doc_ids, map(float, query.grades), strict=True)) for query in team.judged
+    ]
+    legs = fusion.LoggedLegs(data, found, found[:, 0], np.zeros(rows, np.int64), grades)
+    kept = [int(query.query_id[1:]) for query in team.judged]
+    # The engines' own fusions decide nothing here.
+    with patch.object(fusion, "engine_fusions", lambda legs: engine_fusions(legs)[:2]):
+        figures = fusion.measure_fusion(
+            legs, case.new[kept].ravel(), NDCG(cutoff=TOP), judged=team.judged,
+            drawing=Drawing(0, team.resamples),
+        )  # fmt: skip
+    if figures.best_leg != OLD:
+        return Answer(REFUSED, ("other-leg",))
+    return Answer.of(figures.decision.verdict)
+
+
+def repeated(case: Case, part: slice, resamples: int) -> ComparedPair:
+    """One of several comparisons on these queries, which are judged completely."""
+    metric = NDCG(cutoff=TOP)
+    grades, names = case.judged[part], case.names[part]
+    known = [
+        {document: grade for document, grade in zip(documents, own.tolist(), strict=True)
+         if not np.isnan(grade)}
+        for documents, own in zip(case.documents[part], grades, strict=True)
+    ]  # fmt: skip
+    rankers = {}
+    for name, scores in ((NEW, case.new[part]), (OLD, case.old[part])):
+        order = np.argsort(-scores, axis=1).tolist()
+        ranked = [
+            [documents[place] for place in places]
+            for documents, places in zip(case.documents[part], order, strict=True)
+        ]
+        rankers[name] = measure_lists(ranked_lists(ranked, known, DOCUMENTS), [metric], "zero")
+    queries = ComparedQueries(pa.array(names, pa.string()), None, None, "all")
+    how = ComparisonPlan((metric,), baseline=OLD, drawing=Drawing(0, resamples))
+    return compare_results(PerQueryResults(rankers, (metric,), (), queries), how).pairs[0]
+
+
+PATHS: Mapping[str, Callable[[Team], Answer]] = {
+    "evaluate": evaluate,
+    "compare": compare,
+    "report": report,
+    "runs": runs,
+    "live": live,
+    "gate-data": gate_by_data,
+    "gate-judg": gate_by_judgments,
+    "fuse": fuse,
+    "plain": plain,
+}
+
+
+@contextmanager
+def fewer_resamples(resamples: int) -> Iterator[None]:
+    """So many where a path takes what is installed."""
+    drawing = partial(_drawing, resamples)
+    with (
+        patch.object(live_evaluation, "Drawing", drawing),
+        patch.object(results, "Drawing", drawing),
+    ):
+        yield
+
+
+def _drawing(fewer: int, seed: int = 0, *_others: Any) -> Drawing:
+    return Drawing(seed, fewer)
+
+
+@contextmanager
+def no_earlier_comparisons() -> Iterator[None]:
+    """A file of comparisons that is new."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "comparisons.jsonl")
+        with patch.dict(os.environ, {"OWPC_LTR_COMPARISONS": path}):
+            yield
+
+
+def ask(path: str, team: Team) -> Answer:
+    """The answer of a path, which knows of no earlier comparison."""
+    with no_earlier_comparisons():
+        try:
+            return PATHS[path](team)
+        except Refused as refused:
+            return Answer(REFUSED, (type(refused).__name__,))

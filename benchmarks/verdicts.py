@@ -1,0 +1,289 @@
+"""How often each path to a verdict is right, wrong or silent, in worlds whose truth is known.
+
+    python benchmarks/verdicts.py --worlds 200
+
+A scheme draws queries with a true grade of every document, an old and a new ranker, and judgments
+as teams have them. Every path is asked about the same worlds: `evaluate`, `compare` and the
+`report` on judged documents, `compare` of `runs`, `live` results, the gates by data and by
+judgments, and `fuse`. `plain` is the live difference by test and interval alone, without any other
+rule. A verdict is false where it claims the wrong sign, or any difference where neither ranker is
+better, or where two views of the truth contradict each other (`disputed`). At most 2.5 % of false
+claims are wanted on either side: MISSED is what lies further off than two standard errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+
+import numpy as np
+from verdict_paths import (
+    PATHS,
+    REFUSED,
+    Answer,
+    Team,
+    ask,
+    fewer_resamples,
+    no_earlier_comparisons,
+    plain_comparison,
+    repeated,
+)
+from verdict_worlds import BETTER, SAME, SCHEMES, Scheme, complete_pool, truth_of, tuned, variants
+
+from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.resampling import LEVEL
+
+OF_A_TASK = 10
+"""Worlds of one task."""
+LIMIT = 0.025
+"""False claims that are wanted on either side at most."""
+POWER_QUERIES = (60, 150, 300)
+OUTCOMES = ("better", "worse", "no significant difference", "cannot tell", REFUSED)
+VARIANTS = 20
+STEP, MOST = 25, 300
+RULES: Mapping[str, Callable[[int], float]] = {
+    "none": lambda _: 1.0,
+    "(1+k)": lambda k: 1.0 + k,
+    "(1+k)^1.5": lambda k: (1.0 + k) ** 1.5,
+    "(1+k)^2": lambda k: (1.0 + k) ** 2,
+    "(1+k)(2+k)": lambda k: (1.0 + k) * (2.0 + k),
+}
+"""What p of a comparison is multiplied by after k earlier ones."""
+SEQUENCES = ("20 variants", "20 tuned variants", "25 more queries")
+
+
+def answered(name: str, paths: tuple[str, ...], worlds: range, resamples: int) -> dict[str, Any]:
+    """Every path's answers about these worlds."""
+    scheme = next(one for one in SCHEMES if one.name == name)
+    return _answers(scheme, paths, worlds, resamples)
+
+
+def _answers(
+    scheme: Scheme, paths: tuple[str, ...], worlds: range, resamples: int
+) -> dict[str, list[Answer]]:
+    paths = tuple(path for path in paths if path not in scheme.without)
+    found: dict[str, list[Answer]] = {path: [] for path in paths}
+    with warnings.catch_warnings(), fewer_resamples(resamples):
+        warnings.simplefilter("ignore")
+        for number in worlds:
+            rng = np.random.default_rng([number, *scheme.name.encode()])
+            team = Team(scheme.make(rng, scheme.queries), rng, resamples)
+            for path in paths:
+                found[path].append(ask(path, team))
+    return found
+
+
+def powers(queries: int, worlds: range, resamples: int) -> dict[str, list[Answer]]:
+    """Answers about a ranker that is truly better, with complete judgments."""
+    scheme = Scheme(f"power of {queries}", complete_pool(BETTER), queries)
+    paths = ("compare", "runs", "live", "gate-data", "gate-judg", "plain")
+    found = _answers(scheme, paths, worlds, resamples)
+    found["t-test"] = []
+    for number in worlds:
+        rng = np.random.default_rng([number, *scheme.name.encode()])
+        one = plain_comparison(Team(scheme.make(rng, queries), rng, 1))
+        better = one.p_t < LEVEL and one.mean_difference > 0
+        found["t-test"].append(Answer("better" if better else "no significant difference"))
+    return found
+
+
+def sequences(kind: str, worlds: range, resamples: int) -> list[list[ComparedPair]]:
+    """The comparisons of each world one after the other, which know of the earlier ones."""
+    found = []
+    for number in worlds:
+        rng = np.random.default_rng([number, SEQUENCES.index(kind)])
+        if kind == "25 more queries":
+            case = complete_pool(SAME)(rng, MOST)
+            cases = [(case, slice(0, count)) for count in range(STEP, MOST + 1, STEP)]
+        else:
+            make = tuned if kind == "20 tuned variants" else variants
+            cases = [(one, slice(None)) for one in make(rng, 100, VARIANTS)]
+        with no_earlier_comparisons():
+            found.append([repeated(case, part, resamples) for case, part in cases])
+    return found
+
+
+def _share(answers: Sequence[Answer], outcome: str) -> float:
+    return float(np.mean([one.outcome == outcome for one in answers]))
+
+
+def _false_sides(scheme: Scheme, truth: float) -> tuple[str, ...]:
+    """Which claims are false."""
+    if scheme.null or scheme.disputed:
+        return ("better", "worse")
+    return ("worse",) if truth > 0 else ("better",)
+
+
+def _bad(share: float, worlds: int) -> bool:
+    return bool(share > LIMIT + 2.0 * (LIMIT * (1 - LIMIT) / worlds) ** 0.5)
+
+
+def table(answers: Mapping[str, Mapping[str, list[Answer]]], truths: Mapping[str, float]) -> None:
+    """Scheme × path: the shares of all outcomes beside the truth."""
+    print("\nscheme × path: % of worlds; better / worse / no significant difference / cannot tell")
+    print(f"{'scheme':30s} {'truth':>8s}  path       better  worse   none  cannot  refused")
+    for scheme in SCHEMES:
+        of_scheme = answers.get(scheme.name, {})
+        truth = "disputed" if scheme.disputed else f"{truths.get(scheme.name, 0.0):+.4f}"
+        for path, of_path in of_scheme.items():
+            shares = {one: _share(of_path, one) for one in OUTCOMES}
+            false = [
+                f"{shares[side]:.1%} false '{side}'"
+                for side in _false_sides(scheme, truths[scheme.name])
+                if shares[side]
+            ]
+            missed = any(
+                _bad(shares[side], len(of_path))
+                for side in _false_sides(scheme, truths[scheme.name])
+            )
+            cells = "  ".join(f"{100 * shares[one]:6.1f}" for one in OUTCOMES)
+            told = f"  {', '.join(false)}" if false else ""
+            print(
+                f"{scheme.name:30s} {truth:>8s}  {path:9s} {cells}{told}"
+                f"{'  MISSED' if missed and path != 'plain' else ''}"
+            )
+
+
+def null_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
+    """False claims on either side, where neither ranker is better."""
+    print("\nneither is better: % of false better / worse")
+    print(f"{'scheme':30s} " + " ".join(f"{path:>11s}" for path in PATHS))
+    for scheme in SCHEMES:
+        if not scheme.null or scheme.name not in answers:
+            continue
+        cells = [
+            f"{100 * _share(of, 'better'):.1f}/{100 * _share(of, 'worse'):.1f}" if of else "-"
+            for of in (answers[scheme.name].get(path, []) for path in PATHS)
+        ]
+        print(f"{scheme.name:30s} " + " ".join(f"{cell:>11s}" for cell in cells))
+
+
+def reasons_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
+    """Which checks make verdicts `cannot tell`, by scheme, over judged documents and live."""
+    print("\nwhy it cannot be told (% of worlds)")
+    for scheme in SCHEMES:
+        for path in ("compare", "live", "gate-data", "gate-judg"):
+            of = answers.get(scheme.name, {}).get(path, [])
+            counts = Counter(check for one in of for check in set(one.checks))
+            if counts:
+                told = ", ".join(f"{name} {n / len(of):.0%}" for name, n in counts.most_common(5))
+                print(f"{scheme.name:30s} {path:9s} {told}")
+
+
+def power_table(found: Mapping[int, Mapping[str, list[Answer]]], gain: float) -> None:
+    """How often a better ranker is called so."""
+    print(f"\npower: a ranker that is better by {gain:+.4f}, complete judgments, % 'better'")
+    for queries, of_paths in found.items():
+        cells = [f"{path} {100 * _share(of, 'better'):.1f}" for path, of in of_paths.items()]
+        print(f"{queries:4d} queries  " + "  ".join(cells))
+        doubts = Counter(check for one in of_paths["gate-judg"] for check in set(one.checks))
+        if doubts:
+            print(f"{'':14s}doubts of gate-judg: {dict(doubts)}")
+
+
+def sequence_table(found: Mapping[str, list[list[ComparedPair]]]) -> None:
+    """How often any comparison of a world claims a difference, by what p is multiplied by."""
+    print("\nrepeated comparisons of equal rankers: % of worlds with any 'better' / any 'worse'")
+    for kind, worlds in found.items():
+        now = [
+            float(np.mean([any(str(p.verdict.outcome) == side for p in one) for one in worlds]))
+            for side in ("better", "worse")
+        ]
+        print(f"{kind:18s} installed  {100 * now[0]:5.1f} / {100 * now[1]:5.1f}")
+        for name, rule in RULES.items():
+            cells = [float(np.mean([_any(one, rule, sign) for one in worlds])) for sign in (1, -1)]
+            print(f"{'':18s} {name:10s} {100 * cells[0]:5.1f} / {100 * cells[1]:5.1f}")
+
+
+def _any(pairs: Sequence[ComparedPair], rule: Callable[[int], float], sign: int) -> bool:
+    """Whether any comparison has a significant difference of a sign."""
+    for looks, pair in enumerate(pairs):
+        one = pair.comparison
+        beyond = one.low > 0 if sign > 0 else one.high < 0
+        if beyond and one.p_permutation * rule(looks) < LEVEL:
+            return True
+    return False
+
+
+def _in_parts(worlds: int) -> Iterator[range]:
+    for first in range(0, worlds, OF_A_TASK):
+        yield range(first, min(worlds, first + OF_A_TASK))
+
+
+def _merged(parts: Iterable[Mapping[str, list[Answer]]]) -> dict[str, list[Answer]]:
+    merged: dict[str, list[Answer]] = {}
+    for part in parts:
+        for path, of_path in part.items():
+            merged.setdefault(path, []).extend(of_path)
+    return merged
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Verdicts in worlds whose truth is known.")
+    parser.add_argument("--worlds", type=int, default=200)
+    parser.add_argument("--resamples", type=int, default=500)
+    parser.add_argument("--paths", nargs="+", default=list(PATHS), choices=list(PATHS))
+    parser.add_argument("--schemes", nargs="+", help="the first characters of their names")
+    parser.add_argument("--no-repeats", action="store_true", help="leave out repeated comparisons")
+    parser.add_argument("--no-power", action="store_true", help="leave out the power")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args()
+    start, paths = time.monotonic(), tuple(asked.paths)
+    chosen = [
+        one for one in SCHEMES
+        if asked.schemes is None or one.name.split()[0] in asked.schemes
+    ]  # fmt: skip
+    jobs: list[tuple[str, Any, Callable[[], Any]]] = []
+    for part in _in_parts(asked.worlds):
+        jobs += [
+            ("scheme", one.name, partial(answered, one.name, paths, part, asked.resamples))
+            for one in chosen
+        ]
+        if not asked.no_power:
+            jobs += [("power", n, partial(powers, n, part, asked.resamples)) for n in POWER_QUERIES]
+        if not asked.no_repeats:
+            jobs += [
+                ("sequence", kind, partial(sequences, kind, part, 10_000)) for kind in SEQUENCES
+            ]
+    done: dict[tuple[str, Any], list[Any]] = {}
+    with ProcessPoolExecutor(asked.workers, get_context("spawn")) as pool:
+        running = [(kind, key, pool.submit(job)) for kind, key, job in jobs]
+        for number, (kind, key, future) in enumerate(running, 1):
+            done.setdefault((kind, key), []).append(future.result())
+            if sys.stderr.isatty():
+                print(f"\r{number} of {len(jobs)} parts", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    answers = {key: _merged(of) for (kind, key), of in done.items() if kind == "scheme"}
+    truths = {one.name: one.truth() for one in chosen}
+    if answers:
+        table(answers, truths)
+        null_table(answers)
+        reasons_table(answers)
+    power = {key: _merged(of) for (kind, key), of in done.items() if kind == "power"}
+    if power:
+        power_table(power, truth_of(complete_pool(BETTER)))
+    repeats = {
+        key: [world for part in of for world in part]
+        for (kind, key), of in done.items()
+        if kind == "sequence"
+    }
+    if repeats:
+        sequence_table(repeats)
+    print(f"\n{asked.worlds} worlds each, {time.monotonic() - start:,.0f} seconds")
+
+
+if __name__ == "__main__":
+    main()
