@@ -62,7 +62,7 @@ from owpc_ltr.models.score_range import ScoreInterval
 NEW, OLD = "new", "old"
 REFUSED = "refused"
 _FEATURES = ("text", "old", "new")
-_TEMPLATE = {"match_all": {}}
+_TEMPLATE: dict[str, Any] = {"match_all": {}}
 _FEATURE_SET = FeatureSet(
     "simulated",
     tuple(Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in _FEATURES),

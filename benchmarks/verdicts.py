@@ -85,10 +85,12 @@ def _answers(
     return found
 
 
-def powers(queries: int, worlds: range, resamples: int) -> dict[str, list[Answer]]:
+def powers(
+    queries: int, paths: tuple[str, ...], worlds: range, resamples: int
+) -> dict[str, list[Answer]]:
     """Answers about a ranker that is truly better, with complete judgments."""
     scheme = Scheme(f"power of {queries}", complete_pool(BETTER), queries)
-    paths = ("compare", "runs", "live", "gate-data", "gate-judg", "plain")
+    paths = tuple(path for path in paths if path not in {"report", "fuse"})
     found = _answers(scheme, paths, worlds, resamples)
     found["t-test"] = []
     for number in worlds:
@@ -130,30 +132,23 @@ def _bad(share: float, worlds: int) -> bool:
     return bool(share > LIMIT + 2.0 * (LIMIT * (1 - LIMIT) / worlds) ** 0.5)
 
 
-def table(answers: Mapping[str, Mapping[str, list[Answer]]], truths: Mapping[str, float]) -> None:
-    """Scheme × path: the shares of all outcomes beside the truth."""
-    print("\nscheme × path: % of worlds; better / worse / no significant difference / cannot tell")
+def heading() -> None:
+    """What `rows` have."""
+    print("% of worlds, by scheme and path")
     print(f"{'scheme':30s} {'truth':>8s}  path       better  worse   none  cannot  refused")
-    for scheme in SCHEMES:
-        of_scheme = answers.get(scheme.name, {})
-        truth = "disputed" if scheme.disputed else f"{truths.get(scheme.name, 0.0):+.4f}"
-        for path, of_path in of_scheme.items():
-            shares = {one: _share(of_path, one) for one in OUTCOMES}
-            false = [
-                f"{shares[side]:.1%} false '{side}'"
-                for side in _false_sides(scheme, truths[scheme.name])
-                if shares[side]
-            ]
-            missed = any(
-                _bad(shares[side], len(of_path))
-                for side in _false_sides(scheme, truths[scheme.name])
-            )
-            cells = "  ".join(f"{100 * shares[one]:6.1f}" for one in OUTCOMES)
-            told = f"  {', '.join(false)}" if false else ""
-            print(
-                f"{scheme.name:30s} {truth:>8s}  {path:9s} {cells}{told}"
-                f"{'  MISSED' if missed and path != 'plain' else ''}"
-            )
+
+
+def rows(scheme: Scheme, answers: Mapping[str, list[Answer]], truth: float) -> None:
+    """The shares of all outcomes beside the truth, and which claims are false."""
+    told = "disputed" if scheme.disputed else f"{truth:+.4f}"
+    for path, of_path in answers.items():
+        shares = {one: _share(of_path, one) for one in OUTCOMES}
+        sides = [side for side in _false_sides(scheme, truth) if shares[side]]
+        false = ", ".join(f"{shares[side]:.1%} false '{side}'" for side in sides)
+        missed = path != "plain" and any(_bad(shares[side], len(of_path)) for side in sides)
+        cells = "  ".join(f"{100 * shares[one]:6.1f}" for one in OUTCOMES)
+        line = f"{scheme.name:30s} {told:>8s}  {path:9s} {cells}  {false}"
+        print(f"{line}{'  MISSED' if missed else ''}".rstrip(), flush=True)
 
 
 def null_table(answers: Mapping[str, Mapping[str, list[Answer]]]) -> None:
@@ -188,9 +183,9 @@ def power_table(found: Mapping[int, Mapping[str, list[Answer]]], gain: float) ->
     for queries, of_paths in found.items():
         cells = [f"{path} {100 * _share(of, 'better'):.1f}" for path, of in of_paths.items()]
         print(f"{queries:4d} queries  " + "  ".join(cells))
-        doubts = Counter(check for one in of_paths["gate-judg"] for check in set(one.checks))
+        doubts = Counter(check for of in of_paths.values() for one in of for check in one.checks)
         if doubts:
-            print(f"{'':14s}doubts of gate-judg: {dict(doubts)}")
+            print(f"{'':14s}doubts, all paths together: {dict(doubts)}")
 
 
 def sequence_table(found: Mapping[str, list[list[ComparedPair]]]) -> None:
@@ -245,31 +240,32 @@ def main() -> None:
         one for one in SCHEMES
         if asked.schemes is None or one.name.split()[0] in asked.schemes
     ]  # fmt: skip
-    jobs: list[tuple[str, Any, Callable[[], Any]]] = []
-    for part in _in_parts(asked.worlds):
-        jobs += [
-            ("scheme", one.name, partial(answered, one.name, paths, part, asked.resamples))
-            for one in chosen
-        ]
-        if not asked.no_power:
-            jobs += [("power", n, partial(powers, n, part, asked.resamples)) for n in POWER_QUERIES]
-        if not asked.no_repeats:
-            jobs += [
-                ("sequence", kind, partial(sequences, kind, part, 10_000)) for kind in SEQUENCES
-            ]
+    parts = list(_in_parts(asked.worlds))
+    wanted: dict[tuple[str, Any], Callable[..., Any]] = {
+        ("scheme", one.name): partial(answered, one.name, paths, resamples=asked.resamples)
+        for one in chosen
+    }
+    if not asked.no_power:
+        for count in POWER_QUERIES:
+            wanted["power", count] = partial(powers, count, paths, resamples=asked.resamples)
+    if not asked.no_repeats:
+        for kind in SEQUENCES:
+            wanted["sequence", kind] = partial(sequences, kind, resamples=10_000)
     done: dict[tuple[str, Any], list[Any]] = {}
+    heading()
     with ProcessPoolExecutor(asked.workers, get_context("spawn")) as pool:
-        running = [(kind, key, pool.submit(job)) for kind, key, job in jobs]
-        for number, (kind, key, future) in enumerate(running, 1):
-            done.setdefault((kind, key), []).append(future.result())
+        running = {
+            key: [pool.submit(job, worlds=part) for part in parts] for key, job in wanted.items()
+        }
+        for number, (key, futures) in enumerate(running.items(), 1):
+            done[key] = [future.result() for future in futures]
+            if key[0] == "scheme":
+                scheme = next(one for one in chosen if one.name == key[1])
+                rows(scheme, _merged(done[key]), scheme.truth())
             if sys.stderr.isatty():
-                print(f"\r{number} of {len(jobs)} parts", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+                print(f"\r{number} of {len(wanted)}", end="\r", file=sys.stderr, flush=True)
     answers = {key: _merged(of) for (kind, key), of in done.items() if kind == "scheme"}
-    truths = {one.name: one.truth() for one in chosen}
     if answers:
-        table(answers, truths)
         null_table(answers)
         reasons_table(answers)
     power = {key: _merged(of) for (kind, key), of in done.items() if kind == "power"}
