@@ -171,7 +171,7 @@ LASTING: dict[str, tuple[Fault, int, str]] = {
     "no index": (status(404, {"error": {"type": "index_not_found_exception"}}), 5, "404"),
     "half the JSON": (text(b'{"timed_out": false'), 4, "not whole JSON"),
     "deep JSON": (text(b"[" * 100_000), 4, "not whole JSON"),
-    "a number": (text(b"7"), 5, "in place of an object"),
+    "a number": (text(b"7"), 5, "not an engine's answer"),
 }
 
 
