@@ -16,9 +16,10 @@ from owpc_ltr import save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
+from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
-from owpc_ltr.plain_text import inert_cell, marked_cell, read_cell
+from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
 from tests.commands import commands_in
 from tests.rankers import judged, linear
 
@@ -110,12 +111,34 @@ def is_formula(cell: str) -> bool:
     return False
 
 
-@given(TEXTS)
-def test_a_cell_is_no_formula_and_reads_back(text: str) -> None:
-    assert read_cell(inert_cell(text)) == text
-    assert read_cell(marked_cell(text)) == text
-    assert inert_cell(text)[:1] not in {"=", "@", "\t", "\r"}
-    assert inert_cell(text) in {text, f"'{text}"}
+@given(TEXTS, st.lists(TEXTS, max_size=4))
+def test_a_column_has_no_formula_and_reads_back(called: str, cells: list[str]) -> None:
+    name, *inert = map(str, inert_column(called, cells))
+    assert read_column(name, inert) == (called, cells)
+    assert not [cell for cell in (name, *inert) if is_formula(cell)]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_ids_of_a_foreign_table_keep_their_quotation_marks(tmp_path: Path, form: str) -> None:
+    """Its author did not escape anything: `'=x` and `=x` are two documents."""
+    ids = ["'=x", "=x", "'-1", "''@a", "'b"]
+    mark = {"csv": ",", "tsv": "\t"}[form]
+    rows = [("query", "doc_id", "grade"), *(("rambo", one, str(n)) for n, one in enumerate(ids))]
+    path = tmp_path / f"judged.{form}"
+    path.write_text("".join(f"{mark.join(row)}\n" for row in rows))
+    (query,) = ltr.read_judgments(path).queries
+    assert dict(zip(query.doc_ids, query.grades.tolist(), strict=True)) == {
+        one: float(n) for n, one in enumerate(ids)
+    }
+    path.write_text(f"query_id{mark}query\n'=x{mark}'=x\n=x{mark}=x\n")
+    assert [one.query_id for one in read_queries(path)] == ["'=x", "=x"]
+
+
+def test_a_sheet_where_one_document_is_written_in_two_ways_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_text("query,'doc_id,grade\nrambo,'=x,2\nrambo,=x,0\n")
+    with pytest.raises(BadInput, match="has both ''=x' and '=x'"):
+        ltr.read_judgments(path)
 
 
 @pytest.mark.parametrize("number", ["-1", "+2", "-0.5", "-1e-7", "-.5", "3"])
@@ -161,10 +184,12 @@ def test_strata_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_tables_of_judgments_keep_their_ids(tmp_path: Path) -> None:
-    """They are read by programs: only what reading would change is marked."""
+    """They are read by programs: nothing is escaped in them."""
     query = JudgedQuery("q", {"query": "=1"}, FORMULAS, np.zeros(len(FORMULAS), np.float32))
     write_judgments(Judgments([query]), tmp_path / "a.tsv")
     (found,) = ltr.read_judgments(tmp_path / "a.tsv").queries
     assert found.doc_ids == FORMULAS
     assert found.params["query"] == "=1"
-    assert "\t+1+1\t" in (tmp_path / "a.tsv").read_text()
+    assert {"\t+1+1\t", "\t'=1+1\t"} == {
+        part for part in ("\t+1+1\t", "\t'=1+1\t") if part in (tmp_path / "a.tsv").read_text()
+    }

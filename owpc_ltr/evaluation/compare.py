@@ -244,7 +244,7 @@ def _table_bytes(found: RankerComparison, path: Path) -> bytes:
     """A row a query, as CSV or Parquet: its id, text, importance, and each value."""
     import io
 
-    from owpc_ltr.plain_text import sheet_bytes
+    from owpc_ltr.files.sheets import sheet_bytes
 
     if path.suffix.lower() == ".csv":
         columns = found.per_query.to_pydict()

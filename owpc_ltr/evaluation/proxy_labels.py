@@ -34,8 +34,8 @@ from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.sheets import read_rows, sheet_bytes
 from owpc_ltr.metrics import Metric
-from owpc_ltr.plain_text import read_cell, sheet_bytes
 from owpc_ltr.signatures import spelled
 
 IDEAL = (
@@ -312,14 +312,15 @@ def read_strata(given: Mapping[str, str] | Path | str | None) -> Mapping[str, st
     if given is None or isinstance(given, Mapping):
         return given
     rows = list(csv.reader(io.StringIO(read_text(Path(given)))))
-    if not rows or rows[0] != STRATA_HEADER:
-        raise BadInput(f"cannot read {given}: its first line is not {','.join(STRATA_HEADER)}")
-    found: dict[str, str] = {}
-    for number, row in enumerate(rows[1:], 2):
-        if len(row) != len(STRATA_HEADER) or read_cell(row[0]) in found:
+    found: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        if number > 1 and (len(row) != len(STRATA_HEADER) or row[0] in found):
             raise BadInput(f"cannot read {given}, line {number}: one query and its stratum a line")
-        found[read_cell(row[0])] = read_cell(row[1])
-    return found
+        found.update(row[:1])
+    header, *pairs = read_rows(rows, given) or [[]]
+    if list(header) != STRATA_HEADER:
+        raise BadInput(f"cannot read {given}: its first line is not {','.join(STRATA_HEADER)}")
+    return {query: stratum for query, stratum in pairs}  # noqa: C416
 
 
 def write_strata(query_ids: Sequence[str], strata: Sequence[str], path: Path) -> None:

@@ -18,8 +18,9 @@ from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.sheets import read_rows, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.plain_text import printable, read_cell, sheet_bytes
+from owpc_ltr.plain_text import printable
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")
@@ -40,7 +41,7 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     blank = len(text) - len(text.lstrip("\r\n"))
     head = text[blank:].partition("\n")[0]
     mark = next((mark for mark in "\t,;" if mark in head), ",")
-    names = [name.strip().strip('"').lower() for name in head.split(mark)]
+    names = [name.strip().strip('"').removeprefix("'").lower() for name in head.split(mark)]
     roles = checked_columns(columns or {})
     tabled = roles or set(names) & set(_TEXTS)
     rows = _table(text, blank, mark, path, roles) if tabled else _lines(text)
@@ -82,46 +83,52 @@ def _lines(text: str) -> list[_Row]:
 def _table(text: str, blank: int, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
     """The rows below a header, before which there are so many `blank` characters."""
     before = text.count("\n", 0, blank)
-    reader = csv.DictReader(io.StringIO(text[blank:], newline=""), delimiter=mark, strict=True)
-    try:
-        reader.fieldnames = list(map(read_cell, reader.fieldnames or ()))
-        header = _by_role([name.strip().lower() for name in reader.fieldnames], roles, path)
-    except csv.Error as error:
-        raise BadInput(f"cannot read {path}, line {before + 1}: {error}") from error
+    lines, (names, *cells) = _cells(text[blank:], mark, path, before)
+    names = [name.strip() for name in names]
+    header = _by_role([name.lower() for name in names], roles, path)
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None or not set(header) & set(_TEXTS):
         what = f"two columns {shown(twice)}" if twice else f"no column {' or '.join(_TEXTS)}"
         raise BadInput(
             f"cannot read {path}, line {before + 1}: the header names {what}: name each once"
         )
-    names = dict(zip(reader.fieldnames, header, strict=True))
-    by_role = {lowered: name for name, lowered in names.items()}
-    said = next(by_role[name] for name in _TEXTS if name in by_role)
-    called = next((by_role[name] for name in _IDS if name in by_role), said)
-    own = {said, called} | {name for name, low in names.items() if low in _OF_DOCUMENTS}
-    weighed = by_role.get(IMPORTANCE)
-    own |= {weighed} if weighed else set()
+    place = {name: column for column, name in enumerate(header)}
+    said = next(place[name] for name in _TEXTS if name in place)
+    called = next((place[name] for name in _IDS if name in place), said)
+    weighed = place.get(IMPORTANCE)
+    own = {said, called, weighed} | {place[name] for name in _OF_DOCUMENTS if name in place}
     rows: list[_Row] = []
+    for line, row in zip(lines, cells, strict=True):
+        words = row[said]
+        params = {"keywords": words, "query": words}
+        for column, name in enumerate(names):
+            if column not in own and row[column] and not name.startswith(SHOWN):
+                params |= _param(name, row[column], f"{path}, line {line}")
+        importance = None if weighed is None else _importance(row[weighed], path, line)
+        rows.append((line, row[called], params, importance))
+    return rows
+
+
+def _cells(
+    text: str, mark: str, path: Path, before: int
+) -> tuple[list[int], Sequence[Sequence[str]]]:
+    """The header and the rows below it, and the line of each of these; blank lines do not count."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
     try:
-        for read in reader:
-            line = before + reader.line_num
-            if None in read or None in read.values():
+        for row in filter(None, reader):
+            if rows and len(row) != len(rows[0]):
                 raise BadInput(
-                    f"cannot read {path}, line {line}: it has not as many fields as the header"
+                    f"cannot read {path}, line {before + reader.line_num}: it has not as many "
+                    "fields as the header"
                 )
-            row = {name: read_cell(cell) for name, cell in read.items()}
-            words = row[said]
-            further = {name.strip(): row[name] for name in names if name not in own and row[name]}
-            params = {"keywords": words, "query": words}
-            for name, cell in further.items():
-                if not name.startswith(SHOWN):
-                    params |= _param(name, cell, f"{path}, line {line}")
-            importance = None if weighed is None else _importance(row[weighed], path, line)
-            rows.append((line, row[called], params, importance))
+            rows.append(row)
+            lines.append(before + reader.line_num)
     except csv.Error as error:
         line = before + reader.line_num
         raise BadInput(f"cannot read {path}, line {line}: {error}") from error
-    return rows
+    return lines[1:], read_rows(rows, path)
 
 
 def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:

@@ -38,7 +38,7 @@ from owpc_ltr.data.options import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.plain_text import marked_cell, read_cell
+from owpc_ltr.files.sheets import inert_column, read_column
 from owpc_ltr.signatures import spelled, takes
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
@@ -261,8 +261,10 @@ def _rows(
             f"cannot read {path}, line {begin}: {error}: double the quotes within a field, and "
             "quote the field"
         ) from error
-    if "'" in text:
-        header, fields = list(map(read_cell, header)), list(map(read_cell, fields))
+    width = len(header)
+    for column, name in enumerate(header):
+        if name.startswith("'"):
+            header[column], fields[column::width] = read_column(name, fields[column::width], path)
     return [name.strip() for name in header], fields, begins, lone
 
 
@@ -308,14 +310,14 @@ def write_qrels(judgments: Judgments, path: Path | str) -> None:
 def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
     """The judgments as a table; see `write_judgments`."""
     further = [
-        table_column(name, [query.params.get(name) for query in judgments.queries])
+        _unlike_sheets(*table_column(name, [query.params.get(name) for query in judgments.queries]))
         for name in further_params(judgments)
     ]
     out = io.StringIO(newline="")
     plain = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     quoted = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
     weights = _weights(judgments.queries)
-    plain.writerow([*_FIRST, *weights, *(marked_cell(name) for name, _ in further)])
+    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
     for number, query in enumerate(judgments.queries):
         text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
         if not text.strip():
@@ -325,9 +327,16 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
         cells = [column(query) for column in weights.values()]
         judged = zip(query.doc_ids, query.grades, *cells, strict=True)
         for document, grade, *sure in judged:
-            said = map(marked_cell, (query.query_id, text, document))
-            writer.writerow([*said, decimal(grade), *sure, *map(marked_cell, values)])
+            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
     return out.getvalue().encode()
+
+
+def _unlike_sheets(name: str, cells: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """A column that `read_column` reads as it is: a name with a `'` before it means a sheet."""
+    if not name.startswith("'"):
+        return name, cells
+    name, *cells = map(str, inert_column(name, cells))
+    return name, cells
 
 
 def qrels_bytes(judgments: Judgments) -> bytes:
