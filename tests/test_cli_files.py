@@ -85,6 +85,22 @@ COMMANDS = {
 """Every command that writes a file which it is told, up to the file."""
 
 
+@pytest.mark.parametrize("mask", [0o077, 0o027, 0o002])
+def test_a_new_file_has_the_rights_that_the_umask_leaves(
+    tmp_path: Path, run: Run, mask: int
+) -> None:
+    """One that is replaced keeps its own."""
+    (tmp_path / "own.json").touch(0o600)
+    before = os.umask(mask)
+    try:
+        for name in ("new.json", "own.json"):
+            assert run("average", "m.json", "m.json", "--out", name)[0] == 0
+    finally:
+        os.umask(before)
+    rights = [(tmp_path / name).stat().st_mode & 0o777 for name in ("new.json", "own.json")]
+    assert rights == [0o666 & ~mask, 0o600]
+
+
 def special_files(folder: Path) -> dict[str, tuple[str, str]]:
     """Names that are no place for a file, and what is said of each."""
     os.mkfifo(folder / "fifo")

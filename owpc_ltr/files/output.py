@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import sys
-import tempfile
+import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -213,24 +213,33 @@ def _files_of(source: Path) -> Iterator[Path]:
         return
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old one or the new one, whole."""
-    with open_atomically(path) as file:
+def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file so that a reader, or a crash, sees the old one or the new one, whole.
+
+    A `mode` holds whatever the umask; without one, see `open_atomically`.
+    """
+    with open_atomically(path, mode) as file:
         file.write(content)
 
 
 @contextmanager
-def open_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write bit by bit, which takes its name when the block ends without an error."""
+def open_atomically(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A file to write bit by bit, which takes its name when the block ends without an error.
+
+    It has the rights of the file that it replaces; a new one has those that the umask leaves.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    mode = _mode_of(path) if mode is None else mode
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(_mode(path))
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):  # the first error is the one to tell
@@ -243,12 +252,12 @@ def open_atomically(path: Path) -> Iterator[IO[bytes]]:
         os.close(folder)
 
 
-def _mode(path: Path) -> int:
-    """The rights of the file that is replaced; a new one is for everybody to read."""
+def _mode_of(path: Path) -> int | None:
+    """The rights of a file, if it is there."""
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
     except FileNotFoundError:
-        return 0o644
+        return None
 
 
 class LockHeld(Refused):

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.output import write_atomically
-from owpc_ltr_node.folders import make_folder
+from owpc_ltr_node.folders import make_folder, write_readable
 from owpc_ltr_node.java import thai_locale
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import OPENSEARCH, USUAL, Release
@@ -169,10 +168,10 @@ class OpenSearchParts:
         for module in self.modules:
             own = home / "modules" / module.name
             descriptor = module.descriptor(self.release).encode()
-            write_atomically(own / "plugin-descriptor.properties", descriptor)
+            write_readable(own / "plugin-descriptor.properties", descriptor)
             if self.release.numbers < (3,):
-                write_atomically(own / "plugin-security.policy", _POLICY)
-        write_atomically(home / LIB / "thai-locale.jar", thai_locale().read_bytes())
+                write_readable(own / "plugin-security.policy", _POLICY)
+        write_readable(home / LIB / "thai-locale.jar", thai_locale().read_bytes())
         # The server looks for both at its start.
         make_folder(home / "bin")
         make_folder(home / "plugins")
@@ -223,7 +222,7 @@ def _place(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        write_atomically(target, source.read_bytes())
+        write_readable(target, source.read_bytes())
 
 
 LARGEST = 1_000_000_000
@@ -252,7 +251,7 @@ class ElasticsearchParts:
                     name = entry.filename.removeprefix(top)
                     if name.startswith(KEPT) and not entry.is_dir():
                         make_folder((home / name).parent)
-                        write_atomically(home / name, files.read(entry))
+                        write_readable(home / name, files.read(entry))
         except (zipfile.BadZipFile, OSError) as error:
             raise BadInput(f"{self.archive} is not a sound zip file: {error}; remove it") from error
         if not (home / "lib").is_dir():

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.distribution import check_entries
-from owpc_ltr_node.folders import make_folder
+from owpc_ltr_node.folders import make_folder, write_readable
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import VECTORS, Release
 
@@ -96,7 +95,7 @@ def unpack(archive: Path, plugins: Path, opensearch: str) -> str:
             if not entry.is_dir():
                 path = plugins / about["name"] / entry.filename
                 make_folder(path.parent)
-                write_atomically(path, files.read(entry))
+                write_readable(path, files.read(entry))
     return about.get("version", artifact(opensearch).version)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files.output import LockHeld, lock_file
+from owpc_ltr.files.output import LockHeld, lock_file, write_atomically
 from owpc_ltr_node.report import Report
 
 PREFERRED = ("opensearch", "nobody", "daemon")
@@ -139,6 +139,11 @@ def make_folder(path: Path) -> Path:
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
     return path
+
+
+def write_readable(path: Path, content: bytes) -> None:
+    """Write a file of ours whole, open to every reader whatever the umask."""
+    write_atomically(path, content, 0o644)
 
 
 @contextmanager

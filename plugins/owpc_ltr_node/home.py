@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node import engine_plugins
 from owpc_ltr_node.distribution import elasticsearch_parts, opensearch_parts
-from owpc_ltr_node.folders import Places, UnixUser, closed_folder, make_folder
+from owpc_ltr_node.folders import Places, UnixUser, closed_folder, make_folder, write_readable
 from owpc_ltr_node.maven import Maven
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release
 from owpc_ltr_node.report import Report
@@ -59,7 +58,7 @@ class HomeManifest:
             "layout": self.layout,
             "vectors": self.vectors,
         }
-        write_atomically(home / MANIFEST, json.dumps(content, indent=1).encode())
+        write_readable(home / MANIFEST, json.dumps(content, indent=1).encode())
 
     @staticmethod
     def of(

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr.files.output import write_atomically
 from owpc_ltr.plain_text import redacted
-from owpc_ltr_node.folders import make_folder, writing_to
+from owpc_ltr_node.folders import make_folder, write_readable, writing_to
 from owpc_ltr_node.java import MISSING
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
 from owpc_ltr_node.report import Report
@@ -156,8 +155,8 @@ class Maven:
             if content is not None:
                 with writing_to(self.folder):
                     make_folder(path.parent)
-                    write_atomically(_sum_file(path), _sha1(content).encode())
-                    write_atomically(path, content)
+                    write_readable(_sum_file(path), _sha1(content).encode())
+                    write_readable(path, content)
                 return
         known = USUAL[ELASTICSEARCH if "elasticsearch" in jar.group else OPENSEARCH]
         raise NotPublished(

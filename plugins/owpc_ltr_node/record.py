@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr.files.output import write_atomically
-from owpc_ltr_node.folders import PREFERRED, make_folder, node_user
+from owpc_ltr_node.folders import PREFERRED, make_folder, node_user, write_readable
 from owpc_ltr_node.release import OPENSEARCH, USUAL
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Record:
     def write(self, nodes: Path) -> None:
         """Remember it."""
         content = json.dumps(asdict(self), indent=1).encode()
-        write_atomically(record_file(nodes, self.port), content)
+        write_readable(record_file(nodes, self.port), content)
 
     def forget(self, nodes: Path) -> None:
         """Remember it no longer."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.output import write_atomically
 from owpc_ltr.signatures import spelled
-from owpc_ltr_node.folders import UnixUser, give, make_folder
+from owpc_ltr_node.folders import UnixUser, give, make_folder, write_readable
 from owpc_ltr_node.java import Java
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
 
@@ -210,7 +209,7 @@ def check_folder(folder: Path) -> None:
 def mark_folder(folder: Path) -> None:
     """Make a folder, and mark it as one of ours."""
     make_folder(folder)
-    write_atomically(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
+    write_readable(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
 
 
 def prepare_folder(node: LocalNode, folder: Path, account: UnixUser | None) -> None:
@@ -221,11 +220,11 @@ def prepare_folder(node: LocalNode, folder: Path, account: UnixUser | None) -> N
         give(made, account)
         made.chmod(0o700)
     config = folder / "config"
-    write_atomically(config / f"{node.engine}.yml", settings(node, folder).encode())
+    write_readable(config / f"{node.engine}.yml", settings(node, folder).encode())
     if node.engine == ELASTICSEARCH:
         options = jvm_options(node.heap, _collector(node.heap), folder)
-        write_atomically(config / "jvm.options", options.encode())
-    write_atomically(config / "log4j2.properties", LOGGING.encode())
+        write_readable(config / "jvm.options", options.encode())
+    write_readable(config / "log4j2.properties", LOGGING.encode())
     log = folder / "logs" / "node.log"
     if os.path.lexists(log):
         log.replace(log.with_name("node.previous.log"))

@@ -18,6 +18,7 @@ from owpc_ltr_node.folders import (
     find_places,
     make_folder,
     node_user,
+    write_readable,
     writing_to,
 )
 from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
@@ -131,13 +132,15 @@ def test_roots_node_keeps_away_from_roots_own_folders(tmp_path: Path) -> None:
     assert places.state == Path("/var/lib/owpc-ltr")
 
 
-def test_a_made_folder_is_open_whatever_the_umask(tmp_path: Path) -> None:
+def test_a_made_folder_and_its_files_are_open_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         made = make_folder(tmp_path / "a" / "b")
+        write_readable(made / "server.jar", b"jar")
     finally:
         os.umask(before)
-    assert [path.stat().st_mode & 0o777 for path in (made, made.parent)] == [0o755, 0o755]
+    found = [path.stat().st_mode & 0o777 for path in (made, made.parent, made / "server.jar")]
+    assert found == [0o755, 0o755, 0o644]
 
 
 def test_a_folder_with_other_things_in_it_is_never_taken_over(tmp_path: Path) -> None:
