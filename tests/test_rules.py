@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,12 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.query_clusters import clusters_of, linked_queries
+from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.evaluation.looks import earlier_looks, looks_file
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.plain_text import normalised_text
 from tests.rankers import judged, linear
 from tests.verdict_paths import OF_LISTS, PATHS, World, with_judge
 
@@ -270,3 +274,64 @@ def test_clustered_queries_are_told_apart_no_more_often_than_independent_ones(si
         assert found.mean_difference == pytest.approx(gains.mean())
     # Five of a hundred by chance; 57 of a hundred if each spelling counted.
     assert wrong <= 14
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_one_request_that_stands_in_most_queries_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+) -> None:
+    """A request 300 times with other digits: its documents are judged too often to tell queries."""
+    many = judged(seed=8)
+    rows = np.concatenate([np.arange(8), *[np.arange(8 * q, 8 * q + 8) for q in range(40)]])
+    rows = np.concatenate([np.tile(np.arange(8), 300), rows[8:]])
+    ids = [f"copy{n}" for n in range(300)] + [f"q{n}" for n in range(40)]
+    texts = [f"bolt m{n} steel" for n in range(300)] + [f"words of q{n}" for n in range(40)]
+    assert many.doc_ids is not None
+    data = ltr.make_dataset(
+        many.features[rows], many.labels[rows], np.repeat(ids, 8), many.feature_names,
+        doc_ids=many.doc_ids.take(pa.array(rows)).to_pylist(),
+        query_params=pa.array([json.dumps({"keywords": text}) for text in texts]),
+    )  # fmt: skip
+    assert len(set(clusters_of(data).tolist())) <= 41
+    verdict = PATHS[path](World(NEW, OLD, data, tmp_path), monkeypatch)
+    assert verdict.outcome in {Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL}
+
+
+def test_a_spelling_is_recognised_in_a_file_that_lacks_the_training_queries() -> None:
+    data = judged(seed=8)
+    names = ["abcdefghijklmnopqrstuvwxyz"[n % 26] * (2 + n // 26) for n in range(40)]
+
+    def asked(texts: list[str], ids: str) -> ltr.RankingDataset:
+        params = pa.array([json.dumps({"keywords": text}) for text in texts])
+        own = pa.array([f"{ids}{n}" for n in range(40)])
+        return replace(data, query_params=params, query_ids=own)
+
+    trained = asked([f"{name}word red shoe" for name in names], "q")
+    again = asked([f"Shoes red {name}words" for name in names], "other")
+    model = linear(1.0, 0.1, source=seen_queries(trained))
+    with pytest.raises(ltr.Refused, match="no query is held out from model"):
+        ltr.compare({"model": model, "other": "feature:bm25"}, data=again)
+    # Records of before have digests of the texts as they were typed.
+    plain = [normalised_text(f"{name}words red shoes") for name in names]
+    older = {"train": {"ids": "", "texts": packed_digests(plain)}}
+    model = linear(1.0, 0.1, source={"queries": older})
+    typed = asked([f"{name}words red shoes" for name in names], "other")
+    with pytest.raises(ltr.Refused, match="no query is held out from model"):
+        ltr.compare({"model": model, "other": "feature:bm25"}, data=typed)
+
+
+def packed_digests(texts: list[str]) -> str:
+    """Digests as a record has them."""
+    digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
+    return base64.b64encode(np.unique(np.frombuffer(b"".join(digests), "<u8")).tobytes()).decode()
+
+
+def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:
+    data = judged(seed=8)
+    texts = [f"{'abcdefghijklmnopqrstuvwxyz'[n // 2]}word{'s' if n % 2 else ''}" for n in range(40)]
+    data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
+    seen = linear(0.1, 1.0, source=seen_queries(data.select(np.arange(0, 40, 2))))
+    found = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
+    assert found.verdict is not None
+    (doubt,) = [one for one in found.verdict.doubts if one.check == "seen-queries"]
+    assert "on 40 of these 40 queries" in doubt.message

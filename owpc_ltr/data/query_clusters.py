@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ mostly the same."""
 _COMMON = 0.2
 """A document that more of the queries have judged says nothing of what a query asks for."""
 _MOST_QUERIES = 200
+_NOT_BY_CHANCE = 10
+"""So many documents have the same grades in two queries only if these ask for the same; half as
+many are enough where the texts differ in digits alone."""
 _WORDS = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 _LONGEST_ENDING = 4
@@ -37,13 +40,15 @@ def clusters_of(queries: Any) -> Codes:
     `queries` are a dataset, or a list of judged queries. Texts that differ in case, plural, or the
     order of words are one cluster, if their other parameters are the same; so are those that differ
     in digits and share a judged document, and queries whose judged documents are mostly the same.
+    Documents that very many queries have judged link those that give all of them the same grades.
     Of a folder of parts, texts alone are compared.
     """
     if isinstance(queries, Sequence):
         requests = [(_text_and_others(query.params), query.query_id) for query in queries]
         documents = _numbers(list(chain.from_iterable(query.doc_ids for query in queries)))
         offsets = np.append(0, np.cumsum([len(query.doc_ids) for query in queries]))
-        return linked_queries([_key(*one) for one in requests], documents, offsets)
+        grades = np.concatenate([np.zeros(0), *(query.grades for query in queries)])
+        return linked_queries([_key(*one) for one in requests], documents, offsets, grades)
     ids, params = queries.query_ids.to_pylist(), queries.query_params
     given = [{}] * len(ids) if params is None else [_object(one) for one in params.to_pylist()]
     keys = [_key(_text_and_others(one), name) for one, name in zip(given, ids, strict=True)]
@@ -51,20 +56,27 @@ def clusters_of(queries: Any) -> Codes:
     if names is None:
         return linked_queries(keys)
     codes = names.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return linked_queries(keys, codes, queries.offsets)
+    return linked_queries(keys, codes, queries.offsets, queries.labels)
 
 
 def linked_queries(
-    keys: Sequence[str], documents: Codes | None = None, offsets: Codes | None = None
+    keys: Sequence[str],
+    documents: Codes | None = None,
+    offsets: Codes | None = None,
+    grades: NDArray[Any] | None = None,
 ) -> Codes:
     """The same of queries with these keys (see `_key`), '' where nothing is known.
 
-    `documents` are numbers of the judged documents, query by query, cut at `offsets`.
+    `documents` are numbers of the judged documents, query by query, cut at `offsets`; `grades` are
+    theirs.
     """
     n = len(keys)
     links = [_linked(keys)]
     if documents is not None and offsets is not None and len(documents):
-        links += _by_documents(keys, documents, offsets)
+        patterns = [_DIGITS.sub("0", key) for key in keys]
+        links += _by_documents(patterns, documents, offsets)
+        if grades is not None:
+            links += _judged_alike(patterns, documents, offsets, grades)
     rows, columns = (np.concatenate(side) for side in zip(*links, strict=True))
     if not len(rows):
         return np.arange(n)
@@ -76,11 +88,6 @@ def linked_queries(
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     numbers: Codes = first[inverse].astype(np.int64)
     return numbers
-
-
-def n_clusters(clusters: Codes) -> int:
-    """How many clusters there are."""
-    return len(np.unique(clusters))
 
 
 def _text_and_others(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -98,9 +105,18 @@ def _key(request: tuple[str, Mapping[str, Any]], query_id: str) -> str:
     '' where nothing is known, or the id of the query stands for its text.
     """
     text, others = request
-    words = sorted(map(_singular, _WORDS.findall(normalised_text(text))))
+    words = spelling(text)
     told = (bool(words) and text != query_id) or bool(others)
-    return json.dumps([" ".join(words), others], sort_keys=True, default=str) if told else ""
+    return json.dumps([words, others], sort_keys=True, default=str) if told else ""
+
+
+def spelling(text: str) -> str:
+    """The words of a text without case, plural and order.
+
+    >>> spelling("Red  shoes"), spelling("shoe RED")
+    ('red shoe', 'red shoe')
+    """
+    return " ".join(sorted(map(_singular, _WORDS.findall(normalised_text(text)))))
 
 
 def _object(params: str | None) -> Mapping[str, Any]:
@@ -138,11 +154,28 @@ def _linked(keys: Sequence[str]) -> tuple[Codes, Codes]:
     return found[:, 0], found[:, 1]
 
 
+def _judged_alike(
+    patterns: Sequence[str], documents: Codes, offsets: Codes, grades: NDArray[Any]
+) -> list[tuple[Codes, Codes]]:
+    """Pairs of queries with the same documents and grades, however often these are judged."""
+    order = np.lexsort((documents, np.repeat(np.arange(len(patterns)), np.diff(offsets))))
+    judged = np.stack([documents[order], grades[order]], axis=1).astype(np.float64)
+    cuts = offsets.tolist()
+    contents = [judged[a:b].tobytes().hex() for a, b in pairwise(cuts)]
+    queries = list(zip(contents, patterns, np.diff(offsets).tolist(), strict=True))
+    alike = [one if size >= _NOT_BY_CHANCE else "" for one, _, size in queries]
+    numbered = [
+        f"{one} {pattern}" if pattern and size >= _NOT_BY_CHANCE // 2 else ""
+        for one, pattern, size in queries
+    ]
+    return [_linked(alike), _linked(numbered)]
+
+
 def _by_documents(
-    keys: Sequence[str], documents: Codes, offsets: Codes
+    patterns: Sequence[str], documents: Codes, offsets: Codes
 ) -> list[tuple[Codes, Codes]]:
     """Pairs of queries with mostly the same documents, or one in common and other digits."""
-    n, sizes = len(keys), np.diff(offsets)
+    n, sizes = len(patterns), np.diff(offsets)
     of = np.repeat(np.arange(n), sizes)
     often = np.bincount(documents)[documents]
     kept = (often > 1) & (often <= max(2, min(_COMMON * n, _MOST_QUERIES)))
@@ -156,6 +189,6 @@ def _by_documents(
     shared = triu(judged @ judged.T, k=1).tocoo()
     rows, columns = shared.row.astype(np.int64), shared.col.astype(np.int64)
     mostly = shared.data > MOSTLY * (sizes[rows] + sizes[columns] - shared.data)
-    patterns = np.array([_DIGITS.sub("0", key) for key in keys])
-    linked = mostly | ((patterns[rows] == patterns[columns]) & (patterns[rows] != ""))
+    texts = np.array(patterns)
+    linked = mostly | ((texts[rows] == texts[columns]) & (texts[rows] != ""))
     return [(rows[linked], columns[linked])]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
-from owpc_ltr.data.query_clusters import clusters_of
+from owpc_ltr.data.query_clusters import clusters_of, spelling
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.plain_text import normalised_text
 
@@ -282,10 +282,14 @@ _SEEN = ("train", "validation")
 
 @dataclass(frozen=True, eq=False)
 class QueryDigests:
-    """Digests of queries' ids and of their texts; 0 where a text is not known."""
+    """Digests of queries' ids and of the spellings of their texts; 0 where a text is not known.
+
+    `typed` are those of the texts as they were typed, which records of before have.
+    """
 
     ids: Digests
     texts: Digests
+    typed: Digests | None = None
 
     def by_id(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the id of a query that was seen."""
@@ -294,8 +298,9 @@ class QueryDigests:
 
     def by_text(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the text of a query that was seen."""
-        known: NDArray[np.bool_] = np.isin(self.texts, seen.texts[seen.texts != 0])
-        return known
+        texts = seen.texts[seen.texts != 0]
+        known: NDArray[np.bool_] = np.isin(self.texts, texts)
+        return known if self.typed is None else known | np.isin(self.typed, texts)
 
     def joined(self, other: QueryDigests) -> QueryDigests:
         """These queries and others."""
@@ -327,8 +332,10 @@ def digests_of(queries: Queries) -> QueryDigests:
         texts = (query_text(query.params) for query in queries)
     elif (params := queries.query_params) is not None:
         texts = (query_text(json.loads(one)) for one in params.to_pylist())
-    words = (_words(query, text) for query, text in zip(ids, texts, strict=True))
-    return QueryDigests(_hashes(ids), _hashes(words))
+    typed = [_words(query, text) for query, text in zip(ids, texts, strict=True)]
+    # A text without a word, as of signs alone, is its own spelling.
+    spelled = (spelling(text) or text for text in typed)
+    return QueryDigests(_hashes(ids), _hashes(spelled), _hashes(typed))
 
 
 def source_of(

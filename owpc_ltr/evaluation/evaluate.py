@@ -354,29 +354,16 @@ def _compared(
     weighted: bool,
 ) -> tuple[RankerComparison, Vector | None]:
     """The rankers on these queries, and the first one's scores of data in memory."""
-    import numpy as np
-
-    from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.data.splits import known_sides
     from owpc_ltr.evaluation.comparison import compare_results
+    from owpc_ltr.evaluation.data_comparison import records_of
     from owpc_ltr.evaluation.measurement import measure_on_data
-    from owpc_ltr.evaluation.query_choice import (
-        ChosenQueries,
-        compared_queries,
-        is_trained,
-        model_data,
-        training_doubts,
-    )
+    from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
 
     for other in [*rankers.values()][1:]:
         model_data(other, part, "all")
-    seen = {
-        name: training_doubts(name, known_sides(one.record, part))
-        for name, one in rankers.items()
-        if not isinstance(one, TrecRun) and is_trained(one.record)
-    }
-    numbers = np.arange(part.n_queries)
-    of = compared_queries(part, ChosenQueries(numbers, chosen.side, (), chosen.warnings, seen))
+    # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
+    seen = choose_queries(records_of(rankers), part, "all")
+    of = compared_queries(part, seen._replace(side=chosen.side, warnings=chosen.warnings))
     results = measure_on_data(rankers, part, of, how, weighted=weighted, tell_unjudged=True)
     return compare_results(results, how), next(iter(results.rankers.values())).scores
 

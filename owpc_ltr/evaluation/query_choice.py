@@ -82,7 +82,7 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     """
     check_side(side)
     n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
-    trained = {name: record for name, record in records.items() if is_trained(record)}
+    trained = {name: record for name, record in records.items() if _is_trained(record)}
     digests = digests_of(queries) if any(map(tells_queries, trained.values())) else None
     clusters = clusters_of(queries) if trained else np.arange(n_queries)
     sides = {
@@ -277,7 +277,7 @@ def _difference(model: RankingModel, data: Data) -> str:
     )
 
 
-def is_trained(record: Mapping[str, Any]) -> bool:
+def _is_trained(record: Mapping[str, Any]) -> bool:
     """Whether a record may be of a trained model: that of a single feature is of none."""
     return not str(record.get("base", "")).startswith(FEATURE)
 

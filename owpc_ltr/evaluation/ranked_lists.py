@@ -234,8 +234,11 @@ def as_good_as_judged(
     drawn from those at its best rank, over all queries and lists. A document has one grade in all
     lists, so that their ideal order is the same. Each value is the mean over `DRAWS` draws.
     """
-    places, best_rank = _unjudged_documents(list(lists.values()))
-    pools = _grades_around(list(lists.values()))
+    depth = max(one.depth for one in lists.values())
+    # No metric reads further.
+    depth = max((min(top_of(metric) or depth, depth) for metric in metrics), default=0)
+    places, best_rank = _unjudged_documents(list(lists.values()), depth)
+    pools = _grades_around(list(lists.values()), depth)
     generator = np.random.default_rng(0)
     draws = [
         np.array(
@@ -278,18 +281,18 @@ def _mean_over_draws(
 
 
 def _unjudged_documents(
-    lists: Sequence[RankedLists],
+    lists: Sequence[RankedLists], depth: int
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """A number for each unjudged document of a query, the same in all lists; its best rank.
 
-    One matrix a list, −1 where a document is judged, or there is none.
+    One matrix a list, −1 where a document is judged, beyond the depth, or there is none.
     """
     known: dict[tuple[int, str], int] = {}
     ranks: list[int] = []
     matrices = []
     for one in lists:
         matrix = np.full(one.grades.shape, -1, np.int64)
-        rows, columns = np.nonzero(np.isnan(one.grades) & one.there)
+        rows, columns = np.nonzero((np.isnan(one.grades) & one.there)[:, :depth])
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             number = known.setdefault((row, one.documents[row][column]), len(known))
             if number == len(ranks):
@@ -300,9 +303,8 @@ def _unjudged_documents(
     return matrices, np.array(ranks, np.int64)
 
 
-def _grades_around(lists: Sequence[RankedLists]) -> list[NDArray[np.float32]]:
+def _grades_around(lists: Sequence[RankedLists], depth: int) -> list[NDArray[np.float32]]:
     """The grades of judged documents at each rank; of few, those of the ranks around, too."""
-    depth = max(one.depth for one in lists)
     at_rank = [
         np.concatenate([
             one.grades[:, rank][~np.isnan(one.grades[:, rank])] for one in lists if rank < one.depth

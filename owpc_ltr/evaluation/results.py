@@ -125,22 +125,21 @@ class PerQueryResults:
     @cached_property
     def left_out(self) -> dict[str, list[Vector]] | None:
         """The values where unjudged documents are left out; None where none is unjudged."""
-        lists = self._open_lists
-        if lists is None:
-            return None
-        return {
-            name: [one.condensed(within_depth(m, one.depth)) for m in self.list_metrics]
-            for name, one in lists.items()
-        }
+        return self._treated(RankedLists.condensed)
 
     @cached_property
     def irrelevant(self) -> dict[str, list[Vector]] | None:
         """The values where unjudged documents are irrelevant; None where none is unjudged."""
+        return self._treated(RankedLists.unjudged_irrelevant)
+
+    def _treated(
+        self, treatment: Callable[[RankedLists, Metric], Vector]
+    ) -> dict[str, list[Vector]] | None:
         lists = self._open_lists
         if lists is None:
             return None
         return {
-            name: [one.unjudged_irrelevant(within_depth(m, one.depth)) for m in self.list_metrics]
+            name: [treatment(one, within_depth(m, one.depth)) for m in self.list_metrics]
             for name, one in lists.items()
         }
 
