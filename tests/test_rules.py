@@ -223,8 +223,11 @@ def test_clusters_are_spellings_and_queries_of_mostly_the_same_documents() -> No
     assert asked("glass", "gla", "bus 12", "bus 13") == [0, 1, 2, 3]
     # Digits alone tell two requests apart, unless they share a judged document.
     shared = np.array([0, 1, 0, 2, 3, 4])
-    keys = ['["bus 12"]', '["bus 13"]', '["bus 14"]']
+    keys = ["bus 12\n{}", "bus 13\n{}", "bus 14\n{}"]
     assert linked_queries(keys, shared, np.array([0, 2, 4, 6])).tolist() == [0, 0, 2]
+    # Digits of another parameter, as a year or a shop, are those of another request.
+    keys = ['bus\n{"year": 2001}', 'bus\n{"year": 2002}', 'bus\n{"year": 2003}']
+    assert linked_queries(keys, shared, np.array([0, 2, 4, 6])).tolist() == [0, 1, 2]
     same = np.array([0, 1, 2, 0, 1, 3, 4, 5, 6])
     assert linked_queries(["a", "b", "c"], same, np.array([0, 3, 6, 9])).tolist() == [0, 1, 2]
     mostly = np.array([0, 1, 2, 0, 1, 2, 3, 4, 5, 6])

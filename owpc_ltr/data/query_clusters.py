@@ -26,9 +26,9 @@ mostly the same."""
 _COMMON = 0.2
 """A document that more of the queries have judged says nothing of what a query asks for."""
 _MOST_QUERIES = 200
-_NOT_BY_CHANCE = 10
-"""So many documents have the same grades in two queries only if these ask for the same; half as
-many are enough where the texts differ in digits alone."""
+_NOT_BY_CHANCE = 5
+"""So many documents have the same grades in two queries whose texts differ in digits only if these
+ask for the same."""
 _WORDS = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 _LONGEST_ENDING = 4
@@ -40,7 +40,8 @@ def clusters_of(queries: Any) -> Codes:
     `queries` are a dataset, or a list of judged queries. Texts that differ in case, plural, or the
     order of words are one cluster, if their other parameters are the same; so are those that differ
     in digits and share a judged document, and queries whose judged documents are mostly the same.
-    Documents that very many queries have judged link those that give all of them the same grades.
+    Documents that very many queries have judged link those that give all of them the same grades,
+    and differ in digits.
     Of a folder of parts, texts alone are compared.
     """
     if isinstance(queries, Sequence):
@@ -73,10 +74,10 @@ def linked_queries(
     n = len(keys)
     links = [_linked(keys)]
     if documents is not None and offsets is not None and len(documents):
-        patterns = [_DIGITS.sub("0", key) for key in keys]
+        patterns = [_without_digits(key) for key in keys]
         links += _by_documents(patterns, documents, offsets)
         if grades is not None:
-            links += _judged_alike(patterns, documents, offsets, grades)
+            links.append(_judged_alike(patterns, documents, offsets, grades))
     rows, columns = (np.concatenate(side) for side in zip(*links, strict=True))
     if not len(rows):
         return np.arange(n)
@@ -107,7 +108,13 @@ def _key(request: tuple[str, Mapping[str, Any]], query_id: str) -> str:
     text, others = request
     words = spelling(text)
     told = (bool(words) and text != query_id) or bool(others)
-    return json.dumps([words, others], sort_keys=True, default=str) if told else ""
+    return f"{words}\n{json.dumps(others, sort_keys=True, default=str)}" if told else ""
+
+
+def _without_digits(key: str) -> str:
+    """The key, whatever digits are among its words; the other parameters stay."""
+    words, end, others = key.partition("\n")
+    return f"{_DIGITS.sub('0', words)}{end}{others}"
 
 
 def spelling(text: str) -> str:
@@ -156,19 +163,18 @@ def _linked(keys: Sequence[str]) -> tuple[Codes, Codes]:
 
 def _judged_alike(
     patterns: Sequence[str], documents: Codes, offsets: Codes, grades: NDArray[Any]
-) -> list[tuple[Codes, Codes]]:
-    """Pairs of queries with the same documents and grades, however often these are judged."""
+) -> tuple[Codes, Codes]:
+    """Queries that differ in digits alone and have the same documents and grades.
+
+    However often these are judged; but a few may have the same grades by chance.
+    """
     order = np.lexsort((documents, np.repeat(np.arange(len(patterns)), np.diff(offsets))))
     judged = np.stack([documents[order], grades[order]], axis=1).astype(np.float64)
-    cuts = offsets.tolist()
-    contents = [judged[a:b].tobytes().hex() for a, b in pairwise(cuts)]
-    queries = list(zip(contents, patterns, np.diff(offsets).tolist(), strict=True))
-    alike = [one if size >= _NOT_BY_CHANCE else "" for one, _, size in queries]
-    numbered = [
-        f"{one} {pattern}" if pattern and size >= _NOT_BY_CHANCE // 2 else ""
-        for one, pattern, size in queries
+    keys = [
+        f"{judged[a:b].tobytes().hex()} {pattern}" if pattern and b - a >= _NOT_BY_CHANCE else ""
+        for pattern, (a, b) in zip(patterns, pairwise(offsets.tolist()), strict=True)
     ]
-    return [_linked(alike), _linked(numbered)]
+    return _linked(keys)
 
 
 def _by_documents(

@@ -16,7 +16,10 @@ from owpc_ltr.types import Certificate, Fit, LinearModel, Loss, Optimizer, Run, 
 
 @dataclass(frozen=True)
 class Subgradient:
-    """w ← w − (w + C ∇risk(w)) / t; the best of all steps is kept, w = 0 among them."""
+    """w ← w − (w + C ∇risk(w)) / t, not further than the optimum can be (Shalev-Shwartz 2007).
+
+    The best of all steps is kept, w = 0 among them.
+    """
 
     name: ClassVar[str] = "subgradient"
     needs_convex: ClassVar[bool] = True
@@ -47,6 +50,9 @@ class Subgradient:
             history.append({"pass": step, "objective": lowest, "gap": lowest - lower})
             run.progress(f"step {step}, objective {lowest:.6g}", step / self.steps)
             w = w - subgradient / step
+            # No optimum is further away: risks are not below 0, and that of w = 0 is known.
+            reach, length = np.sqrt(2.0 * self.C * at_zero), float(np.linalg.norm(w))
+            w = w * (reach / length) if length > reach else w
         gap, gained = max(lowest - lower, 0.0), self.C * at_zero - lowest
         certificate = Certificate(
             objective=lowest,
