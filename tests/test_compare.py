@@ -107,13 +107,10 @@ def test_every_output_says_what_so_few_queries_cannot_show() -> None:
         assert reason in one._repr_html_()
         assert "symmetric differences" not in str(one)
     (told,) = disagreements([pair], "test")
-    assert told.endswith(
-        f"{reason}, hold out more (`train(…, test_share=0.4)`), or compare models of all folds "
-        "(`data=[…]`)"
-    )
+    assert told.endswith(f"{reason}, or count the training queries, too (`train(…, folds=5)`)")
     with spelled_as({}):
         (told,) = disagreements([pair], "test")
-    assert told.endswith(f"{reason}, or hold out more (train --test-share 0.4)")
+    assert told.endswith(f"{reason}, or count the training queries, too (train --folds 5)")
 
 
 def test_the_verdict_is_one_in_every_output() -> None:

@@ -232,9 +232,8 @@ def more_queries(*, held_out: bool) -> str:
     if not held_out:
         return "judge more queries"
     if in_python():
-        folds = "compare models of all folds (`data=[…]`)"
-        return f"judge more queries, hold out more (`train(…, test_share=0.4)`), or {folds}"
-    return "judge more queries, or hold out more (train --test-share 0.4)"
+        return "judge more queries, or count the training queries, too (`train(…, folds=5)`)"
+    return "judge more queries, or count the training queries, too (train --folds 5)"
 
 
 def corrected_over(count: int, looks: int = 0) -> str:

@@ -44,6 +44,7 @@ _UNJUDGED = {
 }
 _SPLITS = {
     "test": "none of which a ranker was trained on",
+    "folds": "cross-validated: none of which the model that ranks it was trained on",
     "all": "all of them",
     "unknown": "it is not known whether a ranker was trained on them",
 }

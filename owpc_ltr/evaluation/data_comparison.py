@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.measurement import Ranking, measure_on_data, ranker_of
+from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data, ranker_of
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     choose_queries,
@@ -24,7 +24,9 @@ from owpc_ltr.evaluation.query_choice import (
     model_data,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
+from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
 LIVE = "live:"
@@ -48,9 +50,9 @@ class ComparisonRequest:
 
 
 class ChosenData(NamedTuple):
-    """Rankers, the queries that they are compared on, and why these."""
+    """Rankers as they are measured, the queries that they are compared on, and why these."""
 
-    rankers: dict[str, Ranking]
+    rankers: dict[str, Measurable]
     part: Dataset
     chosen: ChosenQueries
 
@@ -81,7 +83,15 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
         if isinstance(part, RankingDataset):
             named = None if request.documents is None else Path(request.documents)
             part = with_document_fields(part, fields, named, request.id_field)
-    return ChosenData(rankers, part, chosen)
+    return ChosenData(by_folds(rankers, chosen), part, chosen)
+
+
+def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str, Measurable]:
+    """The rankers as they are measured on these queries: where it must be, by models of folds."""
+    return {
+        name: CrossValidated(cast(Model, one), chosen.folds[name]) if name in chosen.folds else one
+        for name, one in rankers.items()
+    }
 
 
 def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:

@@ -288,7 +288,7 @@ def evaluate(
         )
     ranker = ranker_of(model, judged, files)
     with workers_at(dask, [data], files) as workers:
-        chosen = model_data(ranker, by_workers(judged, workers), split)
+        chosen = model_data(ranker, by_workers(judged, workers), split, by_folds=True)
         part = _with_fields(chosen.data, ranker, documents, id_field)
         names = _names(model, baseline)
         rankers = {names[0]: ranker}
@@ -355,16 +355,18 @@ def _compared(
 ) -> tuple[RankerComparison, Vector | None]:
     """The rankers on these queries, and the first one's scores of data in memory."""
     from owpc_ltr.evaluation.comparison import compare_results
-    from owpc_ltr.evaluation.data_comparison import records_of
+    from owpc_ltr.evaluation.data_comparison import by_folds, records_of
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
 
     for other in [*rankers.values()][1:]:
         model_data(other, part, "all")
     # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
-    seen = choose_queries(records_of(rankers), part, "all")
+    unseen = chosen.side in {"test", "folds"}
+    seen = choose_queries(records_of(rankers), part, "all", by_folds=unseen)
     of = compared_queries(part, seen._replace(side=chosen.side, warnings=chosen.warnings))
-    results = measure_on_data(rankers, part, of, how, weighted=weighted, tell_unjudged=True)
+    measured = by_folds(rankers, seen)
+    results = measure_on_data(measured, part, of, how, weighted=weighted, tell_unjudged=True)
     return compare_results(results, how), next(iter(results.rankers.values())).scores
 
 

@@ -35,6 +35,7 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
+from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.reordering import (
     FEATURE,
     ReorderingModel,
@@ -45,7 +46,9 @@ from owpc_ltr.models.reordering import (
 from owpc_ltr.protocols import Model
 
 Ranking = Model | ReorderingModel | TrecRun
-Rankers = Mapping[str, Ranking]
+Measurable = Ranking | CrossValidated
+"""A ranker, or what stands for it on the queries that it has seen."""
+Rankers = Mapping[str, Measurable]
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,7 +283,7 @@ def results_of_scores(
 
 
 def _seen(
-    ranker: Ranking,
+    ranker: Measurable,
     data: RankingDataset,
     how: ComparisonPlan,
     *,
@@ -313,7 +316,7 @@ def _seen(
     return _PartFigures(of_run, lists.facts)
 
 
-def _ranked_lists(ranker: Ranking, lists: Lists, data: RankingDataset) -> RankedLists:
+def _ranked_lists(ranker: Measurable, lists: Lists, data: RankingDataset) -> RankedLists:
     """The first documents of each list, by which unjudged ones are found."""
     if lists.found is None or not isinstance(ranker, TrecRun):
         names = document_names(data).to_pylist()
@@ -341,7 +344,9 @@ def _unjudged_share(
     return shares
 
 
-def _joined(ranker: Ranking, parts: Sequence[_PartFigures], tell_unjudged: bool) -> RankerResults:
+def _joined(
+    ranker: Measurable, parts: Sequence[_PartFigures], tell_unjudged: bool
+) -> RankerResults:
     """The results of all parts, and what makes them doubtful."""
     facts = [one.facts for one in parts]
     warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
@@ -399,7 +404,7 @@ class Lists(NamedTuple):
     found: RankedDocuments | None = None
 
 
-def lists_of(ranker: Ranking, data: RankingDataset, *, condensed: bool = False) -> Lists:
+def lists_of(ranker: Measurable, data: RankingDataset, *, condensed: bool = False) -> Lists:
     """A ranker's lists of the queries; `condensed`: without the documents that are not judged."""
     if isinstance(ranker, TrecRun):
         return _lists_of_run(ranker, data, condensed=condensed)
@@ -441,7 +446,7 @@ def whole_lists(
 
 
 def list_warnings(
-    ranker: Ranking, parts: Sequence[ListFacts], *, tell_unjudged: bool = False
+    ranker: Measurable, parts: Sequence[ListFacts], *, tell_unjudged: bool = False
 ) -> list[str]:
     """What makes figures of a ranker's lists doubtful: ties, and what a run lacks.
 

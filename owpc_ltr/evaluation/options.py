@@ -27,6 +27,7 @@ def split_in_words(split: str) -> str:
     """Which queries a figure is of."""
     return {
         "test": "held out",
+        "folds": "cross-validated",
         "all": "all of them",
         "unknown": "it is not known whether they are training queries",
     }.get(split, f"{split} split")

@@ -29,12 +29,14 @@ from owpc_ltr.evaluation.results import ComparedQueries
 from owpc_ltr.evaluation.rules import machine_labels
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import uneven
+from owpc_ltr.models.fold_models import FoldOf, fold_records
 from owpc_ltr.models.reordering import FEATURE
 from owpc_ltr.protocols import RankingModel
 
 Data = RankingDataset | PartitionedDataset
 Queries = Data | Sequence[JudgedQuery]
 SIDES = ("auto", "all", "train", "validation", "test")
+_HELD_OUT = ("auto", "test")
 Records = Mapping[str, Mapping[str, Any]]
 """The record of each ranker's training, by what the ranker is called."""
 D = TypeVar("D", bound=Data)
@@ -49,7 +51,8 @@ _IN_WORDS = {
 class ChosenQueries(NamedTuple):
     """The queries by number, which they are (`test`: held out), why these, and what is doubtful.
 
-    `seen` has, by ranker, the doubt that it was trained or chosen on some of them.
+    `seen` has, by ranker, the doubt that it was trained or chosen on some of them. `folds` says of
+    those that the models of a ranker's folds rank instead, which fold that is (side `folds`).
     """
 
     queries: NDArray[np.int64]
@@ -57,6 +60,7 @@ class ChosenQueries(NamedTuple):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     seen: Mapping[str, tuple[ResultWarning, ...]] = {}
+    folds: Mapping[str, FoldOf] = {}
 
     @property
     def doubts(self) -> tuple[ResultWarning, ...]:
@@ -73,12 +77,15 @@ class NothingHeldOut(Refused):
         self.sides = sides
 
 
-def choose_queries(records: Records, queries: Queries, side: str = "auto") -> ChosenQueries:
+def choose_queries(
+    records: Records, queries: Queries, side: str = "auto", *, by_folds: bool | None = None
+) -> ChosenQueries:
     """The queries on a side; `auto`: those that no ranker learned from, or was chosen on.
 
     A query that a ranker has never seen is held out, whatever data it is in; one that it has seen
-    is recognised by its id or its text. Raises NothingHeldOut where no query is left, Refused where
-    no ranker knows of the side.
+    is recognised by its id or its text. `by_folds`: so is one that the model of a fold, which ranks
+    it instead, has not seen; by default for `auto` and `test`. Raises NothingHeldOut where no query
+    is left, Refused where no ranker knows of the side.
     """
     check_side(side)
     n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
@@ -90,9 +97,18 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
         for name, record in trained.items()
     }
     known = {name: on for name, on in sides.items() if on is not None}
+    folds: dict[str, NDArray[np.int64]] = {}
+    if side in _HELD_OUT if by_folds is None else by_folds:
+        for name, on in known.items():
+            folds[name] = _folds_of(trained[name], on, queries, digests, clusters)
+            known[name] = np.where(folds[name] >= 0, "test", on)
+        sides |= known
     if side == "all":
         seen = {name: training_doubts(name, on) for name, on in sides.items()}
-        return ChosenQueries(np.arange(n_queries), "all", seen=seen)
+        everything = np.arange(n_queries)
+        return ChosenQueries(
+            everything, "all", seen=seen, folds=_of_ids(folds, everything, queries)
+        )
     doubts = tuple(_doubts(trained, known, queries))
     unknown = {name: training_doubts(name, None) for name in trained if name not in known}
     if not known and side == "auto":
@@ -113,11 +129,47 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
             "or use split 'all', which flatters rankers that were trained on them",
             known,
         )
-    on = "unknown" if unknown and wanted == "test" else wanted
+    by_query = _of_ids(folds, left, queries)
+    which = wanted
+    if wanted == "test":
+        which = "unknown" if unknown else "folds" if by_query else "test"
     if len(left) == n_queries:
-        return ChosenQueries(left, on, (), doubts, seen)
+        return ChosenQueries(left, which, (), doubts, seen, by_query)
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
-    return ChosenQueries(left, on, (note,), doubts, seen)
+    return ChosenQueries(left, which, (note,), doubts, seen, by_query)
+
+
+def _folds_of(
+    record: Mapping[str, Any],
+    sides: NDArray[np.str_],
+    queries: Queries,
+    digests: QueryDigests | None,
+    clusters: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Of each query that a model has seen the fold whose model has not; −1 for all others."""
+    found = np.full(len(sides), -1)
+    for number, fold in enumerate(fold_records(record)):
+        unseen = _with_clusters(known_sides(fold, queries, digests), clusters)
+        if unseen is not None:
+            found[(sides != "test") & (found < 0) & (unseen == "test")] = number
+    return found
+
+
+def _of_ids(
+    folds: Mapping[str, NDArray[np.int64]], left: NDArray[np.int64], queries: Queries
+) -> dict[str, FoldOf]:
+    """The folds by the ids of queries; only of rankers with a query that the model of one ranks."""
+    by_ranker: dict[str, FoldOf] = {}
+    for name, of_query in folds.items():
+        numbers = left[of_query[left] >= 0].tolist()
+        if numbers:
+            ids = (
+                [queries[number].query_id for number in numbers]
+                if isinstance(queries, Sequence)
+                else queries.query_ids.take(pa.array(numbers)).to_pylist()
+            )
+            by_ranker[name] = dict(zip(ids, of_query[numbers].tolist(), strict=True))
+    return by_ranker
 
 
 class EvaluationQueries(tuple[D, str]):
@@ -142,11 +194,15 @@ class EvaluationQueries(tuple[D, str]):
         return self[1]
 
 
-def model_data(model: RankingModel | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
+def model_data(
+    model: RankingModel | TrecRun, data: D, side: str = "auto", *, by_folds: bool = False
+) -> EvaluationQueries[D]:
     """The queries to evaluate a model on, with the columns it expects, and which side they are.
 
-    `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
-    warning. Raises BadInput where the features are others, and Refused where a side is asked for
+    `auto`: the held-out ones (see `choose_queries`), `by_folds` also those that the models of its
+    folds have not seen; where the model saw them all, all, with a warning.
+
+    Raises BadInput where the features are others, and Refused where a side is asked for
     that the model does not know.
     """
     check_side(side)
@@ -155,7 +211,7 @@ def model_data(model: RankingModel | TrecRun, data: D, side: str = "auto") -> Ev
         _check_features(model, data)
         records = {_NAME: model.record}
     try:
-        chosen = choose_queries(records, data, side)
+        chosen = choose_queries(records, data, side, by_folds=by_folds and side in _HELD_OUT)
     except NothingHeldOut as nothing:
         if side != "auto":
             raise

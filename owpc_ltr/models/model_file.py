@@ -84,6 +84,7 @@ _PARTS = {
     "featureset_hash": str,
     "fingerprint": str,
     "joined_tables": list,
+    "folds": list,
 }
 """What is read of a record, and what it must be where it is there."""
 
@@ -226,6 +227,9 @@ def checked_record(content: dict[str, Any]) -> dict[str, Any]:
         part = record.get(name)
         if part is not None and not isinstance(part, wanted):
             raise BadInput(f"'{name}' of its record is {a_json(part)}, not a {_WORDS[wanted]}")
+    for fold in record.get("folds") or ():
+        if not isinstance(fold, dict) or not isinstance(fold.get("record"), dict):
+            raise BadInput(f"'folds' of its record has {a_json(fold)}, which is no model")
     split = (record.get("source") or {}).get("split")
     if split is not None and not isinstance(split, dict):
         raise BadInput(f"'split' of its source is {a_json(split)}, not an object")

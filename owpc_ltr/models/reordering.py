@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Vector
 from owpc_ltr.data.documents import fields_of
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
     DAMAGES,
@@ -137,11 +138,13 @@ def load_reordering(path: Path | str, plugins: Iterable[Path | str] = ()) -> Reo
     return ranker
 
 
-def dataset_scores(ranker: Model | ReorderingModel | TrecRun, data: RankingDataset) -> Vector:
+def dataset_scores(
+    ranker: Model | ReorderingModel | CrossValidated | TrecRun, data: RankingDataset
+) -> Vector:
     """A ranker's scores of all documents of a dataset: list by list where it sees whole lists."""
     from owpc_ltr.data.runs import TrecRun
 
-    if isinstance(ranker, TrecRun):
+    if isinstance(ranker, TrecRun | CrossValidated):
         return ranker.score_dataset(data)
     if isinstance(ranker, ReorderingModel):
         return ranker.rerank_dataset(data)

@@ -103,6 +103,15 @@ ValidationShare = Annotated[
     float, Help("Share of DATA's queries that choose the settings.", panel="Data")
 ]
 TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluate`.", panel="Data")]
+Folds = Annotated[
+    int | None,
+    Help(
+        "Train on all queries, and again without each of so many folds of them: figures, tests and "
+        "gates then count every query, ranked by a model that never saw it.",
+        min=2,
+        panel="Data",
+    ),
+]
 Threads = Annotated[
     int,
     Help("Number of threads; more than the free cores only slow it down.", min=1, panel="Advanced"),

@@ -31,6 +31,7 @@ from owpc_ltr.training.options import (
     DEFAULT_OPTIMIZER,
     FEATURE_PRICE,
     KNOTS,
+    Folds,
     Grid,
     LossChoice,
     ModelFile,
@@ -70,7 +71,7 @@ class TrainingSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON, without its parity samples."""
-        return {key: value for key, value in self.record.items() if key != "probes"}
+        return {key: value for key, value in self.record.items() if key not in {"probes", "folds"}}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -90,6 +91,11 @@ class TrainingSummary:
             f"trained on {record['queries']} queries, {record['documents']} documents"
             f"{_ending(record['certificate'])}"
         )
+        if record.get("folds"):
+            yield wrapped_text(
+                f"cross-validated by {len(record['folds'])} more models: evaluate, compare and "
+                "upload --require-gain count all these queries"
+            )
         if record.get("missing") is not None:
             yield wrapped_text(_cost_of_filling(self.kind))
 
@@ -159,6 +165,7 @@ def train(
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
+    folds: Folds = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
     source: SourceOfData = None,
@@ -173,7 +180,8 @@ def train(
 
     Without --validation, the queries of DATA are split by the hash of their ids into training,
     validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
-    queries. Without --grid, C is chosen from 0.001 … 1000 if the optimizer has one. Warns about
+    queries. With --folds none are kept out, and it measures on all (cross-validated).
+    Without --grid, C is chosen from 0.001 … 1000 if the optimizer has one. Warns about
     judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
@@ -195,9 +203,11 @@ def train(
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import silent_in_training
+    from owpc_ltr.models.fold_models import with_folds
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.folds import fold_models
     from owpc_ltr.training.plan import model_plan
 
     if knots is not None and not piecewise_linear:
@@ -217,12 +227,14 @@ def train(
         knots=KNOTS if knots is None else knots,
     )
     costs = _costs(feature_cost, feature_price, keep_gain, baseline)
+    others = {"validation": validation, "feature_cost": costs, "dask": dask}
+    _check_folds(folds, others, test_share)
     given = (data, validation)
     with nullcontext() if dask is None else workers_at(dask, given, plugins) as workers:
+        shares = (validation_share, test_share if folds is None else 0.0)
         splits, known = training_splits(
-            data, validation, (validation_share, test_share), max_features=max_features,
-            memory=memory,
-        )  # fmt: skip
+            data, validation, shares, max_features=max_features, memory=memory
+        )
         source = known if source is None else source
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
@@ -244,14 +256,28 @@ def train(
             trained = train_at_cost(
                 training, plan, run, loaded(chosen_on), costs=costs, source=source
             ).trained
+        models = fold_models(splits.everything, plan, run, folds or 0, validation_share)
     after = (*trained.warnings, *silent_in_training(trained.silent_features))
     give_warnings(after)
-    model: Model = with_warnings(trained.model, (*before, *after))
+    model: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
     if out is not None:
         save_model(model, out)
     name = "the model" if out is None else Path(out).name
     write_report([{name: model}, splits.training], report, plugins)
     return model
+
+
+def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float) -> None:
+    """Refuse what does not go with folds. Raises UsageError."""
+    if folds is None:
+        return
+    for name, given in others.items():
+        if given is not None:
+            raise UsageError(f"{spelled('folds')} and {spelled(name)} do not go together: give one")
+    if test_share not in {0.0, TEST_SHARE}:
+        raise UsageError(
+            f"{spelled('folds')} keeps no test queries out: leave {spelled('test_share')} out"
+        )
 
 
 def training_splits(

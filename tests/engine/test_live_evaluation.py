@@ -13,7 +13,7 @@ import pytest
 
 from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.splits import HashSplit, digests_of
+from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -26,6 +26,7 @@ from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.fold_models import with_folds
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
@@ -372,6 +373,47 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
     assert (done.gate.over, done.gate.of_live_lists) == (old.model, False)
     assert done.gate.live is not None
     assert done.gate.live.judged == (1.0, 1.0)
+
+
+def crossed(
+    data: RankingDataset, whole: tuple[float, ...], without: tuple[float, ...]
+) -> LinearModel:
+    """A model that has seen all queries, and models that have each seen half of them."""
+    halves = [data.select(np.arange(part, data.n_queries, 2)) for part in range(2)]
+    models = [linear(without, source=seen_queries(half)) for half in halves]
+    made = with_folds(linear(whole, source=seen_queries(data)), models)
+    assert isinstance(made, LinearModel)
+    return made
+
+
+def test_models_of_folds_rank_live_what_their_model_has_seen(
+    cluster: Cluster, small: Small, judgments: Judgments, logged: RankingDataset
+) -> None:
+    """The model itself ranks by size, and would be refused: its procedure is what is judged."""
+    model, name = crossed(logged, BY_SIZE, BY_TITLE), f"{small.name}-folds"
+    known = measured(cluster, linear(BY_TITLE), judgments, "ndcg@10", index=small.index)
+    found = measured(cluster, model, judgments, "ndcg@10", index=small.index)
+    assert (found.split, found.n_queries) == ("folds", len(judgments.queries))
+    assert found.pairs[0].comparison == known.pairs[0].comparison
+    assert "56 queries (cross-validated)" in str(found)
+    live = cluster.compare_live(
+        {"new": model, "title": linear(BY_TITLE)}, judgments=judgments, query_template=BODY,
+        metrics="ndcg@10", index=small.index,
+    )  # fmt: skip
+    assert live.pairs[0].comparison.mean_difference == 0.0
+    first = gated(small, model, judgments, name)
+    assert first.gate is not None
+    assert "on 56 cross-validated queries" in first.gate.gain
+    # The champion's own models of folds rank what it has seen, on either path.
+    again = crossed(logged, (0.9, 0.0, -0.1), BY_SIZE)
+    with pytest.raises(NotBetter, match=r"^worse"):
+        gated(small, again, judgments, name)
+    with pytest.raises(NotBetter, match=r"^worse"):
+        cluster.upload(
+            again, name=name, index=small.index, featureset="small", require_gain="ndcg@10",
+            data=logged, query_template=BODY,
+        )  # fmt: skip
+    assert Aliases(small.engine, small.store).resolve(name) == first.model
 
 
 def test_what_training_warned_of_is_told_again_at_the_upload(

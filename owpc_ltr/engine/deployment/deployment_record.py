@@ -29,7 +29,7 @@ from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 
 _FORMAT = 1
-_LARGE = ("content", "probes")
+_LARGE = ("content", "probes", "record.folds")
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
@@ -280,7 +280,7 @@ def describe_model_file(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
     """A model file without samples and digests, the facts of its record, and importances."""
     model = load_model(path)
-    record = {key: part for key, part in model.record.items() if key != "probes"}
+    record = {key: part for key, part in model.record.items() if key not in {"probes", "folds"}}
     if "source" in record:
         # The list of queries is for comparison with other models.
         source = record["source"] or {}

@@ -29,6 +29,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.measurement import importance_of, results_of_scores, without_tables
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
@@ -48,6 +49,7 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric
+from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
@@ -105,7 +107,9 @@ def pass_gate(
     else:
         found = both.compared(data, chosen)
     pair = found.pairs[0]
-    live, doubts = _evidence(engine, store, gate, model, featureset, other=other, judged=judged)
+    live, doubts = _evidence(
+        engine, store, gate, model, featureset, other=other, judged=judged, chosen=chosen
+    )
     if live is not None:
         doubts += _contradicted(pair, live)
     result = GateResult(
@@ -121,6 +125,7 @@ def pass_gate(
         live=live,
         accepted=gate.accepted,
         looks=found.looks,
+        split=chosen.side,
     )  # fmt: skip
     if not result.passed:
         raise NotBetter(result)
@@ -161,6 +166,7 @@ def _evidence(
     *,
     other: DeploymentRecord,
     judged: RankingDataset,
+    chosen: ChosenQueries,
 ) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
     """Live results of the held-out judged queries, and why the judgments are inconclusive."""
     whole = judged if gate.human is not None else gate.data
@@ -174,6 +180,7 @@ def _evidence(
         live = live_evidence(
             engine, store, replace(question, queries=asked), model, featureset, other=other,
             tables=gate.tables, progress=gate.progress,
+            folds=(chosen.folds.get(other.model, {}), chosen.folds.get(NEW, {})),
         )  # fmt: skip
     except UsageError as error:
         return None, [*doubts, _not_checked(str(error))]
@@ -223,13 +230,17 @@ class _Both:
         """Both models' values of each query."""
         plain = without_tables(data)
         return results_of_scores(
-            self._scores_of(data), data, compared_queries(data, chosen), self.how,
-            None if plain is None else self._scores_of(plain),
+            self._scores_of(data, chosen), data, compared_queries(data, chosen), self.how,
+            None if plain is None else self._scores_of(plain, chosen),
         )  # fmt: skip
 
-    def _scores_of(self, data: RankingDataset) -> dict[str, Vector]:
-        old = _scores(self.other, self.featureset, data)
-        return {NEW: self.model.score(data.features), self.other.model: old}
+    def _scores_of(self, data: RankingDataset, chosen: ChosenQueries) -> dict[str, Vector]:
+        old, own = _other_model(self.other, self.featureset, data)
+        measured = by_folds({NEW: self.model, self.other.model: old}, chosen)
+        return {
+            name: dataset_scores(one, part)
+            for (name, one), part in zip(measured.items(), (data, own), strict=True)
+        }
 
     def compared(self, data: RankingDataset, chosen: ChosenQueries) -> RankerComparison:
         """The comparison on judged documents."""
@@ -287,8 +298,10 @@ def held_out(
     return data.select(chosen.queries), chosen
 
 
-def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDataset) -> Vector:
-    """The other model's scores, from the columns of the data that are its features."""
+def _other_model(
+    other: DeploymentRecord, featureset: FeatureSet, data: RankingDataset
+) -> tuple[Model, RankingDataset]:
+    """The other model, and the columns of the data that are its features."""
     ours = {feature.name: feature for feature in featureset.features}
     for feature in other.featureset.features:
         if ours.get(feature.name) != feature:
@@ -305,4 +318,9 @@ def _scores(other: DeploymentRecord, featureset: FeatureSet, data: RankingDatase
             f"not in the data: log the data with that table too ({spelled('extra_features')})"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
-    return ranker.score(data.features[:, columns])
+    own = replace(
+        data,
+        features=np.ascontiguousarray(data.features[:, columns]),
+        feature_names=ranker.feature_names,
+    )
+    return ranker, own

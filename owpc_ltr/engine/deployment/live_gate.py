@@ -9,6 +9,7 @@ seldom judged ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import ROLES, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.proof import logged
-from owpc_ltr.engine.deployment.serving_mode import on_trial
+from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
@@ -38,6 +39,7 @@ from owpc_ltr.evaluation.ranked_lists import TOP
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
+from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.protocols import Model
 
@@ -64,7 +66,7 @@ class GateResult(ShortRepr):
     `cautions` are warnings. Where it is `weighted`, queries count by their importance. `live` has
     the live results with both: the comparison itself where it is `of_live_lists`, else evidence for
     it. `accepted` is the reason to accept inconclusive judgments; `looks` counts the comparisons
-    that were made on these queries before.
+    that were made on these queries before; `split` says which queries they are.
     """
 
     pair: ComparedPair
@@ -76,6 +78,7 @@ class GateResult(ShortRepr):
     of_live_lists: bool = False
     accepted: str | None = None
     looks: int = 0
+    split: str = "test"
 
     @property
     def metric(self) -> str:
@@ -121,7 +124,8 @@ class GateResult(ShortRepr):
         """The gain with its interval, its number of queries, and the minimum detectable gain."""
         found, both = self.comparison, self.powered
         by = ", weighted by their importance" if self.weighted else ""
-        held_out = "" if self._may_be_seen else "held-out "
+        how = "cross-validated " if self.split == "folds" else "held-out "
+        held_out = "" if self._may_be_seen else how
         if both is not None:
             one, alone, proxy = both.by_both, both.by_human, both.by_proxy
             return (
@@ -140,7 +144,7 @@ class GateResult(ShortRepr):
         alone_of = found.n_independent
         independent = "" if alone_of is None else f", {alone_of} independent"
         looks = f" ({corrected_over(1, self.looks)})" if self.looks else ""
-        why = disagreement(found, self.pair.p_holm, "test")
+        why = disagreement(found, self.pair.p_holm, self.split)
         return (
             f"{self._of}: {found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}] on "
             f"{found.n_queries} {held_out}queries{independent}{by}, p = {self.pair.p_holm:.3g}"
@@ -208,6 +212,7 @@ class GateResult(ShortRepr):
             "weighted": self.weighted,
             "verdict": self.verdict.as_dict(),
             "passed": self.passed,
+            "split": self.split,
             **({} if self.accepted is None else {"accepted_unproven": self.accepted}),
             "comparison": self.comparison.as_dict(),
             "losers": list(self.losers),
@@ -277,14 +282,16 @@ def pass_live_gate(
     """
     other = other_model(engine, store, name, gate.over)
     records: dict[str, Mapping[str, Any]] = {NEW: model.record}
+    old = QUERY_ALONE if other is None else f"'{other.model}'"
     if other is not None:
-        records[f"'{other.model}'"] = other.record
+        records[old] = other.record
     chosen = choose_queries(records, gate.question.queries, gate.side)
     kept = [gate.question.queries[number] for number in chosen.queries.tolist()]
     question = replace(gate.question, queries=kept)
     found = live_evidence(
         engine, store, question, model, featureset, other=other, tables=gate.tables,
         progress=gate.progress, chosen=chosen,
+        folds=(chosen.folds.get(old, {}), chosen.folds.get(NEW, {})),
     )  # fmt: skip
     pair = found.pairs[0]
     of_features = _feature_doubts(engine, store, featureset, question)
@@ -298,6 +305,7 @@ def pass_live_gate(
         of_live_lists=True,
         accepted=gate.accepted,
         looks=found.result.looks,
+        split=chosen.side,
     )
     if not result.passed:
         raise NotBetter(result)
@@ -314,18 +322,27 @@ def live_evidence(
     other: DeploymentRecord | None,
     tables: Sequence[ExternalTable],
     progress: Callable[[str, float | None], None] | None,
+    folds: tuple[FoldOf, FoldOf] = ({}, {}),
     chosen: ChosenQueries | None = None,
 ) -> LiveEvaluation:
-    """Live results with the other model, or the query alone, and with the new one."""
+    """Live results with the other model, or the query alone, and with the new one.
+
+    `folds` are those whose models rank queries that the other or the new model learned from.
+    """
     alone = query_alone(engine, store)
-    before, name = alone, QUERY_ALONE
-    if other is not None:
-        stored = store.get_model(other.model)
-        before, name = (
-            with_stored(engine, store, stored, other.interval, tables),
-            f"'{other.model}'",
+    with ExitStack() as kept:
+        before, name = alone, QUERY_ALONE
+        if other is not None:
+            stored = store.get_model(other.model)
+            whole = with_stored(engine, store, stored, other.interval, tables)
+            before = kept.enter_context(
+                by_folds(engine, store, whole, other.record, other.featureset, folds[0], tables)
+            )
+            name = f"'{other.model}'"
+        whole = kept.enter_context(on_trial(engine, store, model, featureset, tables))
+        after = kept.enter_context(
+            by_folds(engine, store, whole, model.record, featureset, folds[1], tables)
         )
-    with on_trial(engine, store, model, featureset, tables) as after:
         return measure_live(
             question, before, after, progress,
             alone=None if other is None else alone, names=(name, NEW), chosen=chosen,

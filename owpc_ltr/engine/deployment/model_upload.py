@@ -58,6 +58,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.fold_models import without_other_folds
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
@@ -408,7 +409,8 @@ class _Upload:
         """The deployment record: the model, its proof, and the environment of the proof."""
         featureset = self.stored.featureset
         content = content_of(self.model)
-        record = {key: part for key, part in content.pop("record").items() if key != "probes"}
+        record = without_other_folds(content.pop("record"), self.model.feature_names)
+        record = {key: part for key, part in record.items() if key != "probes"}
         return DeploymentRecord(
             model=self.stored.name,
             content=content,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,8 @@ from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.deployment.proof import request_refusal
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
-from owpc_ltr.engine.search.request import default_query
-from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
+from owpc_ltr.engine.search.request import SearchRequest, default_query
+from owpc_ltr.engine.search.serving import Serve, Served, with_reordering, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
@@ -48,6 +48,7 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, with_features
+from owpc_ltr.models.fold_models import FoldOf, fold_model
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.model_file import packed, unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
@@ -391,6 +392,32 @@ def on_trial(
         raise TypeError("a model is tried with its feature set; only a reranker knows its own")
     with searchable(store, exported(engine, store, model, featureset)) as stored:
         yield with_stored(engine, store, stored, tables=tables)
+
+
+@contextmanager
+def by_folds(
+    engine: Engine,
+    store: Store,
+    serve: Serve,
+    record: Mapping[str, Any],
+    featureset: FeatureSet | None,
+    fold_of: FoldOf,
+    tables: Sequence[ExternalTable] = (),
+) -> Iterator[Serve]:
+    """The same service, where models of folds, on trial, rank what their model learned from."""
+    with ExitStack() as kept:
+        ways = {
+            number: kept.enter_context(
+                on_trial(engine, store, fold_model(record, number), featureset, tables)
+            )
+            for number in sorted({*fold_of.values()})
+        }
+
+        def ask(request: SearchRequest) -> Served:
+            number = fold_of.get(request.query_id or "")
+            return (serve if number is None else ways[number])(request)
+
+        yield ask if ways else serve
 
 
 @contextmanager

@@ -64,6 +64,10 @@ def compare_rankers(
         }
         chosen = choose_queries(records, judged, live.split)
         left = [judged[number] for number in chosen.queries.tolist()]
+        for name, fold_of in chosen.folds.items():
+            ranker = rankers[name]
+            if isinstance(ranker, LiveRanker):
+                rankers[name] = ranker.measured(fold_of)
         lists = _lists(rankers, left, live, request.how.drawing)
     notes = [f"lists are of the whole index, their first {live.window} documents"]
     of = live_queries(

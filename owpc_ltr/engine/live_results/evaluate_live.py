@@ -106,6 +106,7 @@ def evaluate_live(
             smallest_gain=smallest_gain,
         )
         before = query_alone(cluster.engine, cluster.store)
-        found = measure_live(kept, before, served.serve, progress, chosen=chosen)
+        with served.by_folds(chosen.folds.get("the model", {})) as after:
+            found = measure_live(kept, before, after, progress, chosen=chosen)
     name = str(model) if isinstance(model, Path | str) else found.model
     return replace(found, model=name)

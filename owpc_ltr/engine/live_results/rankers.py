@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy as np
 from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
-from owpc_ltr.engine.deployment.serving_mode import on_trial
+from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.live_queries import typed_queries
 from owpc_ltr.engine.search.request import SearchRequest, read_template
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
@@ -22,6 +22,7 @@ from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import joined_in, joined_sources
+from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 
@@ -39,6 +40,15 @@ class ModelService:
     index: str
     featureset: FeatureSet | None
     record: Mapping[str, Any]
+    cluster: Cluster
+    tables: Sequence[ExternalTable]
+
+    def by_folds(self, fold_of: FoldOf) -> AbstractContextManager[Serve]:
+        """The same, where models of folds rank the queries that it learned from."""
+        engine, store = self.cluster.engine, self.cluster.store
+        return by_folds(
+            engine, store, self.serve, self.record, self.featureset, fold_of, self.tables
+        )
 
 
 @contextmanager
@@ -65,7 +75,8 @@ def serving_model(
         if alone:
             refuse_unused(joined_in(stored), tables, f"the model '{name}'")
         serve = with_stored(cluster.engine, cluster.store, stored, interval, tables)
-        yield ModelService(serve, cluster.index_of(name, index), stored.featureset, record)
+        where = cluster.index_of(name, index)
+        yield ModelService(serve, where, stored.featureset, record, cluster, tables)
         return
     ranker = load_model(Path(model), plugins) if isinstance(model, Path | str) else model
     own = None
@@ -75,19 +86,26 @@ def serving_model(
     if alone:
         refuse_unused(joined_sources(ranker), tables, "the model")
     with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
-        yield ModelService(serve, cluster.the_index(index), own, ranker.record)
+        where = cluster.the_index(index)
+        yield ModelService(serve, where, own, ranker.record, cluster, tables)
 
 
 @dataclass(frozen=True)
 class LiveRanker:
     """How a ranker serves a request; its record, None where nothing was trained.
 
-    A ranker is `of_template` where it rescores what the query template brings.
+    A ranker is `of_template` where it rescores what the query template brings. `by_folds` is how it
+    serves where models of folds rank what it learned from.
     """
 
     serve: Serve
     record: Mapping[str, Any] | None
     of_template: bool = True
+    by_folds: Callable[[FoldOf], Serve] | None = None
+
+    def measured(self, fold_of: FoldOf) -> LiveRanker:
+        """The ranker as it is measured on queries, of which models of folds rank some."""
+        return replace(self, serve=self.by_folds(fold_of)) if self.by_folds else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +167,15 @@ class LiveRankers:
         )
         query = self.cluster.template(served.index, self.query_template)[0]
         typed = self._typed(served.featureset)
-        return LiveRanker(_asking(served.serve, served.index, query, typed), served.record)
+
+        def asking(serve: Serve) -> Serve:
+            return _asking(serve, served.index, query, typed)
+
+        return LiveRanker(
+            asking(served.serve),
+            served.record,
+            by_folds=lambda fold_of: asking(self.kept.enter_context(served.by_folds(fold_of))),
+        )
 
     def _typed(self, featureset: FeatureSet | None) -> dict[str, dict[str, Any]]:
         """The queries' parameters in the types that the templates need."""
