@@ -36,7 +36,9 @@ class Loss(Protocol):
 
     `convex`, `conservative` (the gradient is the gradient of the value) and `smooth` (it is
     continuous) are claims, which `owpc_ltr.plugin_checks.check_loss` verifies. They may be
-    properties of the settings.
+    properties of the settings. A loss that tells two grades apart by default, and more by a
+    setting, may have a mapping `for_grades` of such settings: training takes them for metrics with
+    a use for grades.
     """
 
     name: ClassVar[str]

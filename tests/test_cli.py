@@ -60,7 +60,7 @@ def test_the_workflow_of_a_researcher(run: Run) -> None:
     more = ("--optimizer", "larank", "--grid", "C=1e-2..1e1", "--metric", "map", "--out", "m.json")
     code, out, err = run(*words, *more)
     assert (code, err) == (0, "")
-    assert out.count("\n") == 8
+    assert out.count("\n") == 9
     assert "wrote m.json" in out
     code, out, _ = run("evaluate", "m.json", "--data", "vali.txt", "--metric", "ndcg@3", "--json")
     assert code == 0

@@ -176,6 +176,16 @@ class DatasetSplits(Generic[Data]):
         """The validation queries; None where there are none."""
         return self.sides.get("validation")
 
+    @property
+    def seen(self) -> Data:
+        """The queries to learn from and to choose settings on, where they are of one dataset."""
+        validation = self.optional_validation
+        if validation is None or self.training is self.everything:
+            return self.training
+        ids = {*self.training.query_ids.to_pylist(), *validation.query_ids.to_pylist()}
+        known = [query in ids for query in self.everything.query_ids.to_pylist()]
+        return self.everything.select(np.flatnonzero(known))
+
     def __iter__(self) -> Iterator[Data]:
         """The sides that there are."""
         return (self.sides[side] for side in SIDES if side in self.sides)

@@ -30,6 +30,7 @@ from owpc_ltr.evaluation.resampling import (
 from owpc_ltr.evaluation.results import ComparisonPlan, Drawing, PerQueryResults, RankerResults
 from owpc_ltr.evaluation.rules import (
     contradictions,
+    fewer_training_queries,
     list_doubts,
     table_warnings,
     treatment_warnings,
@@ -379,6 +380,9 @@ def _with_warnings(
             *_warnings_of((pair.a, pair.b), results),
             *treatment_warnings(verdict, pair.metric, others),
             *contradictions(verdict, pair.metric, guards),
+            *fewer_training_queries(
+                verdict.outcome, (pair.a, pair.b), results.queries.cross_validated
+            ),
             *table_warnings(verdict, pair.metric, pair.comparison, by_tables),
         ),
     )

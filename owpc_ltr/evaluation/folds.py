@@ -92,6 +92,7 @@ def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQuerie
             name: tuple(dict.fromkeys(d for one in several for d in one.by_ranker.get(name, ())))
             for name in {name for one in several for name in one.by_ranker}
         },
+        cross_validated=frozenset().union(*(one.cross_validated for one in several)),
     )
 
 

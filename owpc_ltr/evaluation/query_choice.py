@@ -262,6 +262,7 @@ def compared_queries(
         clusters=None if alone else clusters,
         doubts=tuple(doubts),
         by_ranker=chosen.seen,
+        cross_validated=frozenset(chosen.folds),
     )
 
 

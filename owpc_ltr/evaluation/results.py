@@ -70,7 +70,8 @@ class ComparedQueries:
     """The queries: ids, texts where they are known, weights where they vary, and why these.
 
     Queries of one number in `clusters` are won and lost together; None where each is one of its
-    own. `doubts` are about all rankers, those of `by_ranker` about one.
+    own. `doubts` are about all rankers, those of `by_ranker` about one. Rankers that are
+    `cross_validated` are measured by models of folds.
     """
 
     ids: pa.StringArray
@@ -82,6 +83,7 @@ class ComparedQueries:
     clusters: NDArray[np.int64] | None = None
     doubts: tuple[ResultWarning, ...] = ()
     by_ranker: Mapping[str, tuple[ResultWarning, ...]] = field(default_factory=dict)
+    cross_validated: frozenset[str] = frozenset()
 
     @property
     def n_independent(self) -> int:

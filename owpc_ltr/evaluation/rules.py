@@ -176,6 +176,20 @@ def contradictions(
             )
 
 
+def fewer_training_queries(
+    outcome: Outcome, names: tuple[str, str], cross_validated: frozenset[str]
+) -> Iterator[ResultWarning]:
+    """Whether a ranker loses whose models of folds have learned from fewer queries than it."""
+    loser = {Outcome.BETTER: names[1], Outcome.WORSE: names[0]}.get(outcome)
+    if loser in cross_validated and not cross_validated.issuperset(names):
+        yield ResultWarning(
+            "fewer-training-queries",
+            f"{loser} is measured by models that learned from fewer queries than it did, and that "
+            "they are worse does not show that it is",
+            "judge more queries, or hold some out (train without --folds)",
+        )
+
+
 def _outcome(found: Comparison, *, higher_is_better: bool = True) -> Outcome:
     """What one comparison says by itself."""
     return found.verdict(higher_is_better=higher_is_better).outcome

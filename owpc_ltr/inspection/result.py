@@ -252,6 +252,13 @@ _GRADES = 8
 """More grades than these are told as a range."""
 
 
+def _training_rows(data: DataFigures) -> list[tuple[str, str]]:
+    """What training makes of more than two grades."""
+    if len(data.grades) < 3:
+        return []
+    return [("in training", "every grade by ndcg, err; a label above 0 by map, mrr")]
+
+
 def figures(data: DataFigures) -> list[tuple[str, str]]:
     """What is in the data, as names and values."""
     low, median, high = data.lengths
@@ -260,6 +267,7 @@ def figures(data: DataFigures) -> list[tuple[str, str]]:
         ("queries", f"{data.queries:,}"),
         ("documents", f"{data.documents:,}; a query has {low:,} to {high:,}, median {median:g}"),
         ("grades", _grades(data)),
+        *_training_rows(data),
         ("without contrast", f"{_queries(alike)} ({alike / max(data.queries, 1):.1%})"),
         ("of one document", _queries(data.of_one_document)),
         ("features", f"{data.features:,}; {data.missing:.1%} of the values missing"),

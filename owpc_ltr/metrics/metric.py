@@ -81,6 +81,11 @@ class Metric(ABC):
         """The value of each query, from `queries.ranking(self.ties)`; NaN where it is undefined."""
 
     @property
+    def graded(self) -> bool:
+        """Whether more than two grades count; else a document is relevant, or it is not."""
+        return False
+
+    @property
     def span(self) -> float:
         """The largest difference that two rankings of a query can have."""
         low, high = self.value_range

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
@@ -28,7 +28,17 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
-from owpc_ltr.training.plan import ZERO, C, Data, Plan, fitted, mean_of, taking_missing_as_zero
+from owpc_ltr.training.plan import (
+    ZERO,
+    C,
+    Data,
+    Plan,
+    Settings,
+    fitted,
+    levels_of,
+    mean_of,
+    taking_missing_as_zero,
+)
 from owpc_ltr.version import VERSION
 
 HISTORY_ROWS = 100
@@ -82,10 +92,9 @@ def train_plan(
     `source` (files, split) goes into the model's record; without it, the split that the queries are
     sides of. The record also has the digests of the queries.
     """
+    plan = plan.for_labels(levels_of(data))
     candidates = plan.candidates()
-    pairs = [plan.make(settings) for settings in candidates]
     check_choosable(len(candidates), validation)
-    metric = parse_metric(plan.select)
     check_trainable(data)
     known = data, validation
     if plan.missing == ZERO:
@@ -101,16 +110,16 @@ def train_plan(
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
-        table, index, fit = fit_all(data, candidates, pairs, metric, run)
+        chosen = fit_all(plan, candidates, data, run)
+    fit = chosen.fit
     if curves is not None:
         data, fit = filled, replace(fit, model=curves.model_of(fit.model))
     if plan.missing == ZERO:
         fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
     silent = silent_features(column_facts(data.features), data.feature_names)
     ranges = _ranges(known[0].without_missing())
-    chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
     return recorded(
-        chosen, plan, run,
+        chosen._replace(fit=fit), plan, run,
         known=known, source=source, ranges=ranges, silent=silent, sample=data,
     )  # fmt: skip
 
@@ -175,32 +184,64 @@ def check_choosable(candidates: int, validation: Data | None) -> None:
         )
 
 
-def fit_all(
-    data: Data,
+class FittedCandidate(NamedTuple):
+    """A candidate's settings, its loss and optimizer, their fit, and its mean on validation."""
+
+    settings: dict[str, Any]
+    pair: tuple[Loss, Optimizer]
+    fit: Fit
+    value: float
+
+
+def fit_each(
+    plan: Plan,
     candidates: Sequence[dict[str, Any]],
-    pairs: Sequence[tuple[Loss, Optimizer]],
-    metric: Metric,
+    data: Data,
     run: Run,
-) -> tuple[list[dict[str, Any]], int, Fit]:
-    """A row for each candidate, and the number and the fit of the best one."""
-    best: tuple[float, int, Fit] | None = None
-    table: list[dict[str, Any]] = []
-    fit: Fit | None = None
-    validation = run.validation or run.validation_parts
+    validation: Data | None,
+) -> Iterator[FittedCandidate]:
+    """Fit one candidate after another, of neighbours in C each from the one before.
+
+    Where the best of the default values of C is at their end, more follow. The value is NaN without
+    validation queries.
+    """
+    metric = parse_metric(plan.select)
     sign = 1.0 if metric.higher_is_better else -1.0
-    for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
-        start = fit if index and _neighbours(candidates[index - 1], settings) else None
-        _report(run, index, len(candidates), settings)
+    waiting, tried = [*candidates], list[tuple[Settings, float]]()
+    before: FittedCandidate | None = None
+    while waiting:
+        settings = waiting.pop(0)
+        pair = loss, optimizer = plan.make(settings)
+        start = before.fit if before and _neighbours(before.settings, settings) else None
+        _report(run, len(tried), len(tried) + 1 + len(waiting), settings)
         fit = fitted(optimizer, loss, data, run, start)
-        row = {**settings, **fit.certificate.as_dict()}
-        value = float("nan")
+        value = float("nan") if validation is None else mean_of(metric, fit.model, validation)
+        before = FittedCandidate(settings, pair, fit, value)
+        yield before
+        tried.append((settings, sign * value))
+        if not waiting and (more := plan.beyond(tried)) is not None:
+            waiting.append(more)
+
+
+def fit_all(
+    plan: Plan, candidates: Sequence[dict[str, Any]], data: Data, run: Run
+) -> BestCandidate:
+    """The best candidate, and a row for each."""
+    metric = parse_metric(plan.select)
+    sign = 1.0 if metric.higher_is_better else -1.0
+    validation = run.validation or run.validation_parts
+    best: tuple[int, FittedCandidate] | None = None
+    table: list[dict[str, Any]] = []
+    for number, one in enumerate(fit_each(plan, candidates, data, run, validation)):
+        row = {**one.settings, **one.fit.certificate.as_dict()}
         if validation is not None:
-            value = row["validation"] = mean_of(metric, fit.model, validation)
+            row["validation"] = one.value
         table.append(row)
-        if best is None or sign * value > sign * best[0]:
-            best = (value, index, fit)
+        if best is None or sign * one.value > sign * best[1].value:
+            best = number, one
     assert best is not None  # noqa: S101 - there is at least one candidate
-    return table, best[1], best[2]
+    number, chosen = best
+    return BestCandidate(chosen.fit, number, chosen.settings, chosen.pair, table)
 
 
 def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
@@ -303,6 +344,8 @@ def train_plan_by_parts(
     check_choosable(len(candidates), validation)
     if not goes_through_parts(plan, pairs, data, validation):
         return train_plan(data.load(), plan, run, loaded(validation), source)
+    plan = plan.for_labels(levels_of(data))
+    candidates = plan.candidates()
     known = data, validation
     facts = facts_of(data)
     check_order(some=facts.ordered)
@@ -311,14 +354,14 @@ def train_plan_by_parts(
     data = _scaled(data, facts, plan.normalise)
     run = replace(run, **named_validation(validation), metric=plan.select)
     with one_blas_thread():
-        table, index, fit = fit_all(data, candidates, pairs, parse_metric(plan.select), run)
+        chosen = fit_all(plan, candidates, data, run)
+    fit = chosen.fit
     if plan.missing == ZERO:
         fit = replace(fit, model=taking_missing_as_zero(fit.model, data.head))
     columns = facts.filled() if plan.missing == ZERO else facts.columns
     silent = silent_features(columns, data.feature_names)
-    chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
     return recorded(
-        chosen, plan, run,
+        chosen._replace(fit=fit), plan, run,
         known=known, source=source, ranges=facts.ranges, silent=silent, sample=data.head,
     )  # fmt: skip
 

@@ -31,15 +31,23 @@ from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.plain_text import ShortRepr, text_table
-from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public
 from owpc_ltr.training.candidates import (
     check_trainable,
+    fit_each,
     goes_through_parts,
     named_validation,
     scaled_parts,
 )
-from owpc_ltr.training.plan import C, Data, Plan, fitted, mean_of, per_query, weights_of
+from owpc_ltr.training.plan import (
+    C,
+    Data,
+    Plan,
+    levels_of,
+    per_query,
+    weights_of,
+)
 
 Progress = Callable[[str, float | None], None]
 
@@ -212,7 +220,11 @@ def cross_validate(
     for fold, plan in product(folds, plans):
         _streams(fold, plan)
     paths = [
-        (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
+        (fold, plan, path)
+        for fold in folds
+        for given in plans
+        for plan in [given.for_labels(levels_of(fold.training))]
+        for path in _paths(plan).values()
     ]
     finished = _journal(journal)
     results: dict[int, list[FitRow]] = {}
@@ -321,14 +333,9 @@ def _walk(
         fold = Fold(fold.name, fold.training.load(), fold.validation.load(), fold.test)
     data = _to_train_on(fold, plan)
     run = replace(run, **named_validation(fold.validation), metric=plan.select)
-    chooses = parse_metric(plan.select)
     rows: list[FitRow] = []
-    fit: Fit | None = None
     weights = weights_of(fold.test)
-    for settings in path:
-        loss, optimizer = plan.make(settings)
-        fit = fitted(optimizer, loss, data, run, fit)
-        value = mean_of(chooses, fit.model, fold.validation)
+    for settings, (loss, optimizer), fit, value in fit_each(plan, path, data, run, fold.validation):
         values = per_query(metrics, fit.model, fold.test)
         figures = {
             str(metric): metric.average(one, weights)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, split_queries
 from owpc_ltr.protocols import Model, Run
@@ -17,11 +19,16 @@ _SALT = "owpc-ltr folds"
 
 
 def fold_models(
-    data: Data, plan: Plan, run: Run, folds: int, validation_share: float
+    data: Data,
+    plan_of: Callable[[RankingDataset, Run], Plan],
+    run: Run,
+    folds: int,
+    validation_share: float,
 ) -> list[Model]:
     """A model for each fold, trained as one of all queries is, without the queries of the fold.
 
-    Spellings of one query are in one fold. Raises BadInput for fewer queries than folds.
+    `plan_of` says how a model of some queries is trained, as it did for those of all. Spellings of
+    one query are in one fold. Raises BadInput for fewer queries than folds.
     """
     if not folds:
         return []
@@ -33,9 +40,14 @@ def fold_models(
         def progress(message: str, done: float | None = None, number: int = number) -> None:
             run.progress(f"fold {number + 1} of {folds}: {message}", done)
 
-        rest = data.select(np.flatnonzero(fold != number))
-        sides = HashSplit(validation_share, 0.0)
-        splits = split_queries(rest, sides, wanted=("train", "validation"))
-        own = replace(run, progress=progress)
-        models.append(train_plan(splits.training, plan, own, splits.optional_validation).model)
+        rest, own = data.select(np.flatnonzero(fold != number)), replace(run, progress=progress)
+        models.append(model_of_queries(rest, plan_of(rest, own), own, validation_share))
     return models
+
+
+def model_of_queries(data: RankingDataset, plan: Plan, run: Run, validation_share: float) -> Model:
+    """A model of these queries, of which a share chooses the settings."""
+    # Queries that another split has cut are not split by the same hash.
+    sides = HashSplit(validation_share, 0.0, "owpc-ltr inner")
+    splits = split_queries(data, sides, wanted=("train", "validation"))
+    return train_plan(splits.training, plan, run, splits.optional_validation).model

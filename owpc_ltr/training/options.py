@@ -44,7 +44,7 @@ FEATURE_PRICE = 0.001
 LossChoice = Annotated[
     Any,
     Help(
-        "The loss; see `owpc-ltr plugins`.",
+        "The loss (see `owpc-ltr plugins`); owpc where only other choices are given.",
         cli=str,
         panel="Model",
         python="The loss: a name (see `owpc_ltr.plugins()`), a class, or an object with settings.",
@@ -53,7 +53,7 @@ LossChoice = Annotated[
 OptimizerChoice = Annotated[
     Any,
     Help(
-        "The optimizer; see `owpc-ltr plugins`.",
+        "The optimizer (see `owpc-ltr plugins`); larank where only other choices are given.",
         cli=str,
         panel="Model",
         python="The optimizer: a name (see `owpc_ltr.plugins()`), a class, or an object with "

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,10 @@ _NUMBER = r"\d*\.?\d+(?:[eE][+-]?\d+)?"
 _DASHED = re.compile(rf"\s*({_NUMBER})\s*[-–:]\s*({_NUMBER})\s*")
 """A grid that is written as a range of pages."""
 
+_MOST_GRADES = 32
+"""More different labels are no grades: a loss for grades would take as many times its time."""
+_MOST_BEYOND = 3
+"""How far the default values of C are extended, in powers of ten."""
 _CHECKED_ROWS = 1000
 
 _MODEL = ("kind", "feature_names", "record", "score", "as_dict")
@@ -98,6 +102,44 @@ class Plan:
         if not grid and hasattr(self.optimizer, "C") and C not in self.settings:
             grid[C] = DEFAULT_C
         return [{**self.settings, **chosen} for chosen in combinations(grid, C)]
+
+    def for_labels(self, levels: Vector) -> Plan:
+        """The plan with the loss's settings for grades, where the metric has a use for these.
+
+        `levels` are the different labels in increasing order, or the lowest of them. Raises
+        Refused where the metric, or the loss, takes every document for relevant.
+        """
+        metric, lowest = parse_metric(self.select), float(levels[0])
+        line = getattr(metric, "relevant_above", 0.0)
+        if not metric.graded and lowest > line and len(levels) > 1:
+            raise Refused(
+                f"no document is irrelevant: the lowest label is {lowest:g}, and by {metric} "
+                f"whatever is above {line:g} is relevant: choose by a metric of grades, as "
+                f"ndcg@10, or say what is irrelevant, as {metric.name},relevant-above={lowest:g}"
+            )
+        settings: Mapping[str, Any] = getattr(self.loss, "for_grades", {})
+        # To a loss for two grades a label above 0 is relevant, whatever the metric takes for it.
+        several = metric.graded and 2 < len(levels) <= _MOST_GRADES
+        if not (several or lowest > 0):
+            return self
+        added = {f"loss.{name}": value for name, value in settings.items()}
+        left = {name: value for name, value in added.items() if name not in self.grid}
+        return replace(self, settings={**left, **self.settings})
+
+    def beyond(self, tried: Sequence[tuple[Settings, float]]) -> dict[str, Any] | None:
+        """One more candidate, of a C beyond the default ones, where that at their end is the best.
+
+        `tried` are settings, and how good they are; None where there is nothing more to try.
+        """
+        if self.grid or C in self.settings or not hasattr(self.optimizer, "C"):
+            return None
+        by_c = sorted(((settings[C], value) for settings, value in tried), key=lambda one: one[0])
+        if len(by_c) >= len(DEFAULT_C) + _MOST_BEYOND:
+            return None
+        for (c, value), others, step in ((by_c[0], by_c[1:], 0.1), (by_c[-1], by_c[:-1], 10.0)):
+            if all(value > other for _, other in others):
+                return {**self.settings, C: float(f"{c * step:.6g}")}
+        return None
 
     def make(self, settings: Settings) -> tuple[Loss, Optimizer]:
         """The loss and optimizer of these settings; refuses a pair that cannot work.
@@ -290,6 +332,14 @@ def weights_of(data: Data) -> Vector | None:
     if "query_weights" not in data.columns:
         return None
     return uneven(np.concatenate(list(data.each(lambda part: part.query_importance))))
+
+
+def levels_of(data: Data) -> Vector:
+    """The different labels in increasing order; of many the lowest."""
+    if isinstance(data, RankingDataset):
+        return np.unique(data.labels)[: _MOST_GRADES + 1].astype(np.float64)
+    found = np.unique(np.concatenate(list(data.each(levels_of))))
+    return found[: _MOST_GRADES + 1]
 
 
 def per_query(metrics: list[Metric], model: Model, data: Data) -> Iterator[Vector]:

@@ -25,7 +25,6 @@ from owpc_ltr.signatures import (
 )
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
-    DEFAULT_METRIC,
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     FOLDS,
@@ -70,8 +69,13 @@ def select(
     grid: Grid = None,
     select_metric: Annotated[
         Any,
-        Help("Validation queries choose by this metric.", metavar="METRIC", cli=str, panel="Model"),
-    ] = DEFAULT_METRIC,
+        Help(
+            "Validation queries choose by this metric; default: the first --metric.",
+            metavar="METRIC",
+            cli=str,
+            panel="Model",
+        ),
+    ] = None,
     metrics: Annotated[
         Sequence[Any] | str,
         Help(
@@ -129,6 +133,7 @@ def select(
     from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
+    measured = parse_metrics(metrics, registry)
     plans = [
         model_plan(
             registry,
@@ -136,12 +141,11 @@ def select(
             optimizer=optimizer,
             settings=settings,
             grid=grid,
-            select=select_metric,
+            select=measured[0] if select_metric is None else select_metric,
             normalise=normalise,
         )
         for loss, optimizer in product(losses, optimizers)
     ]
-    measured = parse_metrics(metrics, registry)
     files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
     with workers_at(dask, files, plugins) as started:
         workers = started if workers is None else workers

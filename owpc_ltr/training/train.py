@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,8 +52,11 @@ if TYPE_CHECKING:
     from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.protocols import Model
+    from owpc_ltr.protocols import Model, Run
+    from owpc_ltr.training.candidates import TrainingResult
     from owpc_ltr.training.feature_cost import Costs
+    from owpc_ltr.training.first_model import KindChoice
+    from owpc_ltr.training.plan import Plan
 
     Data = RankingDataset | PartitionedDataset
 
@@ -84,9 +88,13 @@ class TrainingSummary:
         # The first candidate that was as good as the chosen one is the chosen one.
         row = next(row for row in record["table"] if row.get("validation") == value)
         settings = {name: row[name] for name in row if "." in name}
-        yield from _candidate_lines(record, settings)
+        if "kinds" not in record:
+            yield from _candidate_lines(record, settings)
         told = ", ".join(f"{name}={value}" for name, value in settings.items())
+        if "kinds" in record:
+            yield from _kind_lines(record)
         yield f"chosen: {told or 'the defaults'}"
+        yield from _grade_lines(record)
         yield (
             f"trained on {record['queries']} queries, {record['documents']} documents"
             f"{_ending(record['certificate'])}"
@@ -105,11 +113,20 @@ def train(
     data: TrainingData,
     *,
     out: ModelFile = None,
-    loss: LossChoice = DEFAULT_LOSS,
-    optimizer: OptimizerChoice = DEFAULT_OPTIMIZER,
+    loss: LossChoice = None,
+    optimizer: OptimizerChoice = None,
     settings: Settings = None,
     grid: Grid = None,
-    metric: ChoosingMetric = DEFAULT_METRIC,
+    metric: ChoosingMetric = None,
+    runs_in: Annotated[
+        Literal["engine", "plugin", "client"],
+        Help(
+            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
+            "plugin, or the client, which scores any.",
+            flag="--in",
+            panel="Model",
+        ),
+    ] = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
@@ -178,6 +195,11 @@ def train(
 ) -> Model:
     """Train a ranker; validation queries choose its settings.
 
+    Without a loss, an optimizer or settings of them, kinds of models are compared over folds:
+    linear, piecewise-linear, trees of pairs of features, boosted trees. The simplest is taken that
+    is not significantly worse than the best that runs --in every engine. The metric is then ndcg@10
+    for several grades; else it is map.
+
     Without --validation, the queries of DATA are split by the hash of their ids into training,
     validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
     queries. With --folds none are kept out, and it measures on all (cross-validated).
@@ -204,28 +226,33 @@ def train(
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import silent_in_training
     from owpc_ltr.models.fold_models import with_folds
-    from owpc_ltr.models.model_file import save_model, with_warnings
+    from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.candidates import check_room
+    from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.folds import fold_models
     from owpc_ltr.training.plan import model_plan
 
-    if knots is not None and not piecewise_linear:
-        raise UsageError(
-            f"{spelled('knots')} is of piecewise-linear models: add {spelled('piecewise_linear')}"
+    _check_knots(knots, piecewise_linear)
+    make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
+    planned: Plan | None = None
+    if any((loss, optimizer, settings, grid, piecewise_linear, feature_cost, dask)):
+        planned = make(
+            loss=loss or DEFAULT_LOSS,
+            optimizer=optimizer or DEFAULT_OPTIMIZER,
+            settings=settings,
+            grid=grid,
+            select=metric or DEFAULT_METRIC,
+            piecewise_linear=piecewise_linear,
+            knots=KNOTS if knots is None else knots,
         )
-    plan = model_plan(
-        load(map(Path, plugins)),
-        loss=loss,
-        optimizer=optimizer,
-        settings=settings,
-        grid=grid,
-        select=metric,
-        normalise=normalise,
-        missing=missing,
-        piecewise_linear=piecewise_linear,
-        knots=KNOTS if knots is None else knots,
-    )
+
+    def plan_of(queries: Data, run: Run) -> tuple[Plan, KindChoice | None]:
+        if planned is not None:
+            return planned, None
+        choice = choose_kind(queries, make, metric, runs_in, validation_share, run)
+        return choice.kind.plan, choice
+
     costs = _costs(feature_cost, feature_price, keep_gain, baseline)
     others = {"validation": validation, "feature_cost": costs, "dask": dask}
     _check_folds(folds, others, test_share)
@@ -241,25 +268,22 @@ def train(
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
         if costs is not None:
             training = in_memory(training, "a price of features")
+        run = Run(seed=seed, threads=threads, progress=progress)
+        plan, choice = plan_of(splits.seen, run)
         if isinstance(training, PartitionedDataset):
             check_room(plan, training, chosen_on)
         before = warnings_before_training(training.head)
         give_warnings(before)
-        run = Run(seed=seed, threads=threads, progress=progress)
-        if isinstance(training, PartitionedDataset):
-            trained = train_plan_by_parts(training, plan, run, chosen_on, source)
-        elif costs is None:
-            trained = train_plan(training, plan, run, loaded(chosen_on), source)
-        else:
-            from owpc_ltr.training.feature_cost import train_at_cost
-
-            trained = train_at_cost(
-                training, plan, run, loaded(chosen_on), costs=costs, source=source
-            ).trained
-        models = fold_models(splits.everything, plan, run, folds or 0, validation_share)
+        trained = _trained(training, chosen_on, plan, run, costs, source)
+        models = fold_models(
+            splits.everything, lambda rest, of: plan_of(rest, of)[0], run, folds or 0,
+            validation_share,
+        )  # fmt: skip
     after = (*trained.warnings, *silent_in_training(trained.silent_features))
     give_warnings(after)
     model: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
+    if choice is not None:
+        model = with_record(model, {**model.record, "kinds": choice.as_dict()})
     if out is not None:
         save_model(model, out)
     name = "the model" if out is None else Path(out).name
@@ -277,6 +301,34 @@ def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float
     if test_share not in {0.0, TEST_SHARE}:
         raise UsageError(
             f"{spelled('folds')} keeps no test queries out: leave {spelled('test_share')} out"
+        )
+
+
+def _trained(
+    training: Data,
+    validation: Data | None,
+    plan: Plan,
+    run: Run,
+    costs: Costs | None,
+    source: Mapping[str, Any] | None,
+) -> TrainingResult:
+    """The model of a plan; with costs of features that of the features that are worth theirs."""
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.training.candidates import loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.feature_cost import train_at_cost
+
+    if isinstance(training, PartitionedDataset):
+        return train_plan_by_parts(training, plan, run, validation, source)
+    if costs is None:
+        return train_plan(training, plan, run, loaded(validation), source)
+    found = train_at_cost(training, plan, run, loaded(validation), costs=costs, source=source)
+    return found.trained
+
+
+def _check_knots(knots: int | None, piecewise_linear: bool) -> None:
+    if knots is not None and not piecewise_linear:
+        raise UsageError(
+            f"{spelled('knots')} is of piecewise-linear models: add {spelled('piecewise_linear')}"
         )
 
 
@@ -367,6 +419,34 @@ def _ending(certificate: Mapping[str, Any]) -> str:
     if not reason:
         return f"; {told}" if told else ""
     return f"; {reason} ({told})" if told else f"; {reason}"
+
+
+def _kind_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds of models that were compared, and why one was chosen."""
+    choice = record["kinds"]
+    rows = [
+        [
+            one["kind"],
+            float(one["mean"]),
+            f"[{one['low']:+.4f}, {one['high']:+.4f}]" if number else "",
+            one["runs_in"],
+            round(one["used"]),
+            round(one["trees"]) or "",
+        ]
+        for number, one in enumerate(choice["compared"])
+    ]
+    if rows:
+        title = str(record["select"]).upper()
+        yield text_table(["KIND", title, "GAIN (95 %)", "RUNS IN", "FEATURES", "TREES"], rows)
+    yield wrapped_text(f"kind: {choice['kind']}: {choice['why']}")
+
+
+def _grade_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """What the loss makes of the grades, where it has a setting for that."""
+    grades = record["loss"]["settings"].get("grades")
+    if grades is not None:
+        words = "relevant is a label above 0" if grades == "binary" else "every grade counts"
+        yield f"grades: {words} (loss.grades={grades})"
 
 
 def _candidate_lines(record: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[str]:

@@ -14,8 +14,10 @@ the logistic.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -84,7 +86,8 @@ class OWPC(KernelLoss):
 
     `grades`: binary (relevant is a label above 0); thresholds (the mean of the binary losses for
     each grade of the query, but the lowest, as the least relevant one); lower (each document
-    against all those of lower grade). Work and time grow with the number of grades.
+    against all those of lower grade). Work and time grow with the number of grades. Training takes
+    thresholds where the metric that chooses has a use for several grades (`for_grades`).
 
     Irrelevant documents with equal scores share their weights α, so that the gradient does not
     depend on the order of the documents. A document of weight k counts as k copies.
@@ -96,6 +99,7 @@ class OWPC(KernelLoss):
     weights_are_copies: ClassVar[bool] = True
     convex: ClassVar[bool] = True
     conservative: ClassVar[bool] = True
+    for_grades: ClassVar[Mapping[str, Any]] = MappingProxyType({"grades": "thresholds"})
 
     generator: Generator = "constant"
     p: float = 10.0

@@ -44,6 +44,11 @@ class ExpectedReciprocalRank(Metric):
                 f"{_LARGEST_GRADE:g}"
             )
 
+    @property
+    def graded(self) -> bool:
+        """Whether every grade counts."""
+        return True
+
     def values(self, queries: RankedQueries) -> Vector:
         """The sum over runs of the chance to get there, times what the run is worth."""
         ranking = queries.ranking(self.ties).head(self.cutoff)

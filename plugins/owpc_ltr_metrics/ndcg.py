@@ -38,6 +38,11 @@ class NDCG(Metric):
     gain: Gain = "exponential"
     discount: Discount = "log2"
 
+    @property
+    def graded(self) -> bool:
+        """Whether every grade counts."""
+        return True
+
     def values(self, queries: RankedQueries) -> Vector:
         """Discounted gain over that of the best order."""
         gained = self._dcg(queries.ranking(self.ties), queries.n_queries)

@@ -29,6 +29,11 @@ class PairwiseError(Metric):
 
     empty: Empty = field(default="skip", kw_only=True)
 
+    @property
+    def graded(self) -> bool:
+        """Whether every grade counts."""
+        return True
+
     def values(self, queries: RankedQueries) -> Vector:
         """Misordered pairs over pairs; a tied pair is wrong in half of the orders."""
         ranking = queries.whole_ranking(self.ties)

@@ -62,6 +62,11 @@ class RankBiasedPrecision(Metric):
                 f"gain={self.gain}: leave it out, or choose another gain"
             )
 
+    @property
+    def graded(self) -> bool:
+        """Whether every grade counts."""
+        return self.gain != "binary"
+
     def values(self, queries: RankedQueries) -> Vector:
         """The discounted gains, over the sum of all discounts of an endless list."""
         ranking = queries.ranking(self.ties)

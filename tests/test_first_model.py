@@ -1,0 +1,219 @@
+"""The first model: kinds are compared where nobody chose; grades and the grid follow the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from owpc_ltr_losses.owpc import OWPC
+
+import owpc_ltr as ltr
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.protocols import Run
+from owpc_ltr.training import first_model
+from owpc_ltr.training.candidates import fit_each
+from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.train import TrainingSummary
+
+PLACES: tuple[Literal["engine", "plugin", "client"], ...] = ("engine", "plugin", "client")
+
+
+def world(
+    queries: int = 60, *, crossed: float = 0.0, seed: int = 1, grades: int = 4
+) -> ltr.RankingDataset:
+    """Labels that depend on one feature, and on the product of two."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(queries * 12, 4)).astype(np.float32)
+    wish = features[:, 0] + crossed * features[:, 1] * features[:, 2] * 2
+    wish += rng.normal(size=len(wish)) * 0.5
+    cuts = np.quantile(wish, np.linspace(0.5, 0.95, grades - 1))
+    ids = np.repeat([f"q{n}" for n in range(queries)], 12)
+    return ltr.make_dataset(features, np.digitize(wish, cuts), ids)
+
+
+@pytest.fixture(scope="module")
+def crossing() -> ltr.Model:
+    return ltr.train(world(crossed=1.0))
+
+
+def test_where_features_interact_trees_that_any_engine_runs_are_chosen(crossing: ltr.Model) -> None:
+    choice = crossing.record["kinds"]
+    assert choice["kind"] == "interaction trees"
+    assert [one["kind"] for one in choice["compared"]] == [
+        "linear", "piecewise-linear", "interaction trees", "boosted trees",
+    ]  # fmt: skip
+    assert len(crossing.record["interactions"]) <= 20
+    lines = str(TrainingSummary.of(crossing)).splitlines()
+    assert lines[0].split() == ["KIND", "NDCG@10", "GAIN", "(95", "%)", "RUNS", "IN", "FEATURES",
+                                "TREES"]  # fmt: skip
+    assert max(map(len, lines[:5])) <= 80
+    assert "kind: interaction trees: the best of those that run in every engine" in "\n".join(lines)
+
+
+def test_where_a_line_does_the_line_is_chosen_and_its_metric_is_that_of_the_labels() -> None:
+    graded, binary = ltr.train(world()), ltr.train(world(grades=2))
+    for model, metric in ((graded, "ndcg@10"), (binary, "map")):
+        assert model.record["kinds"]["kind"] == "linear"
+        assert model.record["select"] == metric
+    named = ltr.train(world(), metric="mrr").record
+    assert (named["select"], named["loss"]["settings"]["grades"]) == ("mrr", "binary")
+
+
+def test_what_runs_where_decides_what_may_be_chosen() -> None:
+    data = world(crossed=1.0, queries=150)
+    known = {one: ltr.train(data, runs_in=one).record["kinds"] for one in PLACES}
+    assert known["engine"]["kind"] != "boosted trees"
+    assert known["plugin"]["kind"] != "piecewise-linear"
+    assert known["engine"]["compared"][0]["mean"] == known["client"]["compared"][0]["mean"]
+    with pytest.raises(UsageError, match="no model runs in 'cloud': choose among engine, plugin"):
+        ltr.train(data, runs_in="cloud")  # type: ignore[arg-type]
+
+
+def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
+    data = world(crossed=1.0)
+    held_out = set(data.split().test.query_ids.to_pylist())
+    out = np.repeat([query in held_out for query in data.query_ids.to_pylist()],
+                    np.diff(data.offsets))  # fmt: skip
+    other = replace(data, labels=np.where(out, 3 - data.labels, data.labels).astype(np.float32))
+    one, two = (ltr.train(each).record["kinds"]["compared"] for each in (data, other))
+    assert [row["mean"] for row in one] == [row["mean"] for row in two]
+
+
+def test_few_queries_are_not_compared() -> None:
+    choice = ltr.train(world(30)).record["kinds"]
+    assert (choice["kind"], choice["compared"]) == ("linear", [])
+    assert "independent queries are too few to compare kinds of models" in choice["why"]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"loss": "owpc"},
+        {"optimizer": "larank"},
+        {"settings": {"C": 1.0}},
+        {"grid": {"C": [0.1, 1.0]}},
+        {"piecewise_linear": True},
+        {"feature_cost": {"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}},
+    ],
+)
+def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
+    if "feature_cost" in chosen:
+        costs = tmp_path / "costs.json"
+        costs.write_text('{"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}')
+        chosen = {"feature_cost": costs}
+    record = ltr.train(world(), **chosen).record
+    assert "kinds" not in record
+    assert record["select"] == "map"
+
+
+def test_each_fold_chooses_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    choose = first_model.choose_kind
+
+    def seen(data: Any, *rest: Any) -> Any:
+        sizes.append(data.n_queries)
+        return choose(data, *rest)
+
+    monkeypatch.setattr(first_model, "choose_kind", seen)
+    ltr.train(world(45), folds=3)
+    assert sizes == [45, 30, 30, 30]
+
+
+def test_of_data_in_parts_only_kinds_that_fit_are_compared(tmp_path: Path) -> None:
+    ltr.save_dataset(world(), tmp_path / "d.parquet")
+    ltr.partition(tmp_path / "d.parquet", out=tmp_path / "parts")
+    whole = ltr.train(ltr.open_dataset(tmp_path / "parts"))
+    small = ltr.train(ltr.open_dataset(tmp_path / "parts", memory=1))
+    names = [[one["kind"] for one in model.record["kinds"]["compared"]] for model in (whole, small)]
+    assert names[0] == ["linear", "piecewise-linear", "interaction trees", "boosted trees"]
+    assert names[1] == ["linear", "boosted trees"]
+
+
+@pytest.mark.parametrize("optimizer", ["larank", "boosting"])
+@pytest.mark.parametrize(
+    ("metric", "grades"),
+    [("ndcg@10", "thresholds"), ("err", "thresholds"), ("pairwise-error", "thresholds"),
+     ("rbp,gain=linear", "thresholds"), ("rbp", "binary"), ("map", "binary"), ("mrr", "binary")],
+)  # fmt: skip
+def test_grades_count_where_the_metric_has_a_use_for_them(
+    metric: str, grades: str, optimizer: str
+) -> None:
+    how = {"metric": metric, "loss": "owpc", "optimizer": optimizer}
+    model = ltr.train(world(), **how)  # type: ignore[arg-type]
+    assert model.record["loss"]["settings"]["grades"] == grades
+    assert f"(loss.grades={grades})" in str(TrainingSummary.of(model))
+    chosen = ltr.train(world(), **how, settings={"loss.grades": "lower"})  # type: ignore[arg-type]
+    assert chosen.record["loss"]["settings"]["grades"] == "lower"
+    of_two = ltr.train(world(grades=2), **how)  # type: ignore[arg-type]
+    assert of_two.record["loss"]["settings"]["grades"] == "binary"
+
+
+def train(data: Any, **how: Any) -> Any:
+    return ltr.train(data, optimizer="bundle", **how)
+
+
+def select(data: Any, metric: str) -> Any:
+    return ltr.select(data, metrics=metric, folds=3)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("job", [train, select])
+def test_labels_without_an_irrelevant_grade_are_refused_or_compared_with_each_other(
+    job: Any, parts: bool, tmp_path: Path
+) -> None:
+    data: Any = world()
+    data = replace(data, labels=data.labels + 1)
+    if parts:
+        ltr.save_dataset(data, tmp_path / "d.parquet")
+        ltr.partition(tmp_path / "d.parquet", out=tmp_path / "parts")
+        data = ltr.open_dataset(tmp_path / "parts")
+    with pytest.raises(Refused, match="no document is irrelevant: the lowest label is 1, and by"):
+        job(data, metric="map")
+    for metric in ("ndcg@10", "map,relevant-above=1"):
+        found = job(data, metric=metric)
+        if job is train:
+            assert np.abs(found.weights).max() > 0
+        else:
+            assert all(row.settings["loss.grades"] == "thresholds" for row in found.rows)
+
+
+def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
+    """Values of a metric that rises with C, or falls: three more powers of ten, at most."""
+    plan = Plan(OWPC, "larank")
+    for sign, end in ((1.0, 1e6), (-1.0, 1e-6)):
+        tried = [(settings, sign * settings["optimizer.C"]) for settings in plan.candidates()]
+        while (more := plan.beyond(tried)) is not None:
+            tried.append((more, sign * more["optimizer.C"]))
+        assert len(tried) == 10
+        assert tried[-1][0] == {"optimizer.C": end}
+    flat = [(settings, 1.0) for settings in plan.candidates()]
+    assert plan.beyond(flat) is None
+    named = Plan(OWPC, "larank", grid={"optimizer.C": [1.0, 10.0]})
+    assert named.beyond([(one, one["optimizer.C"]) for one in named.candidates()]) is None
+    fixed = Plan(OWPC, "larank", settings={"optimizer.C": 1.0})
+    assert fixed.beyond([(one, 1.0) for one in fixed.candidates()]) is None
+
+
+def test_train_and_select_walk_the_same_candidates() -> None:
+    data = world()
+    plan = Plan(OWPC, "larank", select="ndcg@10")
+    splits = data.split(validation=0.3, test=0.0)
+    each = list(fit_each(plan, plan.candidates(), splits.training, Run(), splits.validation))
+    assert [one.settings["optimizer.C"] for one in each][:7] == sorted(
+        one.settings["optimizer.C"] for one in each[:7]
+    )
+    values = [one.value for one in each]
+    best = int(np.argmax(values))
+    ends = {min(one.settings["optimizer.C"] for one in each),
+            max(one.settings["optimizer.C"] for one in each)}  # fmt: skip
+    inside = each[best].settings["optimizer.C"] not in ends
+    assert inside or len(each) == 10 or values.count(max(values)) > 1
+
+
+def test_select_chooses_by_the_first_metric() -> None:
+    found = ltr.select(world(), metrics="ndcg@5,map", folds=3, settings={"C": 1.0})
+    assert found.select == "ndcg@5"
+    assert ltr.select(world(), metrics="map,ndcg@5", folds=3, settings={"C": 1.0}).select == "map"
