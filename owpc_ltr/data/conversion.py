@@ -176,6 +176,9 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
         pa.types.is_integer,
     )
     missing = ids.null_count
+    if pa.types.is_floating(ids.type) and not missing and pc.all(pc.equal(ids, pc.floor(ids))):
+        # A merge of data frames makes floats of whole numbers.
+        ids = ids.cast(pa.int64(), safe=False)
     if not any(is_known(ids.type) for is_known in known) or missing:
         row = pc.index(pc.is_null(ids), True).as_py() + 1 if missing else 0
         raise BadInput(

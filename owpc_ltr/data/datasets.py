@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, public, silent
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+
+_OF_ARRAYS = 3
+"""Features, labels and query ids."""
 
 
 @public
@@ -70,6 +76,17 @@ def is_partitioned(path: Path) -> bool:
         return any(any(path.glob(sign)) for sign in SIGNS)
     except OSError:
         return False
+
+
+def dataset_of(given: Any, **how: Any) -> Any:
+    """What is given as data: a file or folder read, (features, labels, query ids) as a dataset."""
+    from owpc_ltr.data.construction import make_dataset
+
+    if isinstance(given, Path | str):
+        return open_or_read(given, **how)
+    if isinstance(given, tuple) and len(given) == _OF_ARRAYS and np.ndim(given[1]) == 1:
+        return make_dataset(*given)
+    return given
 
 
 def open_or_read(

@@ -127,6 +127,15 @@ class TrecRun:
         )
 
 
+def run_of_scores(scores: Vector, data: RankingDataset) -> TrecRun:
+    """Scores of all documents of a dataset, as the run that `write_scores` would write.
+
+    Raises BadInput where there is not one finite score a document.
+    """
+    checked = _checked(scores, data, None)
+    return TrecRun(_repeated(data), document_names(data), checked, RUN_TAG, "the scores")
+
+
 def write_scores(
     scores: Vector,
     data: RankingDataset,

@@ -52,11 +52,15 @@ def compare(
             absent=None,
         ),
     ],
-    *,
     data: Annotated[
         OneData | Sequence[OneData],
-        Reads("Judged queries: a dataset; for runs also judgments (TSV, qrels …).", cli=Path),
+        Reads(
+            "Judged queries: a dataset; for runs also judgments (TSV, qrels …).",
+            cli=Path,
+            flag="--data",
+        ),
     ],
+    *,
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
@@ -104,6 +108,7 @@ def compare(
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
+    from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
     from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
@@ -132,6 +137,7 @@ def compare(
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
     if isinstance(judged, Path | str):
         judged = read_data(judged, memory=memory, max_features=max_features)
+    judged = dataset_of(judged)
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
     if folds:

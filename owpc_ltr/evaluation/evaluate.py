@@ -372,11 +372,10 @@ def _compared(
 
 def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> Data:
     """The data, read; in memory where documents are joined to it."""
-    from owpc_ltr.data.datasets import open_or_read
+    from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.data.partitioned.dataset import in_memory
 
-    if isinstance(data, Path | str):
-        data = open_or_read(data, memory=memory, max_features=max_features)
+    data = dataset_of(data, memory=memory, max_features=max_features)
     if documents is not None and _in_parts(data):
         data = in_memory(data, spelled("documents"))
     return data  # type: ignore[no-any-return]
@@ -409,7 +408,11 @@ def _names(model: Any, baseline: Any) -> tuple[str, str]:
 def _name(given: Any) -> str:
     if isinstance(given, Path | str):
         return str(given)
-    return f"the {given.kind} model" if hasattr(given, "kind") else "the run"
+    if isinstance(given, list | tuple) or hasattr(given, "dtype"):
+        return "the scores"
+    if hasattr(given, "kind"):
+        return f"the {given.kind} model"
+    return type(given).__name__ if hasattr(given, "predict") else "the run"
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:

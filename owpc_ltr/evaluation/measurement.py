@@ -10,10 +10,10 @@ before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,15 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.runs import RankedDocuments, TrecRun, document_names, is_run, read_run
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.data.runs import (
+    RankedDocuments,
+    TrecRun,
+    document_names,
+    is_run,
+    read_run,
+    run_of_scores,
+)
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
@@ -36,6 +43,7 @@ from owpc_ltr.evaluation.results import (
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.fold_models import CrossValidated
+from owpc_ltr.models.model_file import SavedRanker
 from owpc_ltr.models.reordering import (
     FEATURE,
     ReorderingModel,
@@ -179,13 +187,57 @@ def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = No
 def ranker_of(
     given: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
 ) -> Model | ReorderingModel | TrecRun:
-    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`."""
+    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`.
+
+    A score for each document is a run; a fitted model of another library is one that predicts.
+    """
     if isinstance(given, str) and given.startswith(FEATURE):
         return feature_ranker(given, data)
     if isinstance(given, Path | str):
         path = Path(given)
         return read_run(path) if is_run(path) else load_model(path, plugins)
-    return given  # type: ignore[no-any-return]
+    if hasattr(given, "record") or isinstance(given, TrecRun):
+        return given  # type: ignore[no-any-return]
+    if not isinstance(data, RankingDataset):
+        raise UsageError("scores and models of other libraries rank data in memory: read these")
+    if hasattr(given, "predict"):
+        return FittedModel(given, data.feature_names)
+    if np.ndim(given) == 1:
+        return run_of_scores(given, data)
+    raise UsageError(
+        f"{type(given).__name__} is no ranker: give a model, a run, 'feature:NAME', a score for "
+        "each document, or a fitted model with predict"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel(SavedRanker):
+    """A model that another library fitted: what its `predict` says of the features.
+
+    Nothing tells which queries it was fitted on.
+    """
+
+    kind: ClassVar[str] = "fitted"
+
+    fitted: Any
+    feature_names: tuple[str, ...]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def score(self, features: Any) -> Vector:
+        """The predictions, (n_documents,)."""
+        # XGBoost's Booster takes a matrix of its own elsewhere.
+        predict = getattr(self.fitted, "inplace_predict", self.fitted.predict)
+        scores = np.asarray(predict(features), np.float64)
+        if scores.shape != (len(features),):
+            raise BadInput(
+                f"predict gives scores of shape {scores.shape} for {len(features)} documents: one "
+                "number a document is wanted"
+            )
+        return scores
+
+    def as_dict(self) -> dict[str, Any]:
+        """Refuse: it is the other library's to save. Raises UsageError."""
+        raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
 class _PartFigures(NamedTuple):

@@ -36,7 +36,11 @@ def inspect(
         bool | None, Help("Measure how many judgments are enough, however long it takes.")
     ] = None,
     training: Annotated[
-        bool, Help("Skip the trial with shuffled labels and the learning curve.")
+        bool,
+        Help(
+            "Skip the trial with shuffled labels and the learning curve.",
+            python="Make the trial with shuffled labels and the learning curve; False: skip them.",
+        ),
     ] = True,
     report: ReportPage = None,
     max_features: MaxFeatures = None,

@@ -20,6 +20,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
     SavedRanker,
     content_of,
+    dataset_of,
     load_scoring_model,
     model_matrix,
     model_of,
@@ -27,7 +28,7 @@ from owpc_ltr.models.model_file import (
     warnings_of,
 )
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job
+from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job, spelled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +109,10 @@ def average(
         Sequence[float] | None,
         Help("One weight per model, in order; default: equal weights.", flag="--weight"),
     ] = None,
+    normalise: Annotated[
+        bool,
+        Help("Divide each model's scores by their spread on the queries that the first remembers."),
+    ] = False,
     out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
 ) -> Model:
     """Make one model that averages the scores of several.
@@ -116,10 +121,24 @@ def average(
     ranking. Averages among the models are replaced by their parts.
     """
     loaded = [load_scoring_model(one) if isinstance(one, Path | str) else one for one in models]
-    mean = _mean(loaded, weights)
+    mean = _mean(loaded, _by_spread(loaded, weights) if normalise else weights)
     if out is not None:
         save_model(mean, out)
     return mean
+
+
+def _by_spread(models: Sequence[Model], weights: Sequence[float] | None) -> list[float]:
+    """The weights over the spread of each model's scores. Raises BadInput without samples."""
+    samples = models[0].record.get("probes") if models else None
+    if not samples:
+        raise BadInput(
+            "the first model remembers no queries, on which the spread of scores is measured: give "
+            f"{spelled('weights')}, or train it on data that log-features wrote"
+        )
+    data = dataset_of(samples, models[0].feature_names)
+    spreads = [float(np.std(model.score(data.features))) for model in models]
+    shares = [1.0] * len(models) if weights is None else weights
+    return [share / (spread or 1.0) for share, spread in zip(shares, spreads, strict=True)]
 
 
 def _mean(models: Sequence[Model], weights: Sequence[float] | None) -> Model:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, is_frame
+from owpc_ltr.arrays import Matrix, Vector, is_frame
 from owpc_ltr.data import html
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_regular
@@ -93,6 +93,12 @@ _WORDS = {dict: "JSON object", list: "list", str: "text"}
 
 class SavedRanker:
     """What every kind of model can do: write its file, and show itself in a notebook."""
+
+    def predict(self, features: Any) -> Vector:
+        """The scores, under the name that scikit-learn has for them: `score`."""
+        scoring: Any = self
+        scores: Vector = scoring.score(features)
+        return scores
 
     def save(self: RankingModel, path: str | Path) -> None:
         """Write the model's file: whole or not at all."""

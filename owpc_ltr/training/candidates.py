@@ -147,7 +147,7 @@ def recorded(
 ) -> TrainingResult:
     """The chosen model with the record of its training on `known` queries; `sample` warns."""
     fit, table = chosen.fit, chosen.table
-    warnings = _warnings(fit, sample)
+    warnings = _warnings(fit, chosen.pair[0], sample)
     if known[1] is not None:
         warnings += [f"validation: {one}" for one in unused_weights(known[1])]
     record = {
@@ -295,15 +295,20 @@ def check_order(*, some: bool) -> None:
         )
 
 
-def _warnings(fit: Fit, data: RankingDataset) -> list[str]:
+def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
     warnings = []
     certificate = fit.certificate
     if certificate.collapsed:
-        warnings.append(
+        told = (
             f"the optimum has collapsed: the risk is {certificate.risk_ratio:.4f} of that of "
-            "scoring everything 0; top-heavy weights need few relevant documents and separable "
-            "data: try loss.generator=constant or logarithmic"
+            "scoring everything 0"
         )
+        if hasattr(loss, "generator"):
+            told += (
+                "; top-heavy weights need few relevant documents and separable data: try "
+                "loss.generator=constant or logarithmic"
+            )
+        warnings.append(told)
     if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
         warnings.append("the model scores documents alike: it does not rank")
     return warnings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,6 +64,10 @@ class Fold(ShortRepr, Generic[D]):
     training: D
     validation: D
     test: D
+
+    def __iter__(self) -> Iterator[D]:
+        """Training, validation and test queries: `training, validation, test = fold`."""
+        return iter((self.training, self.validation, self.test))
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.options import VALIDATION_SHARE
 from owpc_ltr.errors import UsageError
@@ -42,16 +42,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     or metadata routing hands it on (`set_fit_request(qid=True).set_score_request(qid=True)`).
     """
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Raise ImportError where scikit-learn is not installed."""
-        if BaseEstimator is object:
-            raise ImportError(
-                f"{cls.__name__} is an estimator of scikit-learn, which is not installed: "
-                "pip install scikit-learn, or use owpc_ltr.train"
-            )
-        made: Self = super().__new__(cls)
-        return made
-
     def __init__(
         self,
         loss: Any = DEFAULT_LOSS,
@@ -63,6 +53,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         threads: int = 1,
         **settings: Any,
     ) -> None:
+        if BaseEstimator is object:
+            raise ImportError(
+                f"{type(self).__name__} is an estimator of scikit-learn, which is not installed: "
+                "pip install scikit-learn, or use owpc_ltr.train"
+            )
         self.loss, self.optimizer = loss, optimizer
         self.normalise, self.metric = normalise, metric
         self.seed, self.threads = seed, threads
@@ -126,6 +121,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         return self.model_.score(_without_ids(X)[0])
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Shares of the columns: by weights, by the spans of curves, or by the splits of trees."""
+        import numpy as np
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        uses = self.model_.feature_uses()  # type: ignore[attr-defined]
+        sizes = np.abs([uses.get(name, 0.0) for name in self.model_.feature_names])
+        total = sizes.sum()
+        return sizes / total if total else sizes
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         """The mean of `metric` over the queries; the negative of an error."""

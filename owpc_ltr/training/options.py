@@ -47,7 +47,8 @@ LossChoice = Annotated[
         "The loss (see `owpc-ltr plugins`); owpc where only other choices are given.",
         cli=str,
         panel="Model",
-        python="The loss: a name (see `owpc_ltr.plugins()`), a class, or an object with settings.",
+        python="The loss: a name (see `owpc_ltr.plugins()`), a class, an object with settings, or "
+        "a function (scores, labels, weights) → (value, gradient) of a query.",
     ),
 ]
 OptimizerChoice = Annotated[

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,24 @@ _MOST_GRADES = 32
 _MOST_BEYOND = 3
 """How far the default values of C are extended, in powers of ten."""
 _CHECKED_ROWS = 1000
+
+_ELSEWHERE = {
+    "n_estimators": "trees",
+    "num_boost_round": "trees",
+    "num_iterations": "trees",
+    "learning_rate": "eta",
+    "max_depth": "depth",
+    "max_bin": "bins",
+    "min_child_weight": "leaf",
+    "min_sum_hessian_in_leaf": "leaf",
+    "reg_lambda": "l2",
+    "lambda_l2": "l2",
+    "colsample_bytree": "colsample",
+    "feature_fraction": "colsample",
+    "bagging_fraction": "subsample",
+    "early_stopping_rounds": "patience",
+}
+"""What XGBoost, LightGBM and scikit-learn call a setting of trees."""
 
 _MODEL = ("kind", "feature_names", "record", "score", "as_dict")
 
@@ -422,6 +441,8 @@ def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[
     """A plugin's class, and the settings of an object in full names."""
     if isinstance(given, str):
         return registry.find(kind, given), {}
+    if kind == "loss" and isinstance(given, FunctionType):
+        return _loss_of(given), {}
     cls = given if isinstance(given, type) else type(given)
     checked_name(kind, cls)
     if isinstance(given, type):
@@ -429,8 +450,18 @@ def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[
     return cls, {f"{kind}.{name}": value for name, value in values_of(given).items()}
 
 
+def _loss_of(function: FunctionType) -> type[Any]:
+    """A loss of a function (scores, labels, weights) → (value, gradient), which claims nothing."""
+    name = function.__name__.strip("_<>").replace("_", "-").lower()
+    claims = dict.fromkeys(("convex", "conservative", "smooth"), False)
+    content = {"name": name, "value_and_gradient": staticmethod(function), **claims}
+    return dataclass(frozen=True)(type("FunctionLoss", (), content))
+
+
 def _suggestion(name: str, known: Mapping[str, Sequence[str]]) -> str:
     names = [one for names in known.values() for one in names]
+    if (ours := _ELSEWHERE.get(name)) in names:
+        return f": it is called {ours} here"
     if asked := did_you_mean(name, names):
         return f": {asked}"
     told = ", ".join(f"{kind}.{one}" for kind, names in known.items() for one in names)

@@ -99,6 +99,7 @@ class TrainingSummary:
             f"trained on {record['queries']} queries, {record['documents']} documents"
             f"{_ending(record['certificate'])}"
         )
+        yield from _share_lines(record)
         if record.get("folds"):
             yield wrapped_text(
                 f"cross-validated by {len(record['folds'])} more models: evaluate, compare and "
@@ -346,15 +347,13 @@ def training_splits(
     one side of a split already. A record says of datasets, which have no name, what they know.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.datasets import open_or_read
+    from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.data.partitioned.dataset import split_parts
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
     def read(given: Data | Path | str) -> tuple[Any, str | None]:
-        if not isinstance(given, Path | str):
-            return given, None
-        opened = open_or_read(given, memory=memory, max_features=max_features)
-        return opened, Path(given).name
+        opened = dataset_of(given, memory=memory, max_features=max_features)
+        return opened, Path(given).name if isinstance(given, Path | str) else None
 
     known, name = read(data)
     if validation is not None:
@@ -439,6 +438,22 @@ def _kind_lines(record: Mapping[str, Any]) -> Iterator[str]:
         title = str(record["select"]).upper()
         yield text_table(["KIND", title, "GAIN (95 %)", "RUNS IN", "FEATURES", "TREES"], rows)
     yield wrapped_text(f"kind: {choice['kind']}: {choice['why']}")
+
+
+def _share_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """What became of the other queries, where a share was kept out."""
+    split = (record.get("source") or {}).get("split") or {}
+    validation, test = split.get("validation", 0.0), split.get("test", 0.0)
+    if validation or test:
+        kept = [
+            f"{share:.0%} {words}"
+            for share, words in (
+                (validation, "chose the settings"),
+                (test, "are kept for evaluate"),
+            )
+            if share
+        ]
+        yield f"that is {1 - validation - test:.0%} of the queries; {', '.join(kept)}"
 
 
 def _grade_lines(record: Mapping[str, Any]) -> Iterator[str]:
