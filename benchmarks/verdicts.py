@@ -9,6 +9,11 @@ judgments, and `fuse`. `plain` is the live difference by test and interval alone
 rule. A verdict is false where it claims the wrong sign, or any difference where neither ranker is
 better, or where two views of the truth contradict each other (`disputed`). At most 2.5 % of false
 claims are wanted on either side: MISSED is what lies further off than two standard errors.
+
+    python benchmarks/verdicts.py --node [URL]
+
+asks about one world of each scheme by searches of an OpenSearch node, which is started unless its
+address is given; see `benchmarks/verdict_node.py`.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
+from verdict_node import answers_of, cluster_of, team_of
 from verdict_paths import (
     PATHS,
     REFUSED,
@@ -132,6 +138,10 @@ def _bad(share: float, worlds: int) -> bool:
     return bool(share > LIMIT + 2.0 * (LIMIT * (1 - LIMIT) / worlds) ** 0.5)
 
 
+def _told(scheme: Scheme, truth: float) -> str:
+    return f"{'disputed' if scheme.disputed else f'{truth:+.4f}':>8s}"
+
+
 def heading() -> None:
     """What `rows` have."""
     print("% of worlds, by scheme and path")
@@ -140,14 +150,13 @@ def heading() -> None:
 
 def rows(scheme: Scheme, answers: Mapping[str, list[Answer]], truth: float) -> None:
     """The shares of all outcomes beside the truth, and which claims are false."""
-    told = "disputed" if scheme.disputed else f"{truth:+.4f}"
     for path, of_path in answers.items():
         shares = {one: _share(of_path, one) for one in OUTCOMES}
         sides = [side for side in _false_sides(scheme, truth) if shares[side]]
         false = ", ".join(f"{shares[side]:.1%} false '{side}'" for side in sides)
         missed = path != "plain" and any(_bad(shares[side], len(of_path)) for side in sides)
         cells = "  ".join(f"{100 * shares[one]:6.1f}" for one in OUTCOMES)
-        line = f"{scheme.name:30s} {told:>8s}  {path:9s} {cells}  {false}"
+        line = f"{scheme.name:30s} {_told(scheme, truth)}  {path:9s} {cells}  {false}"
         print(f"{line}{'  MISSED' if missed else ''}".rstrip(), flush=True)
 
 
@@ -212,6 +221,25 @@ def _any(pairs: Sequence[ComparedPair], rule: Callable[[int], float], sign: int)
     return False
 
 
+def _words(answer: Answer) -> str:
+    return " ".join((answer.outcome, *sorted({*answer.checks})))
+
+
+def node_table(schemes: Sequence[Scheme], url: str) -> None:
+    """The verdicts on one world of each scheme by the searches of a node."""
+    print("300 queries, unless a scheme says how many: each takes about 10 seconds on two cores")
+    print(f"{'scheme':30s} {'truth':>8s}  queries  path       verdict on the node")
+    with cluster_of(url) as cluster:
+        for scheme in schemes:
+            begin, team, truth = time.monotonic(), team_of(scheme), scheme.truth()
+            start = f"{scheme.name:30s} {_told(scheme, truth)}  {team.case.n_queries:7d}"
+            for path, found, simulated in answers_of(team, cluster):
+                false = "  FALSE" if found.outcome in _false_sides(scheme, truth) else ""
+                other = "" if found == simulated else f"  (simulated: {_words(simulated)})"
+                print(f"{start}  {path:9s}  {_words(found)}{false}{other}", flush=True)
+            print(f"{'':30s} {time.monotonic() - begin:.0f} seconds", flush=True)
+
+
 def _in_parts(worlds: int) -> Iterator[range]:
     for first in range(0, worlds, OF_A_TASK):
         yield range(first, min(worlds, first + OF_A_TASK))
@@ -234,12 +262,16 @@ def main() -> None:
     parser.add_argument("--no-repeats", action="store_true", help="leave out repeated comparisons")
     parser.add_argument("--no-power", action="store_true", help="leave out the power")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--node", nargs="?", const="", metavar="URL", help="search a node instead")
     asked = parser.parse_args()
     start, paths = time.monotonic(), tuple(asked.paths)
     chosen = [
         one for one in SCHEMES
         if asked.schemes is None or one.name.split()[0] in asked.schemes
     ]  # fmt: skip
+    if asked.node is not None:
+        node_table(chosen, asked.node)
+        return
     parts = list(_in_parts(asked.worlds))
     wanted: dict[tuple[str, Any], Callable[..., Any]] = {
         ("scheme", one.name): partial(answered, one.name, paths, resamples=asked.resamples)
