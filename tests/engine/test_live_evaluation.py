@@ -416,6 +416,20 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     assert Aliases(small.engine, small.store).resolve(name) == first.model
 
 
+def test_data_without_a_required_gain_is_checked_with_the_query_of_the_application(
+    cluster: Cluster, small: Small, logged: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def check(_: Any, _data: Any, **how: Any) -> list[str]:
+        asked.append(how)
+        return []
+
+    monkeypatch.setattr(Cluster, "check_judgments", check)
+    by_data(cluster, small, f"{small.name}-plain", logged, require_gain=None, window=7)
+    assert asked == [{"index": small.index, "query_template": BODY, "window": 7}]
+
+
 def test_what_training_warned_of_is_told_again_at_the_upload(
     cluster: Cluster, small: Small
 ) -> None:

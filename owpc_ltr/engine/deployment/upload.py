@@ -279,7 +279,10 @@ def upload(
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
     where = cluster.the_index(index)
     if judged.data is not None and (metric is None or live is not None):
-        _warn_of_judgments(cluster, judged.data, trained_on, index, live)
+        _warn_of_judgments(
+            cluster, judged.data, trained_on, index if live is None else None,
+            {"query_template": query_template, "window": window},
+        )  # fmt: skip
     proof = _Proof(
         cluster,
         where,
@@ -489,17 +492,20 @@ def _warn_of_judgments(
     data: RankingDataset,
     featureset: FeatureSet,
     index: str | None,
-    live: LiveQueries | None,
+    how: Mapping[str, Any],
 ) -> None:
-    """Warn about judgments that look harmful; where an index is named, searches check them."""
+    """Warn about judgments that look harmful; where an index is named, searches check them.
+
+    `how` is the application's query, and the window.
+    """
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judged_data import judgment_findings
     from owpc_ltr.features.score_analysis import text_scores
 
     doubts = judgment_findings(data, text_scores(featureset))
     asks = index is not None and data.doc_ids is not None and data.query_params is not None
-    if asks and live is None:
-        doubts += cluster.check_judgments(data, index=index)
+    if asks:
+        doubts += cluster.check_judgments(data, index=index, **how)
     give_warnings(doubts)
 
 
