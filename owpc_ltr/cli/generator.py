@@ -8,8 +8,10 @@ stands for the options of `connect`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
+import math
 import os
 import re
 import sys
@@ -40,6 +42,9 @@ from owpc_ltr.signatures import (
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 PANELS = ("", "Data", "Model", "Engine", "Advanced")
 """The parts of a help page, in order; others follow them."""
+_FIRST_PAGE = 15
+"""Options on the first page of a command's help."""
+_ALL = "owpc_ltr.help_all"
 
 _METAVARS = {Path: "FILE", str: "TEXT", int: "N", float: "NUMBER"}
 _NAMED_METAVARS = {
@@ -258,8 +263,31 @@ class LazyCommand(TyperCommand):
         return self.made.get_params(ctx)
 
 
+def _show_all(ctx: Any, _param: Any, asked: bool) -> None:
+    """Print the help of a command with all of its options, and end."""
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class _Command(TyperCommand):
-    """A command whose help has its options in panels, and no types of Python."""
+    """A command whose help has its options in panels, and no types of Python.
+
+    Of many options the first are shown: those of the first panels. `--help-all` shows all.
+    """
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters; with `--help-all` where the first page does not take all."""
+        params = super().get_params(ctx)
+        if sum(one.param_type_name == "option" for one in params) <= _FIRST_PAGE:
+            return params
+        whole = copy.copy(self.get_help_option(ctx))
+        if whole is not None:
+            whole.name, whole.opts, whole.callback = "help_all", ["--help-all"], _show_all
+            whole.help = "Show all options and exit."
+            params.append(whole)
+        return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line, without braces around what is required."""
@@ -281,11 +309,22 @@ class _Command(TyperCommand):
             name = flags if getattr(param, "is_flag", False) else f"{flags} {param.metavar}"
             panel = getattr(param, "rich_help_panel", None) or ""
             panels.setdefault(panel, []).append((name, record[1]))
+        left, hidden = math.inf if ctx.meta.get(_ALL) else _FIRST_PAGE, dict[str, int]()
         for panel, rows in panels.items():
-            if rows:
+            shown = rows if panel == "Arguments" else rows[: int(min(left, len(rows)))]
+            left -= 0 if panel == "Arguments" else len(shown)
+            if len(shown) < len(rows):
+                hidden[panel] = len(rows) - len(shown)
+            if shown:
                 title = panel if panel in {"", "Arguments"} else f"{panel} options"
                 with formatter.section(title or "Options"):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(shown)
+        if hidden:
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"and {sum(hidden.values())} more ({', '.join(hidden)}): {ctx.command_path} "
+                "--help-all"
+            )
 
 
 def command_of(about: Command) -> Any:

@@ -164,7 +164,7 @@ MaxFeatures = Annotated[
     Help(
         "The largest feature number of LETOR text; default: 10000, as larger ones may be ids.",
         min=1,
-        panel="Data",
+        panel="Advanced",
     ),
 ]
 Memory = Annotated[
@@ -175,6 +175,6 @@ Memory = Annotated[
         cli=str,
         parse=room_from,
         metavar="SIZE",
-        panel="Data",
+        panel="Advanced",
     ),
 ]

@@ -236,20 +236,20 @@ def train(
 
     _check_knots(knots, piecewise_linear)
     make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
-    planned: Plan | None = None
-    if any((loss, optimizer, settings, grid, piecewise_linear, feature_cost, dask)):
-        planned = make(
-            loss=loss or DEFAULT_LOSS,
-            optimizer=optimizer or DEFAULT_OPTIMIZER,
-            settings=settings,
-            grid=grid,
-            select=metric or DEFAULT_METRIC,
-            piecewise_linear=piecewise_linear,
-            knots=KNOTS if knots is None else knots,
-        )
+    # What cannot be planned is refused before any data are read.
+    planned = make(
+        loss=loss or DEFAULT_LOSS,
+        optimizer=optimizer or DEFAULT_OPTIMIZER,
+        settings=settings,
+        grid=grid,
+        select=metric or DEFAULT_METRIC,
+        piecewise_linear=piecewise_linear,
+        knots=KNOTS if knots is None else knots,
+    )
+    chosen = any((loss, optimizer, settings, grid, piecewise_linear, feature_cost, dask))
 
     def plan_of(queries: Data, run: Run) -> tuple[Plan, KindChoice | None]:
-        if planned is not None:
+        if chosen:
             return planned, None
         choice = choose_kind(queries, make, metric, runs_in, validation_share, run)
         return choice.kind.plan, choice
