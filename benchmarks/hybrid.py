@@ -260,7 +260,7 @@ def fused(
         metrics=str(NDCG),
         split="all",
     )
-    return result, float(live.values()[1].mean())
+    return result, live.rankers[0].measured[0].mean
 
 
 def part_of(legs: LoggedLegs, queries: Any) -> LoggedLegs:

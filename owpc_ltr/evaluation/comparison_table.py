@@ -196,9 +196,13 @@ class RankerComparison:
         ]
         return {one.metric: one.verdict for one in found}
 
-    def verdict(self, a: str, b: str) -> Verdict:
-        """The verdict on ranker a against b: by the first metric, if no other says the opposite."""
-        return over_metrics(self.verdicts(a, b))
+    def verdict(self, a: str | None = None, b: str | None = None) -> Verdict:
+        """The verdict on ranker a against b: by the first metric, if no other says the opposite.
+
+        By default, they are those of the headline.
+        """
+        first, other = self.headline
+        return over_metrics(self.verdicts(a or first, b or other))
 
     def with_doubts(self, doubts: Sequence[ResultWarning], *rankers: str) -> Self:
         """The same figures with doubts about the judgments: of all pairs, or those of `rankers`.

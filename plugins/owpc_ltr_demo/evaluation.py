@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -23,7 +22,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.measurement import Measured, measure, results_of_scores
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
-from owpc_ltr.evaluation.significance import Comparison, Outcome
+from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
@@ -133,25 +132,14 @@ class LiveSearches:
     found: LiveEvaluation
 
     @property
-    def before(self) -> NDArray[np.float64]:
+    def before(self) -> Vector:
         """Each query's value without the model."""
-        return self.found.values()[0]
+        return self.found.rankers[1].measured[0].per_query
 
     @property
-    def after(self) -> NDArray[np.float64]:
+    def after(self) -> Vector:
         """Each query's value with the model."""
-        return self.found.values()[1]
-
-    @property
-    def comparison(self) -> Comparison:
-        """With the model against without."""
-        return self.found.pairs[0].comparison
-
-    @property
-    def milliseconds(self) -> tuple[float, float]:
-        """The median search without and with the model, by the engine's clock."""
-        times = self.found.milliseconds
-        return times["before"]["median"], times["after"]["median"]
+        return self.found.rankers[0].measured[0].per_query
 
     def examples(self) -> dict[str, int]:
         """The queries to show, by the reason."""
@@ -169,13 +157,13 @@ class LiveSearches:
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
-        before, after = self.milliseconds
+        times = self.found.milliseconds
         return {
             "metric": SELECT,
             "window": WINDOW,
-            **self.comparison.as_dict(),
-            "median_ms_before": before,
-            "median_ms_after": after,
+            **self.found.pairs[0].comparison.as_dict(),
+            "median_ms_before": times["before"]["median"],
+            "median_ms_after": times["after"]["median"],
         }
 
 
@@ -354,14 +342,15 @@ def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> 
 
 
 def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
-    comparison, (before, after) = live.comparison, live.milliseconds
+    comparison, times = live.found.pairs[0].comparison, live.found.milliseconds
     session.narrator.line(
         f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
         f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
     )
     session.narrator.line(verdict(live.found.pairs[0], what, "tuned BM25 alone"))
     session.narrator.line(
-        f"median time in the engine: {before:g} ms without, {after:g} ms with {what}"
+        f"median time in the engine: {times['before']['median']:g} ms without, "
+        f"{times['after']['median']:g} ms with {what}"
     )
 
 

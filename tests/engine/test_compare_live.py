@@ -97,7 +97,7 @@ def test_two_rankers_are_what_evaluate_live_says_of_them(
             assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
     plain = compare(asked, judgments=data, metrics=["ndcg@10", "map"])
     outcomes = [pair.verdict.outcome for pair in plain.pairs]
-    assert outcomes == [wanted.verdict(number).outcome for number in range(2)]
+    assert outcomes == [pair.verdict.outcome for pair in wanted.pairs]
     assert {"unjudged"} <= {doubt.check for doubt in plain.pairs[0].verdict.doubts}
     whole = compare(asked, judgments=judgments, metrics=["ndcg@10", "map"])
     assert whole.pairs[0].verdict.doubts == ()

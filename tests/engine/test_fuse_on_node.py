@@ -130,8 +130,9 @@ def live_equals_local(cluster: Cluster, index: str, found: Fusion, judged: Path,
     )  # fmt: skip
     assert live.question.window == found.legs.request_window
     # Equal scores stand in the engine's order there, and count their expected value here.
-    assert live.values()[1] == pytest.approx(found.on_all_queries, abs=TIES)
-    assert live.values()[1].mean() == pytest.approx(found.on_all_queries.mean(), abs=1e-3)
+    with_model = live.rankers[0].measured[0]
+    assert with_model.per_query == pytest.approx(found.on_all_queries, abs=TIES)
+    assert with_model.mean == pytest.approx(found.on_all_queries.mean(), abs=1e-3)
 
 
 def test_two_legs_of_words_without_vectors(node_url: str, tmp_path: Path) -> None:

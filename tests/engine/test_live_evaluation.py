@@ -105,7 +105,7 @@ def test_a_model_that_orders_as_the_query_does_changes_nothing(
     for one in found.pairs:
         assert one.left_out is not None
         assert one.comparison.mean_difference == one.left_out.mean_difference == 0.0
-    assert found.losers() == []
+    assert found.as_dict()["losers"] == []
     assert found.judged == (1.0, 1.0)
 
 
@@ -115,7 +115,7 @@ def test_a_better_model_is_found_better_and_a_worse_one_worse(
     good = measured(cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index)
     bad = measured(cluster, trained(BY_SIZE), judgments, "ndcg@10", index=small.index)
     assert good.pairs[0].comparison.low > 0 > bad.pairs[0].comparison.mean_difference
-    assert all(one["new"] < one["old"] for one in bad.losers())
+    assert all(one["new"] < one["old"] for one in bad.as_dict()["losers"])
     # All is judged: what unjudged documents are taken for does not matter.
     plain, bounds = good.pairs[0].comparison, good.bounds(0)
     assert good.pairs[0].left_out == good.pairs[0].as_judged == plain
@@ -460,7 +460,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
     live = done.gate.live
     assert live is not None
     (one,) = live.pairs
-    before, after = live.values()
+    after, before = (ranker.measured[0].per_query for ranker in live.rankers)
     kept = SPLIT.sides_of([query.query_id for query in judgments.queries]) == "test"
     expected = np.average(after - before, weights=weights[kept])
     assert one.comparison.mean_difference == pytest.approx(float(expected), abs=1e-12)

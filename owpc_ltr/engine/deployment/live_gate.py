@@ -26,6 +26,7 @@ from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
     LiveQuestion,
+    losers,
     measure_live,
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
@@ -164,7 +165,7 @@ class GateResult(ShortRepr):
             return ""
         before, after = (f"{share:.0%}" for share in self.live.judged)
         return (
-            f"judged among the first {TOP}: {before} with {self.live.names[0]}, {after} with the "
+            f"judged among the first {TOP}: {before} with {self.live.baseline}, {after} with the "
             f"new model; recall of the window: {self.live.recall:.0%}"
         )
 
@@ -298,13 +299,13 @@ def pass_live_gate(
     result = GateResult(
         replace(pair, doubts=(*pair.doubts, *of_features)),
         QUERY_ALONE if other is None else other.model,
-        tuple(found.losers()),
+        tuple(losers(found)),
         cautions=(*chosen.warnings, *gate.cautions),
         weighted=found.weighted,
         live=found,
         of_live_lists=True,
         accepted=gate.accepted,
-        looks=found.result.looks,
+        looks=found.looks,
         split=chosen.side,
     )
     if not result.passed:

@@ -7,24 +7,18 @@ very request that an application sends; each figure says what unjudged documents
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import (
-    ComparedPair,
-    corrected_over,
-    disagreement,
-    small_gain_lines,
-)
+from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison, queries_in_words
 from owpc_ltr.evaluation.options import split_in_words
@@ -44,7 +38,7 @@ from owpc_ltr.evaluation.results import (
     measure_lists,
 )
 from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
-from owpc_ltr.evaluation.significance import Comparison, ResultWarning, Verdict
+from owpc_ltr.evaluation.significance import Comparison, ResultWarning
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
@@ -82,33 +76,20 @@ class LiveQuestion(ShortRepr):
         ]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LiveEvaluation:
-    """Every query served twice, over the whole index, and what came of it.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LiveEvaluation(ShortRepr, RankerComparison):
+    """Every query served twice, over the whole index: the lists after compared with those before.
 
-    `result` compares the lists after with those before: differences are gains. `lists` are before,
-    after, and of the query alone; `names` say by what the first two ranked.
+    Differences are gains. `before` and `after` are what was served, `lists` the same with grades,
+    and those of the query alone.
     """
 
     question: LiveQuestion
-    before: tuple[Served, ...] = field(repr=False)
-    after: tuple[Served, ...] = field(repr=False)
-    result: RankerComparison
-    lists: tuple[RankedLists, RankedLists, RankedLists] = field(repr=False)
-    names: tuple[str, str] = (QUERY_ALONE, THE_MODEL)
+    before: tuple[Served, ...]
+    after: tuple[Served, ...]
+    lists: tuple[RankedLists, RankedLists, RankedLists]
     model: str = THE_MODEL
     """What the model is called: its uploaded name, or its file."""
-
-    @property
-    def split(self) -> str:
-        """Which queries they are."""
-        return self.result.split
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What is doubtful about the figures."""
-        told = [*self.recall_doubts, *(self.verdict().doubts)]
-        return (*self.result.warnings, *(one.line for one in told))
 
     @cached_property
     def judged(self) -> tuple[float, float]:
@@ -129,27 +110,13 @@ class LiveEvaluation:
         """Whether most relevant documents are beyond the window; live figures count these, too."""
         return recall_doubts(self.recall, self.question.window, self.n_queries)
 
-    @property
-    def pairs(self) -> tuple[ComparedPair, ...]:
-        """The comparison by each metric."""
-        return self.result.pairs
-
-    def verdict(self, number: int = 0) -> Verdict:
-        """Whether users get better lists after than before, by one of the metrics."""
-        return self.pairs[number].verdict
-
-    def values(self, number: int = 0) -> tuple[Vector, Vector]:
-        """Each query's value before and after, by one of the metrics."""
-        after, before = (one.measured[number].per_query for one in self.result.rankers)
-        return before, after
-
     def bounds(self, number: int) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """The means before and after with all unjudged documents irrelevant, and all relevant.
 
         None for a metric that unjudged documents beyond its cutoff can change.
         """
-        metric = within_window(self.result.metrics[number], self.question.window)
-        weights = self.result.importance
+        metric = within_window(self.metrics[number], self.question.window)
+        weights = self.importance
         found = [
             (
                 metric.average(one.unjudged_irrelevant(metric), weights),
@@ -161,16 +128,6 @@ class LiveEvaluation:
         return (found[0], found[1]) if found else None
 
     @property
-    def n_queries(self) -> int:
-        """How many queries were asked."""
-        return len(self.before)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether means and tests weigh queries by their importance."""
-        return self.result.weighted
-
-    @property
     def milliseconds(self) -> dict[str, dict[str, float]]:
         """Median and 95th percentile of a search, by the engine's clock."""
         found = {}
@@ -178,19 +135,6 @@ class LiveEvaluation:
             took = [answer.took for answer in answers]
             found[name] = {"median": float(np.median(took)), "p95": float(np.percentile(took, 95))}
         return found
-
-    def losers(self, shown: int = _SHOWN) -> list[dict[str, Any]]:
-        """The queries that lose most in the first metric, the worst first."""
-        after, before = (one.name for one in self.result.rankers)
-        return [
-            {
-                "query_id": one["query_id"],
-                "keywords": one["query"] or "",
-                "old": one["b"],
-                "new": one["a"],
-            }
-            for one in self.result.worst(after, before, n=shown)
-        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON."""
@@ -201,28 +145,19 @@ class LiveEvaluation:
             "n_queries": self.n_queries,
             "split": self.split,
             **({"weighted": True} if self.weighted else {}),
-            "n_independent": self.result.n_independent,
-            "earlier_comparisons": self.result.looks,
+            "n_independent": self.n_independent,
+            "earlier_comparisons": self.looks,
             "metrics": [_metric_dict(self, number) for number in range(len(self.pairs))],
             "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
             "window_recall": _known(self.recall),
             "milliseconds": self.milliseconds,
-            "losers": self.losers(),
+            "losers": losers(self),
             "warnings": list(self.warnings),
         }
 
     def __str__(self) -> str:
         """Every figure, with what unjudged documents are taken for."""
         return "\n".join(_text_lines(self))
-
-    def __repr__(self) -> str:
-        lines = [_title(self), *map(wrapped_text, _verdict_lines(self))]
-        lines += [
-            f"{one.metric:<12} {one.comparison.mean_b:.4f} before, {one.comparison.mean_a:.4f} "
-            "after"
-            for one in self.pairs
-        ]
-        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Figures as a table, the verdict above, warnings below."""
@@ -279,14 +214,35 @@ def measure_live(
     }
     without_model = others[0] if others else old
     results = PerQueryResults(rankers, tuple(how.metrics), how.guards, of, alone=without_model)
-    return LiveEvaluation(
-        question,
-        answers[0],
-        answers[1],
-        compare_results(results, how),
+    found = LiveEvaluation(
+        **vars(compare_results(results, how)),
+        question=question,
+        before=answers[0],
+        after=answers[1],
         lists=(old, new, without_model),
-        names=names,
     )
+    doubts = (*found.recall_doubts, *found.pairs[0].verdict.doubts)
+    return replace(found, warnings=(*found.warnings, *(one.line for one in doubts)))
+
+
+def losers(found: RankerComparison) -> list[dict[str, Any]]:
+    """The queries in which the first ranker loses most to the second, the worst first."""
+    new, old = (one.name for one in found.rankers)
+    return [
+        {
+            "query_id": one["query_id"],
+            "keywords": one["query"] or "",
+            "old": one["b"],
+            "new": one["a"],
+        }
+        for one in found.worst(new, old, n=_SHOWN)
+    ]
+
+
+def loser_lines(found: RankerComparison) -> list[str]:
+    """The same as a table; nothing where no query loses."""
+    rows = [(one["query_id"], one["keywords"], one["old"], one["new"]) for one in losers(found)]
+    return [text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows)] if rows else []
 
 
 def live_queries(
@@ -327,7 +283,7 @@ def _metric_dict(found: LiveEvaluation, number: int) -> dict[str, Any]:
     keys = ("before", "after")
     return {
         "metric": pair.metric,
-        "convention": found.result.metrics[number].convention,
+        "convention": found.metrics[number].convention,
         "unjudged_irrelevant": pair.comparison.as_dict(),
         "condensed": _figures(pair.left_out),
         "as_judged": _figures(pair.as_judged),
@@ -348,17 +304,14 @@ def _text_lines(found: LiveEvaluation) -> Iterator[str]:
         yield "means are weighted by the importance of queries"
     yield text_table(_HEADERS, _rows(found))
     yield from map(wrapped_text, (*_verdict_lines(found), *_facts(found)))
-    losers = found.losers()
-    if losers:
-        rows = [(one["query_id"], one["keywords"], one["old"], one["new"]) for one in losers]
-        yield text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows)
+    yield from loser_lines(found)
     yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
 
 
 def _title(found: LiveEvaluation) -> str:
     question = found.question
     return (
-        f"{found.model} on {queries_in_words(found.result)} ({split_in_words(found.split)}), the "
+        f"{found.model} on {queries_in_words(found)} ({split_in_words(found.split)}), the "
         f"whole of '{question.index}', the best {question.window} of each rescored"
     )
 
@@ -392,7 +345,7 @@ def _verdict_lines(found: LiveEvaluation) -> list[str]:
 
 def _facts(found: LiveEvaluation) -> Iterator[str]:
     """Bounds of the metrics, judged shares, recall of the window, and milliseconds."""
-    for number, metric in enumerate(found.result.metrics):
+    for number, metric in enumerate(found.metrics):
         bounds = found.bounds(number)
         if bounds is not None:
             before, after = (f"{low:.4f} to {high:.4f}" for low, high in bounds)
@@ -400,8 +353,8 @@ def _facts(found: LiveEvaluation) -> Iterator[str]:
                 f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
-    if found.result.looks:
-        yield corrected_over(len(found.pairs), found.result.looks)
+    if found.looks:
+        yield corrected_over(len(found.pairs), found.looks)
     before, after = (_share(share) for share in found.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (
