@@ -317,8 +317,8 @@ def _cluster(team: Team) -> Iterator[None]:
 
     drawing = Drawing(0, team.resamples)
     with ExitStack() as stack:
+        stack.enter_context(patch.object(data_gate, "other_model", lambda *_: other))
         for module in (data_gate, live_gate):
-            stack.enter_context(patch.object(module, "other_model", lambda *_: other))
             stack.enter_context(patch.object(module, "live_evidence", evidence))
         stack.enter_context(patch.object(live_gate, "logged", logged))
         plan = partial(ComparisonPlan, drawing=drawing)
@@ -328,9 +328,9 @@ def _cluster(team: Team) -> Iterator[None]:
 
 def _passed(pass_it: Callable[[], live_gate.GateResult]) -> Answer:
     try:
-        return Answer.of(pass_it().verdict)
+        return Answer.of(pass_it().verdict())
     except live_gate.NotBetter as refused:
-        return Answer.of(refused.result.verdict)
+        return Answer.of(refused.result.verdict())
 
 
 def gate_by_data(team: Team) -> Answer:
@@ -356,7 +356,7 @@ def gate_by_judgments(team: Team) -> Answer:
     nothing: Any = None
     with _cluster(team):
         return _passed(
-            lambda: live_gate.pass_live_gate(
+            lambda: data_gate.pass_gate(
                 nothing, nothing, gate, team.model(NEW), _FEATURE_SET, name="alias"
             )
         )

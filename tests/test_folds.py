@@ -15,7 +15,7 @@ import owpc_ltr as ltr
 from owpc_ltr.data.splits import known_sides, seen_queries
 from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter, gain_line
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
 from owpc_ltr.metrics import parse_metric
@@ -178,7 +178,7 @@ def test_the_gate_by_data_counts_all_queries_of_both_models(
     good, bad = crossed(data, (-1.0, -0.1), (1.0, 0.1)), crossed(data, (1.0, 0.1), (0.1, 1.0))
     passed = gate_data(data, good, bad, monkeypatch)
     assert passed.passed
-    assert f"on {data.n_queries} cross-validated queries" in passed.gain
+    assert f"on {data.n_queries} cross-validated queries" in gain_line(passed)
     assert passed.as_dict()["split"] == "folds"
     # The model itself is the better one of these two, and its procedure is not.
     assert not gate_data(data, bad, good, monkeypatch).passed

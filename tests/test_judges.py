@@ -137,8 +137,7 @@ def given(**how: Any) -> Any:
 
 
 def test_what_is_given_alone_is_taken_as_it_is() -> None:
-    assert given(data=DATA).data is DATA
-    assert given(data=DATA).human is None
+    assert given(data=DATA) == (DATA, None, None)
 
 
 def test_files_are_read(tmp_path: Path) -> None:
@@ -146,14 +145,14 @@ def test_files_are_read(tmp_path: Path) -> None:
     write_strata(DATA.query_ids.to_pylist(), ["1"] * QUERIES, tmp_path / "strata.csv")
     rows = ["query_id\tquery\tdoc_id\tgrade", "q0\twords\td0\t1", "q1\tothers\td8\t0"]
     (tmp_path / "sample.tsv").write_text("\n".join(rows) + "\n")
-    found = given(
+    data, human, strata = given(
         proxy=tmp_path / "clicks.parquet",
         human=tmp_path / "sample.tsv",
         strata=tmp_path / "strata.csv",
     )
-    assert found.data.n_queries == QUERIES
-    assert [query.query_id for query in found.human.queries] == ["q0", "q1"]
-    assert found.strata["q7"] == "1"
+    assert data.n_queries == QUERIES
+    assert [query.query_id for query in human.queries] == ["q0", "q1"]
+    assert strata["q7"] == "1"
 
 
 @pytest.mark.parametrize(

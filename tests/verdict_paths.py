@@ -16,7 +16,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment import live_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, pass_live_gate
+from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.search.live_evaluation import LiveQuestion, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
@@ -121,7 +121,7 @@ def gate_data(world: World, patch: pytest.MonkeyPatch) -> Verdict:
 def gate_judgments(world: World, patch: pytest.MonkeyPatch) -> Verdict:
     _patch_gate(world, patch)
     gate = LiveGate(world.question(judged_queries(world.data)), side="auto")
-    return _gated(lambda: pass_live_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
+    return _gated(lambda: pass_gate(NOTHING, NOTHING, gate, world.new, FEATURES, name="m"))
 
 
 def report(world: World, _patch: pytest.MonkeyPatch) -> Verdict:
@@ -165,8 +165,8 @@ def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
             names=("'old'", live_gate.NEW), chosen=how.get("chosen"),
         )  # fmt: skip
 
+    patch.setattr(data_gate, "other_model", lambda *_: other)
     for module in (data_gate, live_gate):
-        patch.setattr(module, "other_model", lambda *_: other)
         patch.setattr(module, "live_evidence", evidence)
     patch.setattr(live_gate, "_feature_doubts", lambda *_: [])
 
@@ -175,9 +175,8 @@ def _gated(passing: Callable[[], Any]) -> Verdict:
     try:
         result = passing()
     except NotBetter as refused:
-        told: Verdict = refused.result.verdict
-        return told
-    verdict: Verdict = result.verdict
+        result = refused.result
+    verdict: Verdict = result.verdict()
     return verdict
 
 

@@ -15,8 +15,9 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, provenance
 from owpc_ltr.engine.deployment.gate import Gate
-from owpc_ltr.engine.deployment.live_gate import NotBetter
+from owpc_ltr.engine.deployment.live_gate import NotBetter, gain_line
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.search.live_evaluation import losers
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.features.feature_set import Feature
@@ -71,7 +72,7 @@ def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small:
     with pytest.raises(NotBetter, match=r"^cannot tell: .*does not know its queries and doc") as no:
         put(small, trained(GOOD), accepted=None)
     assert no.value.exit_code == 5
-    assert no.value.result.verdict.outcome == Outcome.CANNOT_TELL
+    assert no.value.result.verdict().outcome == Outcome.CANNOT_TELL
     assert not no.value.result.passed
     assert small.store.list_models() == [old.model]
     done = put(small, trained(GOOD), accepted="the documents are those of the index")
@@ -103,7 +104,7 @@ def test_an_interval_above_0_is_no_gain_where_the_test_does_not_find_one(small: 
     first(small, unknowing(BAD))
     with pytest.raises(NotBetter, match=r"^no significant difference: gain in") as no:
         put(small, unknowing(GOOD), data=rare)
-    found = no.value.result.comparison
+    found = no.value.result.pairs[0].comparison
     assert (found.wins, found.losses) == (3, 0)
     assert found.p_permutation == pytest.approx(0.25, abs=0.02)
 
@@ -135,12 +136,12 @@ def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small)
     assert done.alias.previous == (old.model,)
     assert done.gate is not None
     assert done.gate.over == old.model
-    found = done.gate.comparison
+    found = done.gate.pairs[0].comparison
     assert 0 < found.low < found.mean_difference < found.high
     assert found.n_queries == SPLIT.part(DATA, "test").n_queries
     assert found.detectable > 0
-    assert all(one["new"] < one["old"] for one in done.gate.losers)
-    assert all(one["keywords"].startswith("words of") for one in done.gate.losers)
+    assert all(one["new"] < one["old"] for one in losers(done.gate))
+    assert all(one["keywords"].startswith("words of") for one in losers(done.gate))
 
 
 def test_queries_count_by_their_importance(small: Small) -> None:
@@ -151,7 +152,7 @@ def test_queries_count_by_their_importance(small: Small) -> None:
     with pytest.raises(NotBetter) as no:
         put(small, linear(GOOD, source=source), data=often)
     held, metric = SPLIT.part(often, "test"), parse_metric("ndcg@10")
-    found = no.value.result.comparison
+    found = no.value.result.pairs[0].comparison
     for weights, mean in ((GOOD, found.mean_a), (BAD, found.mean_b)):
         scores = linear(weights).score(held.features)
         expected = metric.mean(scores, held.labels, held.offsets, held.query_weights)
@@ -165,7 +166,7 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
         with pytest.raises(NotBetter, match="nothing was uploaded") as raised:
             put(small, trained(weights))
         assert raised.value.exit_code == 5
-        assert len(raised.value.result.losers) == (10 if weights == BAD else 0)
+        assert len(losers(raised.value.result)) == (10 if weights == BAD else 0)
     assert small.store.list_models() == [old.model]
     assert Aliases(small.engine, small.store).find(small.name) == old.alias
 
@@ -187,7 +188,7 @@ def test_only_queries_held_out_from_both_models_count(small: Small) -> None:
     assert both.sum() < 6
     with pytest.raises(NotBetter) as no:
         put(small, trained(GOOD))
-    assert no.value.result.comparison.n_queries == int(both.sum())
+    assert no.value.result.pairs[0].comparison.n_queries == int(both.sum())
 
 
 def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
@@ -211,10 +212,11 @@ def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_kn
     before = first(small, linear(BAD, source={}))
     with pytest.raises(NotBetter, match=r"^cannot tell: nothing tells which queries") as refused:
         put(small, linear(GOOD, source={}), accepted=None)
-    told = [doubt for doubt in refused.value.result.doubts if doubt.check == "unknown-training"]
+    result = refused.value.result
+    told = [one for one in result.verdict().doubts if one.check == "unknown-training"]
     for doubt, whose in zip(told, ("the new model", before.model), strict=True):
         assert f"nothing tells which queries {whose} was trained on" in doubt.message
-    assert "held-out" not in refused.value.result.gain
+    assert "held-out" not in gain_line(result)
 
 
 def test_features_that_mean_something_else_are_not_compared(small: Small) -> None:
@@ -261,7 +263,7 @@ def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
     done = put(small, good, data=replace(data, query_weights=likes_good)).gate
     assert done is not None
     assert done.as_dict()["weighted"] is True
-    gains = done.comparison
+    gains = done.pairs[0].comparison
     mine, theirs = (data.features[:, column] for column in (0, 1))
     values = [
         parse_metric("ndcg@10").per_query(s, data.labels, data.offsets) for s in (mine, theirs)
@@ -275,12 +277,13 @@ def test_people_and_a_proxy_judge_together_let_a_better_model_in(small: Small) -
     first(small, unknowing(BAD))
     done = put(small, unknowing(GOOD), data=proxy, human=people).gate
     assert done is not None
-    assert done.powered is not None
-    assert (done.powered.n_queries, done.powered.n_human) == (80, 40)
-    assert done.powered.by_both.low > 0
+    powered = done.gains.prediction_powered
+    assert powered is not None
+    assert (powered.n_queries, powered.n_human) == (80, 40)
+    assert powered.by_both.low > 0
     assert done.passed
-    assert done.comparison.n_queries == 40
-    assert done.powered.by_human.mean == pytest.approx(done.comparison.mean_difference)
+    assert done.pairs[0].comparison.n_queries == 40
+    assert powered.by_human.mean == pytest.approx(done.pairs[0].comparison.mean_difference)
     assert done.as_dict()["powered"]["decided"] is True
 
 
@@ -292,7 +295,7 @@ def test_a_proxy_judge_whom_people_contradict_lets_nobody_in(small: Small) -> No
     flattering = replace(proxy, labels=np.clip(np.round(bad - 1), 0, 3).astype(np.float32))
     with pytest.raises(NotBetter, match="proxy labels alone, which are biased, \\+0") as no:
         put(small, unknowing(BAD), data=flattering, human=people)
-    found = no.value.result.powered
+    found = no.value.result.gains.prediction_powered
     assert found is not None
     assert found.by_proxy.low > 0
     assert found.by_both.high < 0
@@ -304,8 +307,9 @@ def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
     first(small, unknowing(BAD))
     done = put(small, unknowing(GOOD), data=proxy, human=people, metric=metric).gate
     assert done is not None
-    assert done.powered is not None
-    assert done.powered.by_both.low > 0
+    powered = done.gains.prediction_powered
+    assert powered is not None
+    assert powered.by_both.low > 0
 
 
 def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alone(
@@ -318,9 +322,10 @@ def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alon
     own = replace(DATA, doc_ids=proxy.doc_ids).select(np.arange(0, 80, 2))
     done = put(small, linear(GOOD, source=source), data=proxy, human=own).gate
     assert done is not None
-    assert done.powered is not None
+    powered = done.gains.prediction_powered
+    assert powered is not None
     test = split.sides(proxy) == "test"
-    assert (done.powered.n_queries, done.powered.n_human) == (test.sum(), test[::2].sum())
+    assert (powered.n_queries, powered.n_human) == (test.sum(), test[::2].sum())
 
 
 def test_queries_that_are_all_as_important_change_no_figure(small: Small) -> None:

@@ -15,7 +15,7 @@ from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
+from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lines, gain_line
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
@@ -270,7 +270,8 @@ def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
     live = result.live
     assert live is not None
     assert live.judged[0] == 1.0
-    assert result.evidence.startswith("judged among the first 10: 100% with the query alone, ")
+    words = "judged among the first 10: 100% with the query alone, "
+    assert detail_lines(result)[0].startswith(words)
     assert result.to_judge is not None
     # The first ten of the query alone are judged: those of the model are left.
     both = [
@@ -320,21 +321,22 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
 ) -> None:
     done = by_data(cluster, small, f"{small.name}-data-first", logged)
     assert done.gate is not None
-    assert (done.gate.over, done.gate.of_live_lists) == ("the query alone", True)
-    assert done.gate.verdict.outcome == Outcome.BETTER
+    assert (done.gate.over, done.gate.on_judged_documents) == ("the query alone", False)
+    assert done.gate.verdict().outcome == Outcome.BETTER
     with pytest.raises(NotBetter):
         by_data(cluster, small, f"{small.name}-data-second", logged, query_template={
             "match": {"title": "{{keywords}}"}
         })  # fmt: skip
     with pytest.raises(NotBetter) as no:
         by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
-    assert "no-query-template" in {doubt.check for doubt in no.value.result.gate.doubts}
+    assert "no-query-template" in {doubt.check for doubt in no.value.result.gate.verdict().doubts}
     with pytest.raises(NotBetter) as no:
         by_data(
             cluster, small, f"{small.name}-data-third", logged, query_template="all-fields",
             window=10,
         )  # fmt: skip
-    assert "no-query-template" not in {doubt.check for doubt in no.value.result.gate.doubts}
+    doubts = no.value.result.gate.verdict().doubts
+    assert "no-query-template" not in {doubt.check for doubt in doubts}
 
 
 def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(
@@ -366,11 +368,11 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
     )  # fmt: skip
     with pytest.raises(NotBetter, match=r"^cannot tell: only \d+% of the first ten doc") as no:
         by_data(cluster, small, name, some)
-    assert no.value.result.gate.comparison.low > 0
+    assert no.value.result.gate.pairs[0].comparison.low > 0
     assert Aliases(small.engine, small.store).resolve(name) == old.model
     done = by_data(cluster, small, name, logged)
     assert done.gate is not None
-    assert (done.gate.over, done.gate.of_live_lists) == (old.model, False)
+    assert (done.gate.over, done.gate.on_judged_documents) == (old.model, True)
     assert done.gate.live is not None
     assert done.gate.live.judged == (1.0, 1.0)
 
@@ -403,7 +405,7 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     assert live.pairs[0].comparison.mean_difference == 0.0
     first = gated(small, model, judgments, name)
     assert first.gate is not None
-    assert "on 56 cross-validated queries" in first.gate.gain
+    assert "on 56 cross-validated queries" in gain_line(first.gate)
     # The champion's own models of folds rank what it has seen, on either path.
     again = crossed(logged, (0.9, 0.0, -0.1), BY_SIZE)
     with pytest.raises(NotBetter, match=r"^worse"):

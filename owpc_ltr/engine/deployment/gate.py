@@ -20,8 +20,8 @@ from owpc_ltr.engine.deployment.live_gate import (
     LiveGate,
     NotBetter,
     live_evidence,
+    live_result,
     other_model,
-    pass_live_gate,
 )
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores import Store
@@ -56,7 +56,6 @@ from owpc_ltr.signatures import spelled
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
-_SHOWN = 10
 _ASKED = 1_000
 """How many held-out queries are searched, to measure how much of their results is judged."""
 
@@ -69,7 +68,7 @@ class Gate:
     sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and human
     labels decide. `ask` makes live searches of judged queries, to check that the judgments cover
     what users get, and to compare the first model of an alias with the query alone. `accepted` is
-    the reason to accept inconclusive judgments, `cautions` are warnings.
+    the reason to accept inconclusive judgments.
     """
 
     metric: Metric
@@ -81,12 +80,17 @@ class Gate:
     progress: Callable[[str, float | None], None] | None = None
     tables: Sequence[ExternalTable] = ()
     accepted: str | None = None
-    cautions: tuple[str, ...] = ()
     smallest_gain: float = 0.0
 
 
 def pass_gate(
-    engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, *, name: str
+    engine: Engine,
+    store: Store,
+    gate: Gate | LiveGate,
+    model: Model,
+    featureset: FeatureSet,
+    *,
+    name: str,
 ) -> GateResult:
     """Compare on held-out queries with the current model; without one, live with the query alone.
 
@@ -94,42 +98,48 @@ def pass_gate(
     cannot be compared fairly.
     """
     other = other_model(engine, store, name, gate.over)
-    if other is None:
-        first = _over_the_query(gate, name)
-        return pass_live_gate(engine, store, first, model, featureset, name=name)
+    if isinstance(gate, Gate) and other is None:
+        gate = _over_the_query(gate, name)
+    if isinstance(gate, LiveGate):
+        result = live_result(engine, store, gate, model, featureset, other)
+    else:
+        assert other is not None  # noqa: S101 - told to the type checker
+        result = _data_result(engine, store, gate, model, featureset, other)
+    if not result.passed:
+        raise NotBetter(result)
+    return result
+
+
+def _data_result(
+    engine: Engine,
+    store: Store,
+    gate: Gate,
+    model: Model,
+    featureset: FeatureSet,
+    other: DeploymentRecord,
+) -> GateResult:
+    """Compare on judged documents, and check by live searches that these are what users get."""
     data, chosen = held_out(gate.data, model, other)
     how = ComparisonPlan((gate.metric,), baseline=other.model, smallest_gain=gate.smallest_gain)
     both = _Both(model, other, featureset, how)
-    judged, cautions = data, list(chosen.warnings)
+    judged, notes = data, tuple[str, ...]()
     if gate.human is not None:
         found, judged, notes = _by_both_labels(gate, gate.human, both, data, chosen)
-        cautions += notes
     else:
-        found = both.compared(data, chosen)
-    pair = found.pairs[0]
+        found = compare_results(both.results(data, chosen), how)
     live, doubts = _evidence(
         engine, store, gate, model, featureset, other=other, judged=judged, chosen=chosen
     )
     if live is not None:
-        doubts += _contradicted(pair, live)
-    result = GateResult(
-        replace(pair, doubts=(*pair.doubts, *doubts)),
-        other.model,
-        tuple(
-            {"query_id": one["query_id"], "keywords": one["query"] or "", "new": one["a"],
-             "old": one["b"]}
-            for one in found.worst(NEW, other.model, n=_SHOWN)
-        ),
-        cautions=(*cautions, *found.warnings, *(gate.cautions if live is not None else ())),
-        weighted=found.weighted,
+        doubts += _contradicted(found.pairs[0], live)
+    return GateResult.of(
+        found,
+        doubts,
+        over=other.model,
         live=live,
         accepted=gate.accepted,
-        looks=found.looks,
-        split=chosen.side,
-    )  # fmt: skip
-    if not result.passed:
-        raise NotBetter(result)
-    return result
+        warnings=(*chosen.warnings, *notes, *found.warnings),
+    )
 
 
 def _over_the_query(gate: Gate, name: str) -> LiveGate:
@@ -143,13 +153,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
     # As evidence another metric would do; the deciding one must be the gate's.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
     return LiveGate(
-        question,
-        QUERY,
-        "auto",
-        gate.progress,
-        tables=gate.tables,
-        accepted=gate.accepted,
-        cautions=gate.cautions,
+        question, QUERY, progress=gate.progress, tables=gate.tables, accepted=gate.accepted
     )
 
 
@@ -241,10 +245,6 @@ class _Both:
             name: dataset_scores(one, part)
             for (name, one), part in zip(measured.items(), (data, own), strict=True)
         }
-
-    def compared(self, data: RankingDataset, chosen: ChosenQueries) -> RankerComparison:
-        """The comparison on judged documents."""
-        return compare_results(self.results(data, chosen), self.how)
 
 
 def _by_both_labels(

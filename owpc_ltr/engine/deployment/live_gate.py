@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,22 +26,29 @@ from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
     LiveQuestion,
+    loser_lines,
     losers,
     measure_live,
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.compared_pair import ComparedPair, corrected_over, disagreement
+from owpc_ltr.evaluation.compared_pair import (
+    ComparedPair,
+    corrected_over,
+    difference_of,
+    disagreement,
+)
+from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import judgment_doubts
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import TOP
-from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.models.fold_models import FoldOf
-from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -58,137 +65,44 @@ _SAMPLED = 100
 _MOST_DOCUMENTS = 500
 
 
-@dataclass(frozen=True, repr=False)
-class GateResult(ShortRepr):
-    """The new model against the other one, and why it is uploaded or not.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class GateResult(ShortRepr, RankerComparison):
+    """The new model compared with the other one, and whether it is uploaded.
 
-    `pair` is the comparison, with all that makes it doubtful. `losers` are the queries that lose
-    most: `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
-    `cautions` are warnings. Where it is `weighted`, queries count by their importance. `live` has
-    the live results with both: the comparison itself where it is `of_live_lists`, else evidence for
-    it. `accepted` is the reason to accept inconclusive judgments; `looks` counts the comparisons
-    that were made on these queries before; `split` says which queries they are.
+    `over` is the other's immutable name. `live` has the live results with both: the comparison
+    itself, or evidence for the one on judged documents. `accepted` is the reason to accept
+    inconclusive judgments.
     """
 
-    pair: ComparedPair
     over: str
-    losers: tuple[dict[str, Any], ...]
-    cautions: tuple[str, ...] = ()
-    weighted: bool = False
     live: LiveEvaluation | None = None
-    of_live_lists: bool = False
     accepted: str | None = None
-    looks: int = 0
-    split: str = "test"
 
-    @property
-    def metric(self) -> str:
-        """The metric that decides."""
-        return self.pair.metric
-
-    @property
-    def comparison(self) -> Comparison:
-        """The comparison, whose differences are the new model's gains."""
-        found = self.pair.comparison
-        return found if self.pair.higher_is_better else found.reversed()
-
-    @property
-    def powered(self) -> PredictionPowered | None:
-        """The gain by human and proxy labels, where there are both."""
-        both = self.pair.prediction_powered
-        return both if both is None or self.pair.higher_is_better else both.reversed()
-
-    @property
-    def doubts(self) -> tuple[ResultWarning, ...]:
-        """Why the judgments are inconclusive."""
-        return self.verdict.doubts
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the new model is better."""
-        return self.pair.verdict
+    @classmethod
+    def of(
+        cls, found: RankerComparison, doubts: Sequence[ResultWarning] = (), **facts: Any
+    ) -> GateResult:
+        """The result by a comparison, with further doubts about it."""
+        own = {one.name: getattr(found, one.name) for one in fields(RankerComparison)}
+        return cls(**{**own, **facts}).with_doubts(doubts)
 
     @property
     def outcome_of_figures(self) -> Outcome:
         """What the figures say, whatever makes the judgments doubtful."""
-        return self.pair.without_doubts.verdict.outcome
+        return self.pairs[0].without_doubts.verdict.outcome
 
     @property
     def passed(self) -> bool:
         """Whether the model is better, by conclusive or accepted judgments."""
         accepted = self.accepted is not None
-        outcome = self.outcome_of_figures if accepted else self.verdict.outcome
+        outcome = self.outcome_of_figures if accepted else self.verdict().outcome
         return outcome is Outcome.BETTER
 
     @property
-    def gain(self) -> str:
-        """The gain with its interval, its number of queries, and the minimum detectable gain."""
-        found, both = self.comparison, self.powered
-        by = ", weighted by their importance" if self.weighted else ""
-        how = "cross-validated " if self.split == "folds" else "held-out "
-        held_out = "" if self._may_be_seen else how
-        if both is not None:
-            one, alone, proxy = both.by_both, both.by_human, both.by_proxy
-            return (
-                f"{self._of}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] on {both.n_human} "
-                f"human-judged of {both.n_queries} {held_out}queries{by}, p = {one.p:.3g}; human "
-                f"labels alone {alone.mean:+.4f} [{alone.low:+.4f}, {alone.high:+.4f}], proxy "
-                f"labels alone, which are biased, {proxy.mean:+.4f}; {strength_in_words(both)}"
-            )
-        left_out = ""
-        if self.pair.left_out is not None and self.pair.as_judged is not None:
-            left_out = (
-                f", {self.pair.left_out.mean_difference:+.4f} with unjudged documents left out, "
-                f"{self.pair.as_judged.mean_difference:+.4f} with these as judged ones at their "
-                "rank"
-            )
-        alone_of = found.n_independent
-        independent = "" if alone_of is None else f", {alone_of} independent"
-        looks = f" ({corrected_over(1, self.looks)})" if self.looks else ""
-        why = disagreement(found, self.pair.p_holm, self.split)
-        return (
-            f"{self._of}: {found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}] on "
-            f"{found.n_queries} {held_out}queries{independent}{by}, p = {self.pair.p_holm:.3g}"
-            f"{looks}{left_out}; "
-            f"minimum detectable gain (80 % power): {found.detectable:.4f}"
-            f"{why and f'; interval and test disagree: {why}'}"
-        )
-
-    @property
-    def _may_be_seen(self) -> bool:
-        return any(one.check in {"seen-queries", "unknown-training"} for one in self.pair.doubts)
-
-    @property
-    def evidence(self) -> str:
-        """How much of the live results is judged, with either ranker; empty where not known."""
-        if self.live is None:
-            return ""
-        before, after = (f"{share:.0%}" for share in self.live.judged)
-        return (
-            f"judged among the first {TOP}: {before} with {self.live.baseline}, {after} with the "
-            f"new model; recall of the window: {self.live.recall:.0%}"
-        )
-
-    @property
-    def details(self) -> str:
-        """Evidence, warnings and the queries that lose most, as text; may be empty."""
-        lines = [wrapped_text(text) for text in (self.evidence, *self.cautions) if text.strip()]
-        if self.losers:
-            rows = [
-                (one["query_id"], one["keywords"], one["old"], one["new"]) for one in self.losers
-            ]
-            lines.append(text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows))
-        return "\n".join(lines)
-
-    @property
-    def of_the_query(self) -> bool:
-        """Whether the comparison is with the query alone, without a model."""
-        return self.of_live_lists and self.over == QUERY_ALONE
-
-    @property
-    def depth(self) -> int:
-        """How many documents of either ranker are to be judged."""
-        return TOP
+    def gains(self) -> ComparedPair:
+        """The pair, with differences that are gains also where lower values are better."""
+        pair = self.pairs[0]
+        return pair if pair.higher_is_better else pair.reversed()
 
     @property
     def to_judge(self) -> tuple[int, int] | None:
@@ -207,26 +121,76 @@ class GateResult(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
+        gains = self.gains
+        powered = gains.prediction_powered
         return {
-            "metric": self.metric,
+            "metric": gains.metric,
             "over": self.over,
             "weighted": self.weighted,
-            "verdict": self.verdict.as_dict(),
+            "verdict": self.verdict().as_dict(),
             "passed": self.passed,
             "split": self.split,
             **({} if self.accepted is None else {"accepted_unproven": self.accepted}),
-            "comparison": self.comparison.as_dict(),
-            "losers": list(self.losers),
-            "cautions": list(self.cautions),
-            **({} if self.powered is None else {"powered": self.powered.as_dict()}),
+            "comparison": gains.comparison.as_dict(),
+            "losers": losers(self),
+            "cautions": list(self.warnings),
+            **({} if powered is None else {"powered": powered.as_dict()}),
             **({} if self.live is None else {"live": self.live.as_dict()}),
         }
 
-    @property
-    def _of(self) -> str:
+    def __str__(self) -> str:
+        """The verdict, the gain, and what they rest on."""
+        accepted = () if self.accepted is None else (f"accepted unproven: {self.accepted}",)
+        lines = map(wrapped_text, (str(self.verdict()), *accepted, gain_line(self)))
+        return "\n".join([*lines, *detail_lines(self)])
+
+
+def gain_line(found: GateResult) -> str:
+    """The gain with its interval, its number of queries, and the minimum detectable gain."""
+    pair = found.gains
+    one, both = pair.comparison, pair.prediction_powered
+    by = ", weighted by their importance" if found.weighted else ""
+    may_be_seen = {"seen-queries", "unknown-training"} & {doubt.check for doubt in pair.doubts}
+    how = "cross-validated " if found.split == "folds" else "held-out "
+    queries = f"{'' if may_be_seen else how}queries"
+    live = "" if found.on_judged_documents else "live "
+    of = f"{live}gain in {pair.metric} over '{found.over}'"
+    if both is not None:
+        mean, alone, proxy = both.by_both, both.by_human, both.by_proxy
         return (
-            f"{'live gain' if self.of_live_lists else 'gain'} in {self.metric} over '{self.over}'"
+            f"{of}: {mean.mean:+.4f} [{mean.low:+.4f}, {mean.high:+.4f}] on {both.n_human} "
+            f"human-judged of {both.n_queries} {queries}{by}, p = {mean.p:.3g}; human "
+            f"labels alone {alone.mean:+.4f} [{alone.low:+.4f}, {alone.high:+.4f}], proxy "
+            f"labels alone, which are biased, {proxy.mean:+.4f}; {strength_in_words(both)}"
         )
+    left_out = ""
+    if pair.left_out is not None and pair.as_judged is not None:
+        left_out = (
+            f", {pair.left_out.mean_difference:+.4f} with unjudged documents left out, "
+            f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
+        )
+    independent = "" if one.n_independent is None else f", {one.n_independent} independent"
+    looks = f" ({corrected_over(1, found.looks)})" if found.looks else ""
+    why = disagreement(one, pair.p_holm, found.split)
+    return (
+        f"{of}: {difference_of(pair)} on {one.n_queries} {queries}{independent}{by}, "
+        f"p = {pair.p_holm:.3g}{looks}{left_out}; "
+        f"minimum detectable gain (80 % power): {one.detectable:.4f}"
+        f"{why and f'; interval and test disagree: {why}'}"
+    )
+
+
+def detail_lines(found: GateResult) -> list[str]:
+    """How much of the live results is judged, warnings, and the queries that lose most."""
+    judged = ""
+    if found.live is not None:
+        before, after = (f"{share:.0%}" for share in found.live.judged)
+        judged = (
+            f"judged among the first {TOP}: {before} with {found.live.baseline}, {after} with the "
+            f"new model; recall of the window: {found.live.recall:.0%}"
+        )
+    lines = [wrapped_text(text) for text in (judged, *found.warnings) if text.strip()]
+    return [*lines, *loser_lines(found)]
 
 
 class NotBetter(Refused):
@@ -235,18 +199,17 @@ class NotBetter(Refused):
     def __init__(self, result: GateResult, command: str = "") -> None:
         """The verdict and its reason; if inconclusive, what to judge, and the `command` for it."""
         self.result = result
-        if result.doubts and result.accepted is None:
-            super().__init__(
-                f"{result.verdict}: nothing was uploaded{_settled_by(result, command)}"
-            )
+        verdict = result.verdict()
+        if verdict.doubts and result.accepted is None:
+            super().__init__(f"{verdict}: nothing was uploaded{_settled_by(result, command)}")
             return
         # A doubt that was accepted is not the reason.
-        super().__init__(f"{result.outcome_of_figures}: {result.gain}: nothing was uploaded")
+        super().__init__(f"{result.outcome_of_figures}: {gain_line(result)}: nothing was uploaded")
 
 
 def _settled_by(result: GateResult, command: str) -> str:
     if result.to_judge is None:
-        return f"; {result.doubts[0].advice}"
+        return f"; {result.verdict().doubts[0].advice}"
     queries, documents = result.to_judge
     advice = (
         f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "
@@ -262,7 +225,7 @@ class LiveGate:
     `over` is `champion` (for the first model of an alias: the query alone), `challenger`, an
     immutable name, or `query`. Only queries count that neither model was trained or selected on.
     The `tables` have the features from outside the index. `accepted` is the reason to accept
-    inconclusive judgments, `cautions` are warnings.
+    inconclusive judgments.
     """
 
     question: LiveQuestion
@@ -271,17 +234,20 @@ class LiveGate:
     progress: Callable[[str, float | None], None] | None = None
     tables: Sequence[ExternalTable] = ()
     accepted: str | None = None
-    cautions: tuple[str, ...] = ()
 
 
-def pass_live_gate(
-    engine: Engine, store: Store, gate: LiveGate, model: Model, featureset: FeatureSet, *, name: str
+def live_result(
+    engine: Engine,
+    store: Store,
+    gate: LiveGate,
+    model: Model,
+    featureset: FeatureSet,
+    other: DeploymentRecord | None,
 ) -> GateResult:
     """Search the whole index without and with the model, which no alias uses yet.
 
-    Raises NotBetter where the rule is not met; nothing of the model stays in the cluster.
+    Nothing of the model stays in the cluster.
     """
-    other = other_model(engine, store, name, gate.over)
     records: dict[str, Mapping[str, Any]] = {NEW: model.record}
     old = QUERY_ALONE if other is None else f"'{other.model}'"
     if other is not None:
@@ -294,23 +260,14 @@ def pass_live_gate(
         progress=gate.progress, chosen=chosen,
         folds=(chosen.folds.get(old, {}), chosen.folds.get(NEW, {})),
     )  # fmt: skip
-    pair = found.pairs[0]
-    of_features = _feature_doubts(engine, store, featureset, question)
-    result = GateResult(
-        replace(pair, doubts=(*pair.doubts, *of_features)),
-        QUERY_ALONE if other is None else other.model,
-        tuple(losers(found)),
-        cautions=(*chosen.warnings, *gate.cautions),
-        weighted=found.weighted,
+    return GateResult.of(
+        found,
+        _feature_doubts(engine, store, featureset, question),
+        over=QUERY_ALONE if other is None else other.model,
         live=found,
-        of_live_lists=True,
         accepted=gate.accepted,
-        looks=found.looks,
-        split=chosen.side,
+        warnings=chosen.warnings,
     )
-    if not result.passed:
-        raise NotBetter(result)
-    return result
 
 
 def live_evidence(

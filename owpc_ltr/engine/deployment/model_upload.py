@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.alias import (
 )
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
+from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
 from owpc_ltr.engine.deployment.parity import (
     MAX_DRIFT,
     MIN_PROOF_COVERAGE,
@@ -62,7 +62,7 @@ from owpc_ltr.models.fold_models import without_other_folds
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
-from owpc_ltr.plain_text import ShortRepr, wrapped_text
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
 
@@ -121,9 +121,7 @@ class Uploaded(ShortRepr):
             lines.append(self.serving_mode.words)
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
         if gate is not None:
-            accepted = () if gate.accepted is None else (f"accepted unproven: {gate.accepted}",)
-            lines += map(wrapped_text, (str(gate.verdict), *accepted, gate.gain))
-            lines += filter(None, [gate.details])
+            lines.append(str(gate))
         else:
             lines.append(self._not_measured())
         return "\n".join(lines)
@@ -201,7 +199,9 @@ def upload_model(
     caution: tuple[str, ...] = ()
     if store.kind == "ltr-plugin":
         caution = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = _gated(engine, store, gate, model, featureset, name=name)
+    gated = None
+    if gate is not None:
+        gated = pass_gate(engine, store, gate, model, featureset, name=name)
     upload = _Upload(
         engine=engine,
         store=store,
@@ -489,21 +489,6 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
 
 def _another_name() -> str:
     return f"choose another name with {spelled('name')}"
-
-
-def _gated(
-    engine: Engine,
-    store: Store,
-    gate: Gate | LiveGate | None,
-    model: Model,
-    featureset: FeatureSet,
-    *,
-    name: str,
-) -> GateResult | None:
-    """The gate's result. Raises NotBetter, before anything is stored."""
-    if isinstance(gate, LiveGate):
-        return pass_live_gate(engine, store, gate, model, featureset, name=name)
-    return None if gate is None else pass_gate(engine, store, gate, model, featureset, name=name)
 
 
 def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:

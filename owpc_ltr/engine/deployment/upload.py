@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -262,7 +262,7 @@ def upload(
         raise _no_judged_queries()
     registry = load([Path(plugin) for plugin in plugins]) if plugins else None
     metric = None if require_gain is None else parse_metric(require_gain, registry)
-    judged = gate_judgments(
+    judged, human, strata = gate_judgments(
         metric,
         read_dataset(Path(data)) if isinstance(data, Path | str) else data,
         proxy=proxy_labels,
@@ -270,7 +270,7 @@ def upload(
         strata=strata,
         live=live,
     )
-    _check_gain(metric, judged.data, live, accept_unproven)
+    _check_gain(metric, judged, live, accept_unproven)
     path = Path(model) if isinstance(model, Path | str) else None
     ranker = load_scoring_model(path) if path is not None else model
     assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
@@ -278,26 +278,24 @@ def upload(
     holding = cluster.holding(called)
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
     where = cluster.the_index(index)
-    if judged.data is not None and (metric is None or live is not None):
+    if judged is not None and (metric is None or live is not None):
         _warn_of_judgments(
-            cluster, judged.data, trained_on, index if live is None else None,
+            cluster, judged, trained_on, index if live is None else None,
             {"query_template": query_template, "window": window},
         )  # fmt: skip
-    proof = _Proof(
-        cluster,
-        where,
-        trained_on,
-        baseline,
-        tables=tables_of(extra_features),
-        accepted=accept_unproven,
-        smallest_gain=smallest_gain,
-        progress=progress,
-    )
-    gate: Gate | LiveGate | None = None
-    if metric is not None and live is not None:
-        gate = proof.live_gate(metric, live)
-    elif metric is not None:
-        gate = proof.gate(metric, judged, query_template, window)
+    tables = tables_of(extra_features)
+
+    def searches(of: LiveQueries, measured: Metric) -> LiveQuestion:
+        template = cluster.template(where, of.query_template)[0]
+        return of.question(where, template, [measured], trained_on)
+
+    gate = None
+    if metric is not None:
+        gate = _gate(
+            metric, live, judged, searches, smallest_gain, query_template=query_template,
+            window=window, human=human, strata=strata, over=baseline, progress=progress,
+            tables=tables, accepted=accept_unproven,
+        )  # fmt: skip
     give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
     try:
         uploaded = upload_model(
@@ -310,7 +308,7 @@ def upload(
             tolerance=tolerance,
             role=role,
             gate=gate,
-            samples=None if judged.data is None else parity_samples_of(judged.data),
+            samples=None if judged is None else parity_samples_of(judged),
             history=history,
             allow_slow=allow_slow,
             max_drift=max_drift,
@@ -319,7 +317,7 @@ def upload(
                 budget, gate.question.query if isinstance(gate, LiveGate) else None, window
             ),
             client_scored=client_scored,
-            tables=proof.tables,
+            tables=tables,
         )
     except NotBetter as refusal:
         found = refusal.result
@@ -345,16 +343,9 @@ class RefusedUpload:
         return {"model": None, "gate": self.gate.as_dict()}
 
     def __str__(self) -> str:
-        return self.gate.details
+        from owpc_ltr.engine.deployment.live_gate import detail_lines
 
-
-@dataclass(frozen=True)
-class GateJudgments:
-    """The judged queries, and human labels of a sample where the first are proxy labels."""
-
-    data: RankingDataset | None
-    human: Judgments | RankingDataset | None = None
-    strata: Mapping[str, str] | None = None
+        return "\n".join(detail_lines(self.gate))
 
 
 def gate_judgments(
@@ -365,8 +356,11 @@ def gate_judgments(
     human: Any,
     strata: Any,
     live: LiveQueries | None,
-) -> GateJudgments:
-    """The judgments, read. Raises UsageError for arguments that do not go together."""
+) -> tuple[RankingDataset | None, Judgments | RankingDataset | None, Mapping[str, str] | None]:
+    """The judged queries; where these are proxy labels, human labels of a sample and its strata.
+
+    Raises UsageError for arguments that do not go together.
+    """
     proxy_option, human_option = spelled("proxy_labels"), spelled("human_labels")
     if proxy is None and human is None:
         if strata is not None:
@@ -374,7 +368,7 @@ def gate_judgments(
                 f"{spelled('strata')} is of a human-labelled sample: also give {proxy_option} and "
                 f"{human_option}"
             )
-        return GateJudgments(data)
+        return data, None, None
     if proxy is None or human is None:
         lacking = proxy_option if proxy is None else human_option
         raise UsageError(
@@ -398,7 +392,7 @@ def gate_judgments(
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):
         people = in_memory(people, human_option)
-    return GateJudgments(judged_data(proxy), people, read_strata(strata))
+    return judged_data(proxy), people, read_strata(strata)
 
 
 def _no_judged_queries() -> UsageError:
@@ -426,65 +420,36 @@ def _check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None
         )
 
 
-@dataclass(frozen=True)
-class _Proof:
-    """What both kinds of gate share: where a model is compared, and with what."""
+def _gate(
+    metric: Metric,
+    live: LiveQueries | None,
+    judged: RankingDataset | None,
+    searches: Callable[[LiveQueries, Metric], LiveQuestion],
+    smallest_gain: float,
+    *,
+    query_template: Mapping[str, Any] | Path | str | None,
+    window: int,
+    human: Judgments | RankingDataset | None,
+    strata: Mapping[str, str] | None,
+    **shared: Any,
+) -> Gate | LiveGate:
+    """The gate that compares live results, or on judged documents."""
+    from owpc_ltr.engine.deployment.gate import Gate
+    from owpc_ltr.engine.deployment.live_gate import LiveGate
+    from owpc_ltr.engine.live_queries import live_metric
 
-    cluster: Cluster
-    index: str
-    featureset: FeatureSet
-    baseline: str
-    tables: Sequence[Any]
-    accepted: str | None
-    smallest_gain: float
-    progress: Progress
+    if live is not None:
+        question = replace(searches(live, metric), smallest_gain=smallest_gain)
+        return LiveGate(question, side=live.split, **shared)
+    assert judged is not None  # noqa: S101 - told to the type checker
+    measured = live_metric(metric, window)
 
-    def live_gate(self, metric: Metric, live: LiveQueries) -> LiveGate:
-        """The gate that compares live results."""
-        from owpc_ltr.engine.deployment.live_gate import LiveGate
+    def ask(part: RankingDataset) -> LiveQuestion:
+        return searches(LiveQueries(part, query_template, window=window), measured)
 
-        template = self.cluster.template(self.index, live.query_template)[0]
-        question = live.question(self.index, template, [metric], self.featureset)
-        return LiveGate(
-            replace(question, smallest_gain=self.smallest_gain),
-            self.baseline,
-            live.split,
-            self.progress,
-            tables=self.tables,
-            accepted=self.accepted,
-        )
-
-    def gate(
-        self,
-        metric: Metric,
-        judged: GateJudgments,
-        query_template: Mapping[str, Any] | Path | str | None,
-        window: int,
-    ) -> Gate:
-        """The gate that compares on judged documents."""
-        from owpc_ltr.engine.deployment.gate import Gate
-        from owpc_ltr.engine.live_queries import live_metric
-
-        assert judged.data is not None  # noqa: S101 - told to the type checker
-        measured = [live_metric(metric, window)]
-
-        def ask(part: RankingDataset) -> LiveQuestion:
-            template = self.cluster.template(self.index, query_template)[0]
-            queries = LiveQueries(part, query_template, window=window)
-            return queries.question(self.index, template, measured, self.featureset)
-
-        return Gate(
-            metric,
-            judged.data,
-            ask=ask,
-            over=self.baseline,
-            human=judged.human,
-            strata=judged.strata,
-            progress=self.progress,
-            tables=self.tables,
-            accepted=self.accepted,
-            smallest_gain=self.smallest_gain,
-        )
+    return Gate(
+        metric, judged, ask, human=human, strata=strata, smallest_gain=smallest_gain, **shared
+    )
 
 
 def _warn_of_judgments(
@@ -520,20 +485,23 @@ def _settling(
 
     Empty where there is none, or where an argument is not a file that a command could name.
     """
+    from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE
+    from owpc_ltr.evaluation.ranked_lists import TOP
+
     tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
     files = [given["--queries"], given["--rankers"], given["--judged"], *tables]
     template = given["--query-template"]
     typed = all(isinstance(one, Path | str) for one in files)
-    if not typed or isinstance(template, Mapping) or not result.verdict.doubts:
+    if not typed or isinstance(template, Mapping) or not result.verdict().doubts:
         return ""
     if result.to_judge is None:
         return ""
-    other = "query" if result.of_the_query else result.over
+    other = "query" if result.over == QUERY_ALONE else result.over
     columns = ",".join(f"{role}={name}" for role, name in (given["--columns"] or {}).items())
     options = {
         "--queries": given["--queries"], "--columns": columns or None,
         "--sample": result.to_judge[0],
-        "--rankers": f"{other},{given['--rankers']}", "--depth": result.depth,
+        "--rankers": f"{other},{given['--rankers']}", "--depth": TOP,
         "--judged": given["--judged"], "--out": "to-judge.csv", "--query-template": template,
         "--window": given["--window"], "--index": given["--index"],
         "--featureset": given["--featureset"],
