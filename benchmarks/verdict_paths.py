@@ -240,7 +240,7 @@ def _record_of(texts: list[str]) -> dict[str, Any]:
 def evaluate(team: Team) -> Answer:
     """`owpc-ltr evaluate --baseline`."""
     found = ltr.evaluate(team.model(NEW), team.data, baseline=team.model(OLD), metrics=METRIC)
-    return Answer.of(found.verdict)
+    return Answer.of(found.verdict())
 
 
 def compare(team: Team) -> Answer:

@@ -363,8 +363,7 @@ def test_importance_that_is_all_1_changes_no_bit() -> None:
         ltr.evaluate(MODEL, data(weights), metrics=METRICS, baseline=OTHER, split="all")
         for weights in (None, np.ones(40), np.full(40, 0.3))
     ]
-    assert found[0].table == found[1].table == found[2].table
-    assert found[0].comparison == found[1].comparison == found[2].comparison
+    assert found[0].as_dict() == found[1].as_dict() == found[2].as_dict()
     assert not found[1].weighted
 
 
@@ -373,17 +372,16 @@ def test_who_wants_no_weights_gets_the_figures_without() -> None:
         MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all", unweighted=True
     )
     plain = ltr.evaluate(MODEL, data(None), metrics=METRICS, baseline=OTHER, split="all")
-    assert (found.table, found.comparison) == (plain.table, plain.comparison)
+    assert found.as_dict() == plain.as_dict()
     assert (found.weighted, "weighted" in repr(found)) == (False, False)
 
 
 def test_the_comparison_is_weighted_too() -> None:
     found = ltr.evaluate(MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all")
-    for mine, theirs, row in zip(
-        found.measured, found.baseline_measured, found.comparison, strict=True
-    ):
-        assert row["mean_difference"] == pytest.approx(mine.mean - theirs.mean)
-        assert row["mean_a"] == pytest.approx(mine.mean)
+    model, other = found.rankers
+    for mine, theirs, pair in zip(model.measured, other.measured, found.pairs, strict=True):
+        assert pair.comparison.mean_difference == pytest.approx(mine.mean - theirs.mean)
+        assert pair.comparison.mean_a == pytest.approx(mine.mean)
     assert "weighted by the importance of queries" in repr(found)
     assert "weighted by the importance of queries" in found._repr_html_()
 
@@ -396,7 +394,7 @@ def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
                           split="all")  # fmt: skip
     found = ltr.evaluate(MODEL, parts, metrics=METRICS, baseline=OTHER, split="all")
     assert found.weighted
-    assert (found.table, found.comparison) == (wanted.table, wanted.comparison)
+    assert found.as_dict() == wanted.as_dict()
 
 
 def test_the_command_says_that_means_are_weighted(

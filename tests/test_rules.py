@@ -335,6 +335,5 @@ def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:
     data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
     seen = linear(0.1, 1.0, source=seen_queries(data.select(np.arange(0, 40, 2))))
     found = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
-    assert found.verdict is not None
-    (doubt,) = [one for one in found.verdict.doubts if one.check == "seen-queries"]
+    (doubt,) = [one for one in found.verdict().doubts if one.check == "seen-queries"]
     assert "on 40 of these 40 queries" in doubt.message

@@ -395,11 +395,11 @@ def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[
 @given(judged_runs(ties=False))
 def test_a_run_that_lacks_documents_is_measured_as_trec_eval_does(judged: Judged) -> None:
     theirs = judged.ir_measures(*THEIRS.values())
-    evaluated = ltr.evaluate(judged.run, judged.data, metrics=list(THEIRS)).per_query
+    evaluated = ltr.evaluate(judged.run, judged.data, metrics=list(THEIRS))
     for name, values in figures(judged, list(THEIRS)).items():
         wanted = [theirs[THEIRS[name]][query] for query in judged.grades]
         assert values.tolist() == pytest.approx(wanted, abs=1e-9), name
-        assert evaluated[name].to_pylist() == values.tolist()
+        assert evaluated[name].per_query.tolist() == values.tolist()
 
 
 @given(judged_runs(ties=True))

@@ -152,7 +152,9 @@ def compare(
         from owpc_ltr.evaluation.data_comparison import compare_on_data
 
         found = compare_on_data(request, judged)
-    found = replace(found, data=str(data) if isinstance(data, Path | str) else "", n_worst=worst)
+    found = replace(
+        found, data_name=str(data) if isinstance(data, Path | str) else "", n_worst=worst
+    )
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found

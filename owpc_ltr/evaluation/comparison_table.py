@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -124,8 +124,8 @@ class RankerComparison:
     notes: tuple[str, ...] = ()
     baseline: str | None = None
     importance: Vector | None = None
-    data: str = ""
-    """What the data are called: their file."""
+    data_name: str = ""
+    """The file of the data."""
     n_independent: int = 0
     """How many of the queries are independent: spellings of one request are one."""
     on_judged_documents: bool = False
@@ -142,6 +142,8 @@ class RankerComparison:
         That is the baseline, or the ranker named first; without a baseline, the best of all stands
         first, against the next best where it was named first itself.
         """
+        if len(self.rankers) == 1:
+            raise UsageError("one ranker was measured alone: give a baseline to compare it with")
         first = self.metrics[0]
         sign = -1.0 if first.higher_is_better else 1.0
         ordered = sorted(self.rankers, key=lambda one: sign * one.means[str(first)].mean)
@@ -150,6 +152,11 @@ class RankerComparison:
             return next(name for name in names if name != self.baseline), self.baseline
         other = self.rankers[0].name
         return names[0], names[1] if other == names[0] else other
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of a comparison, without those that a kind of result adds."""
+        return {one.name: getattr(self, one.name) for one in fields(RankerComparison)}
 
     @property
     def prediction_powered(self) -> tuple[ComparedPair, ...]:
@@ -249,7 +256,7 @@ class RankerComparison:
             "ideal_of": "human-labelled documents",
         }
         return {
-            "data": self.data,
+            "data": self.data_name,
             "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
             "n_queries": self.n_queries,
             "on_judged_documents": self.on_judged_documents,
@@ -286,17 +293,7 @@ class RankerComparison:
         return "\n".join(_text_lines(self))
 
     def __repr__(self) -> str:
-        lines = [_opening(self), _title(self)]
-        lines += [
-            f"{pair.metric}  {pair.a} − {pair.b}: {difference_of(pair)}, p = {pair.p_holm:.2g} "
-            f"corrected: {pair.verdict.outcome}"
-            for pair in self.pairs
-        ]
-        lines += disagreements([one.by_human_labels for one in self.pairs], self.split)
-        if len(lines) > REPR_LINES:
-            left = len(lines) - REPR_LINES + 1
-            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
-        return printable_lines("\n".join(lines))
+        return short_text(self, [_title(self)])
 
     def _repr_html_(self) -> str:
         """Means as bars, pairs as a table, notes and warnings below."""
@@ -338,11 +335,26 @@ class RankerComparison:
         return texts.index(str(metric))
 
 
+def short_text(found: RankerComparison, title: Sequence[str]) -> str:
+    """The verdict, the lines of the `title`, and a line for each pair, as many as a repr shows."""
+    lines = [*([opening(found)] if found.pairs else []), *title]
+    lines += [
+        f"{pair.metric}  {pair.a} − {pair.b}: {difference_of(pair)}, p = {pair.p_holm:.2g} "
+        f"corrected: {pair.verdict.outcome}"
+        for pair in found.pairs
+    ]
+    lines += disagreements([one.by_human_labels for one in found.pairs], found.split)
+    if len(lines) > REPR_LINES:
+        left = len(lines) - REPR_LINES + 1
+        lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
+    return printable_lines("\n".join(lines))
+
+
 def _text_lines(found: RankerComparison) -> Iterator[str]:
     letters = ranker_letters([one.name for one in found.rankers])
     pairs = [one.by_human_labels for one in found.pairs]
-    title = f"{_title(found)}, {found.data}" if found.data else _title(found)
-    yield from map(wrapped_text, (_opening(found), title, *found.notes))
+    title = f"{_title(found)}, {found.data_name}" if found.data_name else _title(found)
+    yield from map(wrapped_text, (opening(found), title, *found.notes))
     yield _mean_table(found, letters)
     yield from (wrapped_text(metric.convention) for metric in found.metrics)
     yield ""
@@ -369,7 +381,7 @@ def queries_in_words(found: RankerComparison) -> str:
     return f"{found.n_queries:,} queries, {found.n_independent:,} independent"
 
 
-def _opening(found: RankerComparison) -> str:
+def opening(found: RankerComparison) -> str:
     """The verdict on the pair that stands for the comparison, which is its first line."""
     a, b = found.headline
     judged = found.on_judged_documents
@@ -527,7 +539,7 @@ def _html(found: RankerComparison) -> str:
     told = [*found.notes, *_closing(found), *labels]
     told += [f"warning: {one}" for one in found.warnings]
     parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
-    return html.block(_title(found), html.line(_opening(found)), *parts)
+    return html.block(_title(found), html.line(opening(found)), *parts)
 
 
 def _ends(found: Measured) -> tuple[float, float]:

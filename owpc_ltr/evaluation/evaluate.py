@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,190 +22,24 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     by_workers,
     engine_doubts,
-    split_in_words,
     workers_at,
 )
-from owpc_ltr.plain_text import REPR_LINES
 from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, public, spelled
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.compared_pair import ComparedPair
     from owpc_ltr.evaluation.comparison_table import RankerComparison
-    from owpc_ltr.evaluation.measurement import Measured, Ranking
+    from owpc_ltr.evaluation.evaluation_table import Evaluation
+    from owpc_ltr.evaluation.measurement import Ranking
     from owpc_ltr.evaluation.query_choice import EvaluationQueries
     from owpc_ltr.evaluation.results import ComparisonPlan
-    from owpc_ltr.evaluation.significance import Verdict
-    from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
     Data = RankingDataset | PartitionedDataset
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """The figures of a ranker on some queries, and of a baseline beside it.
-
-    `evaluation["map"]` has those of one metric, `evaluation["map"].interval` the 95 % interval of
-    its mean. `split` says which queries of the data they are:
-    `test` (held out), `all` … `scores` has one score a document of `data`, NaN where a run did not
-    retrieve it; None where these are a folder of parts. `baseline` is the other ranker's name,
-    `pairs` are the comparison with it by metric. Where it is `weighted`, means and tests weigh each
-    query by its importance.
-    """
-
-    result: RankerComparison
-    data: Data = field(repr=False)
-    scores: Vector | None
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def ranker(self) -> str:
-        """What the ranker is called."""
-        return self.result.rankers[0].name
-
-    @property
-    def baseline(self) -> str | None:
-        """What the other ranker is called; None where it was measured alone."""
-        return self.result.baseline
-
-    @property
-    def split(self) -> str:
-        """Which queries of the data they are."""
-        return self.result.split
-
-    @property
-    def measured(self) -> tuple[Measured, ...]:
-        """The ranker's figures, by metric."""
-        return self.result.rankers[0].measured
-
-    @property
-    def baseline_measured(self) -> tuple[Measured, ...]:
-        """Those of the baseline; none where there is none."""
-        return self.result.rankers[1].measured if self.baseline is not None else ()
-
-    @property
-    def pairs(self) -> tuple[ComparedPair, ...]:
-        """The comparison with the baseline, by metric."""
-        return self.result.pairs
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What is doubtful about the figures."""
-        return (*self.doubts, *self.result.warnings)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether queries are weighed by their importance."""
-        return self.result.weighted
-
-    @property
-    def data_name(self) -> str:
-        """The file of the data."""
-        return self.result.data
-
-    def __getitem__(self, metric: Metric | str) -> Measured:
-        """The figures of a metric: its mean, and each query's value."""
-        for one in self.measured:
-            if str(one.metric) == str(metric):
-                return one
-        known = ", ".join(str(one.metric) for one in self.measured)
-        raise KeyError(f"{metric} was not measured: there are {known}")
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The verdict on the ranker against the baseline; None where it was measured alone."""
-        from owpc_ltr.evaluation.significance import over_metrics
-
-        return over_metrics({one.metric: one.verdict for one in self.pairs}) if self.pairs else None
-
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """One row a metric: its value, all-tied baseline, convention, and how many queries."""
-        return [one.as_dict() for one in self.measured]
-
-    @property
-    def comparison(self) -> list[dict[str, Any]]:
-        """One row a metric: both means, their difference with its interval, p and the verdict."""
-        return [one.as_dict() for one in self.pairs]
-
-    @cached_property
-    def per_query(self) -> pa.Table:
-        """One row a query: its id, each metric's value, and the baseline's (`… baseline`)."""
-        import pyarrow as pa
-
-        columns: dict[str, Any] = {"query_id": self.data.query_ids}
-        columns |= {str(one.metric): one.per_query for one in self.measured}
-        columns |= {f"{one.metric} baseline": one.per_query for one in self.baseline_measured}
-        return pa.table(columns)
-
-    def to_frame(self, per_query: bool = False) -> Any:
-        """The table, or the figures of each query, as a pandas DataFrame."""
-        import pandas as pd
-
-        return self.per_query.to_pandas() if per_query else pd.DataFrame(self.table)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every figure but those of single queries, as JSON."""
-        return {
-            "model": self.ranker,
-            "data": self.data_name,
-            "split": self.split,
-            "n_queries": self.data.n_queries,
-            "on_judged_documents": self.result.on_judged_documents,
-            "n_independent": self.result.n_independent,
-            "earlier_comparisons": self.result.looks,
-            "metrics": self.table,
-            **({"weighted": True} if self.weighted else {}),
-            "baseline": self.baseline,
-            "comparisons": self.comparison,
-            **({} if self.verdict is None else {"verdict": self.verdict.as_dict()}),
-            "warnings": list(self.warnings),
-        }
-
-    def __str__(self) -> str:
-        """The verdict first, then each figure with its convention."""
-        return "\n".join(_text_lines(self))
-
-    def __repr__(self) -> str:
-        from owpc_ltr.evaluation.compared_pair import difference_of
-
-        lines = [*_verdict_lines(self), _title(self)]
-        lines += [
-            f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
-            for one in self.measured
-        ]
-        lines += [
-            f"{pair.metric:<12} {difference_of(pair)} against {self.baseline}, "
-            f"p = {pair.p_holm:.2g}: {pair.verdict.outcome}"
-            for pair in self.pairs
-        ]
-        lines += _disagreements(self)
-        lines += [f"warning: {message}" for message in self.warnings]
-        if len(lines) > REPR_LINES:
-            left = len(lines) - REPR_LINES + 1
-            lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the evaluation"]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Values as bars, the comparison as a table, warnings below."""
-        from owpc_ltr.data.html import bars, block, line, table
-
-        parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
-        if self.pairs:
-            headers = [
-                "metric", f"difference from {self.baseline}", "95 % interval", "p", "verdict"
-            ]  # fmt: skip
-            parts.append(table(headers, [_html_row(pair) for pair in self.pairs]))
-            parts += map(line, _disagreements(self))
-        warnings = (line(f"warning: {message}") for message in self.warnings)
-        return block(_title(self), *map(line, _verdict_lines(self)), *parts, *warnings)
 
 
 @job
@@ -271,6 +103,7 @@ def evaluate(
     `result["map"].mean` is a metric's mean, `result["map"].interval` its 95 % interval.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
+    from owpc_ltr.evaluation.evaluation_table import Evaluation
     from owpc_ltr.evaluation.measurement import ranker_of
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
@@ -303,12 +136,11 @@ def evaluate(
         found, scores = _compared(rankers, chosen, part, how, weighted=not unweighted)
     if run is not None:
         _write_run(scores, part, run)
-    return Evaluation(
-        replace(found, data=str(data) if isinstance(data, Path | str) else ""),
-        part,
-        scores,
-        tuple(doubts),
-    )
+    own = found.facts | {
+        "data_name": str(data) if isinstance(data, Path | str) else "",
+        "warnings": (*doubts, *found.warnings),
+    }
+    return Evaluation(**own, data=part, scores=scores)
 
 
 def _write_run(scores: Any, data: Any, path: Path | str) -> None:
@@ -413,74 +245,3 @@ def _name(given: Any) -> str:
     if hasattr(given, "kind"):
         return f"the {given.kind} model"
     return type(given).__name__ if hasattr(given, "predict") else "the run"
-
-
-def _text_lines(found: Evaluation) -> Iterator[str]:
-    from owpc_ltr.evaluation.compared_pair import (
-        corrected_over,
-        measured_live_by,
-        small_gain_lines,
-        verdict_lines,
-    )
-    from owpc_ltr.evaluation.comparison_table import pair_table, ranker_letters
-    from owpc_ltr.plain_text import text_table, wrapped_text
-
-    yield from map(wrapped_text, _verdict_lines(found))
-    yield wrapped_text(_title(found))
-    headers = ["METRIC", "VALUE", *(["OTHER"] if found.baseline_measured else []), "ALL TIED"]
-    others = found.baseline_measured or (None,) * len(found.measured)
-    rows = [
-        (str(one.metric), one.mean, *([] if other is None else [other.mean]), one.all_tied_baseline)
-        for one, other in zip(found.measured, others, strict=True)
-    ]
-    yield text_table(headers, rows)
-    notes = [
-        "all tied: the baseline of scoring all documents the same",
-        *(one.metric.convention for one in found.measured),
-    ]
-    yield from (wrapped_text(note, "  ", "    ") for note in notes)
-    if found.pairs:
-        compared = found.pairs[0].comparison.n_queries
-        names = found.pairs[0].a, found.pairs[0].b
-        yield ""
-        yield wrapped_text(f"A {names[0]} against B {names[1]}, on the same {compared:,} queries:")
-        yield pair_table(found.pairs, ranker_letters(names))
-        told = [*verdict_lines(found.pairs), *_disagreements(found), *small_gain_lines(found.pairs)]
-        yield from map(wrapped_text, told)
-        if found.result.on_judged_documents:
-            yield wrapped_text(measured_live_by(names))
-        if found.result.looks:
-            yield wrapped_text(corrected_over(len(found.pairs), found.result.looks))
-    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
-
-
-def _verdict_lines(found: Evaluation) -> list[str]:
-    from owpc_ltr.evaluation.compared_pair import verdict_line
-
-    verdict = found.verdict
-    if verdict is None:
-        return []
-    names, judged = (found.ranker, str(found.baseline)), found.result.on_judged_documents
-    return [verdict_line(verdict, *names, found.pairs[0].metric, judged=judged)]
-
-
-def _disagreements(found: Evaluation) -> list[str]:
-    from owpc_ltr.evaluation.compared_pair import disagreements
-
-    return disagreements(found.pairs, found.split)
-
-
-def _title(found: Evaluation) -> str:
-    from owpc_ltr.evaluation.comparison_table import queries_in_words
-
-    of = f" of {found.data_name}" if found.data_name else ""
-    n_queries = queries_in_words(found.result)
-    said = f"{found.ranker} on {n_queries}{of} ({split_in_words(found.split)})"
-    return f"{said}, weighted by the importance of queries" if found.weighted else said
-
-
-def _html_row(pair: ComparedPair) -> tuple[str, ...]:
-    one = pair.comparison
-    interval = f"[{one.low:+.4f}, {one.high:+.4f}]"
-    figures = f"{one.mean_difference:+.4f}", interval, f"{pair.p_holm:.2g}"
-    return pair.metric, *figures, str(pair.verdict.outcome)

@@ -54,16 +54,16 @@ def comparison_of(found: RankerComparison, new: str | None = None) -> RankerComp
         first, baseline = new, found.baseline or baseline
     rankers = sorted(found.rankers, key=lambda one: (one.name == baseline, one.name != first))
     order = [one.name for one in rankers]
-    return replace(
-        found,
-        rankers=tuple(replace(one, name=names[one.name]) for one in rankers),
-        pairs=tuple(
+    shown: dict[str, Any] = {
+        "rankers": tuple(replace(one, name=names[one.name]) for one in rankers),
+        "pairs": tuple(
             replace(pair, a=names[pair.a], b=names[pair.b])
             for one in found.pairs
             for pair in [one if order.index(one.a) < order.index(one.b) else one.reversed()]
         ),
-        baseline=None if baseline is None else names[baseline],
-    )
+        "baseline": None if baseline is None else names[baseline],
+    }
+    return RankerComparison(**found.facts | shown)
 
 
 def query_selection(found: RankerComparison) -> str:

@@ -22,7 +22,8 @@ from owpc_ltr.engine.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
+from owpc_ltr.evaluation.evaluate import evaluate
+from owpc_ltr.evaluation.evaluation_table import Evaluation
 from owpc_ltr.evaluation.measurement import ranker_of
 from owpc_ltr.evaluation.query_choice import Data, model_data
 from owpc_ltr.explanations.explanation import Explanation
@@ -83,10 +84,10 @@ class Material:
                 model = load_model(Path(result), self.plugins)
                 self._add(NamedModel(short_name(str(result)), model))
             case Evaluation():
-                self._keep(compared.comparison_of(result.result))
+                self._keep(compared.comparison_of(result))
                 self._keep(result.data)
                 if result.scores is not None:
-                    self._keep(Scores(short_name(result.ranker), result.scores))
+                    self._keep(Scores(short_name(result.rankers[0].name), result.scores))
             case RankerComparison():
                 self._keep(compared.comparison_of(result, self.new))
             case Costs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -131,10 +132,10 @@ def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
 
 
 def _scored(data: Any, scores: Any) -> Any:
-    from owpc_ltr import Evaluation, evaluate
+    from owpc_ltr import evaluate
 
     found = evaluate(linear(1.0, 0.0, 0.0), data)
-    return Evaluation(**{**vars(found), "scores": scores})
+    return replace(found, scores=scores)
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])

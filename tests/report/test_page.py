@@ -36,14 +36,14 @@ MOST = 2_000_000
 def hostile() -> str:
     data = dataset(len(HOSTILE), texts=HOSTILE).without_missing()
     evaluation = evaluate(linear(1.0, 0.0, 0.0), data, baseline="feature:bm25")
-    ranker, other = evaluation.result.rankers
+    ranker, other = evaluation.rankers
     named = replace(
-        evaluation.result,
+        evaluation,
         rankers=(replace(ranker, name=HOSTILE[0]), other),
         pairs=tuple(replace(pair, a=HOSTILE[0]) for pair in evaluation.pairs),
         warnings=(HOSTILE[1],),
     )
-    page = owpc_ltr.report(replace(evaluation, result=named), heading=HOSTILE[2])
+    page = owpc_ltr.report(named, heading=HOSTILE[2])
     return str(page.html())
 
 
@@ -296,12 +296,12 @@ def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    told = verdict_of(comparison_of(against(1.0, 0.0).result))
+    told = verdict_of(comparison_of(against(1.0, 0.0)))
     assert (told.mood, told.title) == ("neutral", "Better on judged documents")
     assert "compare-live" in told.words["live"] or "compare_live" in told.words["live"]
-    of_lists = replace(against(1.0, 0.0).result, on_judged_documents=False)
+    of_lists = replace(against(1.0, 0.0), on_judged_documents=False)
     assert verdict_of(comparison_of(of_lists)).mood == "better"
-    assert verdict_of(comparison_of(against(0.0, 1.0).result)).mood == "worse"
+    assert verdict_of(comparison_of(against(0.0, 1.0))).mood == "worse"
 
 
 def test_equal_rankers_have_no_significant_difference() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +83,7 @@ class GateResult(ShortRepr, RankerComparison):
         cls, found: RankerComparison, doubts: Sequence[ResultWarning] = (), **facts: Any
     ) -> GateResult:
         """The result by a comparison, with further doubts about it."""
-        own = {one.name: getattr(found, one.name) for one in fields(RankerComparison)}
-        return cls(**{**own, **facts}).with_doubts(doubts)
+        return cls(**{**found.facts, **facts}).with_doubts(doubts)
 
     @property
     def outcome_of_figures(self) -> Outcome:

@@ -129,7 +129,7 @@ def compare_live(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )
     given = str(judgments) if isinstance(judgments, Path | str) else ""
-    found = replace(found, data=given, n_worst=worst)
+    found = replace(found, data_name=given, n_worst=worst)
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found

@@ -20,7 +20,7 @@ from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison, queries_in_words
+from owpc_ltr.evaluation.comparison_table import RankerComparison, queries_in_words, short_text
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import (
@@ -77,7 +77,7 @@ class LiveQuestion(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LiveEvaluation(ShortRepr, RankerComparison):
+class LiveEvaluation(RankerComparison):
     """Every query served twice, over the whole index: the lists after compared with those before.
 
     Differences are gains. `before` and `after` are what was served, `lists` the same with grades,
@@ -159,6 +159,9 @@ class LiveEvaluation(ShortRepr, RankerComparison):
         """Every figure, with what unjudged documents are taken for."""
         return "\n".join(_text_lines(self))
 
+    def __repr__(self) -> str:
+        return short_text(self, [_title(self)])
+
     def _repr_html_(self) -> str:
         """Figures as a table, the verdict above, warnings below."""
         from owpc_ltr.data.html import block, line, table
@@ -215,7 +218,7 @@ def measure_live(
     without_model = others[0] if others else old
     results = PerQueryResults(rankers, tuple(how.metrics), how.guards, of, alone=without_model)
     found = LiveEvaluation(
-        **vars(compare_results(results, how)),
+        **compare_results(results, how).facts,
         question=question,
         before=answers[0],
         after=answers[1],
