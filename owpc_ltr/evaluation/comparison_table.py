@@ -297,7 +297,8 @@ class RankerComparison:
 
     def _repr_html_(self) -> str:
         """Means as bars, pairs as a table, notes and warnings below."""
-        return _html(self)
+        labels = _labels_in_words(self) if self.prediction_powered else []
+        return html_of(self, _title(self), [*self.notes, *_closing(self), *labels])
 
     def to_latex(self) -> str:
         """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
@@ -365,13 +366,18 @@ def _text_lines(found: RankerComparison) -> Iterator[str]:
         yield label_table(found.prediction_powered, letters)
         yield from map(wrapped_text, _labels_in_words(found))
     yield from _worst_lines(found, letters)
-    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
+    yield from map(wrapped_text, warning_lines(found))
 
 
 def _title(found: RankerComparison) -> str:
     """Which rankers, on what."""
     split = _SPLITS.get(found.split, f"{found.split} split")
     return f"{len(found.rankers)} rankers on {queries_in_words(found)} ({split})"
+
+
+def warning_lines(found: RankerComparison) -> list[str]:
+    """The warnings, a line each."""
+    return [f"warning: {message}" for message in found.warnings]
 
 
 def queries_in_words(found: RankerComparison) -> str:
@@ -515,7 +521,8 @@ def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.00005 else "<.0001"
 
 
-def _html(found: RankerComparison) -> str:
+def html_of(found: RankerComparison, title: str, lines: Sequence[str]) -> str:
+    """The title, the verdict, means as bars, pairs as a table, and lines below."""
     from owpc_ltr.data import html
 
     means = [
@@ -523,23 +530,22 @@ def _html(found: RankerComparison) -> str:
         for metric in found.metrics
         for ranker in found.rankers
     ]
-    headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
-    rows = [
-        (
-            pair.metric,
-            f"{pair.a} − {pair.b}",
-            difference_of(pair),
-            f"{pair.comparison.p_permutation:.2g}",
-            f"{pair.p_holm:.2g}",
-            wins_ties_losses(pair),
-        )
-        for pair in found.pairs
-    ]
-    labels = _labels_in_words(found) if found.prediction_powered else []
-    told = [*found.notes, *_closing(found), *labels]
-    told += [f"warning: {one}" for one in found.warnings]
-    parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
-    return html.block(_title(found), html.line(opening(found)), *parts)
+    parts = [html.bars(means, "{:.4f}")]
+    if found.pairs:
+        headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
+        rows = [
+            (
+                pair.metric,
+                f"{pair.a} − {pair.b}",
+                difference_of(pair),
+                f"{pair.comparison.p_permutation:.2g}",
+                f"{pair.p_holm:.2g}",
+                wins_ties_losses(pair),
+            )
+            for pair in found.pairs
+        ]
+        parts = [html.line(opening(found)), *parts, html.table(headers, rows)]
+    return html.block(title, *parts, *map(html.line, [*lines, *warning_lines(found)]))
 
 
 def _ends(found: Measured) -> tuple[float, float]:

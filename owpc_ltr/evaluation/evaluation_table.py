@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.compared_pair import (
     corrected_over,
-    difference_of,
     disagreements,
     measured_live_by,
     small_gain_lines,
@@ -17,11 +16,13 @@ from owpc_ltr.evaluation.compared_pair import (
 )
 from owpc_ltr.evaluation.comparison_table import (
     RankerComparison,
+    html_of,
     opening,
     pair_table,
     queries_in_words,
     ranker_letters,
     short_text,
+    warning_lines,
 )
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import split_in_words
@@ -96,22 +97,12 @@ class Evaluation(RankerComparison):
             f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
             for one in self.measured
         ]
-        return short_text(self, [_title(self), *means, *_warning_lines(self)])
+        return short_text(self, [_title(self), *means, *warning_lines(self)])
 
     def _repr_html_(self) -> str:
         """Values as bars, the comparison as a table, warnings below."""
-        from owpc_ltr.data.html import bars, block, line, table
-
-        parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
-        if self.pairs:
-            parts.insert(0, line(opening(self)))
-            headers = "metric", "difference and 95 % interval", "p corrected", "verdict"
-            rows = [
-                (one.metric, difference_of(one), f"{one.p_holm:.2g}", one.verdict.outcome)
-                for one in self.pairs
-            ]
-            parts += [table(headers, rows), *map(line, disagreements(self.pairs, self.split))]
-        return block(_title(self), *parts, *map(line, _warning_lines(self)))
+        told = [*verdict_lines(self.pairs), *disagreements(self.pairs, self.split)]
+        return html_of(self, _title(self), told)
 
 
 def _text_lines(found: Evaluation) -> Iterator[str]:
@@ -136,7 +127,7 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
     yield from (wrapped_text(note, "  ", "    ") for note in notes)
     if found.pairs:
         yield from _pair_lines(found)
-    yield from map(wrapped_text, _warning_lines(found))
+    yield from map(wrapped_text, warning_lines(found))
 
 
 def _pair_lines(found: Evaluation) -> Iterator[str]:
@@ -151,10 +142,6 @@ def _pair_lines(found: Evaluation) -> Iterator[str]:
     if found.looks:
         told.append(corrected_over(len(pairs), found.looks))
     yield from map(wrapped_text, told)
-
-
-def _warning_lines(found: Evaluation) -> list[str]:
-    return [f"warning: {message}" for message in found.warnings]
 
 
 def _title(found: Evaluation) -> str:

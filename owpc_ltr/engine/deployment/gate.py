@@ -98,13 +98,11 @@ def pass_gate(
     cannot be compared fairly.
     """
     other = other_model(engine, store, name, gate.over)
-    if isinstance(gate, Gate) and other is None:
-        gate = _over_the_query(gate, name)
-    if isinstance(gate, LiveGate):
-        result = live_result(engine, store, gate, model, featureset, other)
-    else:
-        assert other is not None  # noqa: S101 - told to the type checker
+    if isinstance(gate, Gate) and other is not None:
         result = _data_result(engine, store, gate, model, featureset, other)
+    else:
+        live = gate if isinstance(gate, LiveGate) else _over_the_query(gate, name)
+        result = live_result(engine, store, live, model, featureset, other)
     if not result.passed:
         raise NotBetter(result)
     return result

@@ -20,7 +20,12 @@ from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, small_gain_lines
 from owpc_ltr.evaluation.comparison import compare_results
-from owpc_ltr.evaluation.comparison_table import RankerComparison, queries_in_words, short_text
+from owpc_ltr.evaluation.comparison_table import (
+    RankerComparison,
+    queries_in_words,
+    short_text,
+    warning_lines,
+)
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.ranked_lists import (
@@ -171,7 +176,7 @@ class LiveEvaluation(RankerComparison):
             *map(line, _verdict_lines(self)),
             table(_HEADERS, [[_rounded(cell) for cell in row] for row in _rows(self)]),
             *map(line, _facts(self)),
-            *(line(f"warning: {message}") for message in self.warnings),
+            *map(line, warning_lines(self)),
         )
 
 
@@ -308,7 +313,7 @@ def _text_lines(found: LiveEvaluation) -> Iterator[str]:
     yield text_table(_HEADERS, _rows(found))
     yield from map(wrapped_text, (*_verdict_lines(found), *_facts(found)))
     yield from loser_lines(found)
-    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
+    yield from map(wrapped_text, warning_lines(found))
 
 
 def _title(found: LiveEvaluation) -> str:
