@@ -59,6 +59,8 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
         assert (row["p_holm"], row["verdict"]) == (pair.p_holm, pair.verdict.as_dict())
     assert found.pairs[0].better == "the linear model"
     assert one.verdict() == found.verdict("the linear model", "the linear model 2")
+    with pytest.raises(UsageError, match="one ranker was measured alone: give a baseline"):
+        ltr.evaluate(SHARP, DATA, metrics="map").verdict()
 
 
 def test_a_reranker_is_compared_with_its_base() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_metrics.ndcg import NDCG
 
+import owpc_ltr as ltr
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
@@ -210,3 +211,13 @@ def test_who_wants_no_weights_gets_the_figures_without() -> None:
     assert found(alike).pairs[0].comparison == found(PLAIN).pairs[0].comparison
     live = LiveQueries(Judgments(OFTEN), unweighted=True)
     assert live.question("i", {}, [], None).unweighted
+
+
+def test_live_results_are_a_comparison_for_tables_and_pages() -> None:
+    one = found(PLAIN)
+    assert one.headline == ("the model", "the query alone")
+    assert one.verdict() == one.pairs[0].verdict
+    assert one.per_query.column_names[2:] == ["ndcg@3 the model", "ndcg@3 the query alone"]
+    page = ltr.report([one])
+    assert page.verdict is not None
+    assert page.verdict.mood == one.verdict().outcome
