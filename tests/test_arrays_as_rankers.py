@@ -31,7 +31,7 @@ class Fitted:
 
 
 def evaluated(ranker: Any, data: ltr.RankingDataset) -> Any:
-    return ltr.evaluate(ranker, data, metrics=METRIC).result.rankers[0].measured[0].per_query
+    return ltr.evaluate(ranker, data, metrics=METRIC).rankers[0].measured[0].per_query
 
 
 def compared(ranker: Any, data: ltr.RankingDataset) -> Any:
