@@ -121,4 +121,4 @@ def _module_or_command(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names, imported or not."""
-    return sorted(_HOMES)
+    return sorted({*_HOMES, "__version__"})

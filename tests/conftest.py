@@ -78,6 +78,15 @@ def no_earlier_comparisons(
     monkeypatch.setenv("OWPC_LTR_COMPARISONS", str(tmp_path_factory.getbasetemp() / name))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fixtures of modules, which are made before any test's, count their own comparisons, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("comparisons")
+        patch.setenv("OWPC_LTR_COMPARISONS", str(folder / "comparisons.jsonl"))
+        yield
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

@@ -354,7 +354,7 @@ def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str)
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: UNTYPED.compare([MODEL], DATA), "2 were given: write data="),
+        (lambda: UNTYPED.compare([MODEL], DATA, "map"), "3 were given: write metrics="),
         (lambda: UNTYPED.train(X, Y, QID), "3 were given: use owpc_ltr.make_dataset"),
         (lambda: UNTYPED.train(DATA, C=10), r"settings=\{'C': 10\}"),
         (lambda: UNTYPED.OwpcRanker().fit(X, Y, eval_set=[]), "did you mean 'validation'"),
@@ -457,7 +457,7 @@ def test_a_misspelled_argument_is_told_with_the_parameter_that_is_meant() -> Non
 
 def test_an_estimator_has_the_defaults_of_train() -> None:
     """The same loss with the same generator, and C chosen among the same values."""
-    trained = ltr.train(ltr.make_dataset(X, Y, QID), test_share=0).record
+    trained = ltr.train(ltr.make_dataset(X, Y, QID), loss="owpc", test_share=0).record
     for ranker in (ltr.OwpcRanker(), ltr.Ranker()):
         fitted = ranker.fit(X, Y, qid=QID).model_.record
         for part in ("loss", "optimizer", "normalise", "select", "validation"):

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, public, silent
@@ -84,8 +82,12 @@ def dataset_of(given: Any, **how: Any) -> Any:
 
     if isinstance(given, Path | str):
         return open_or_read(given, **how)
-    if isinstance(given, tuple) and len(given) == _OF_ARRAYS and np.ndim(given[1]) == 1:
-        return make_dataset(*given)
+    if isinstance(given, tuple) and len(given) == _OF_ARRAYS:
+        import numpy as np
+
+        # Three folds are a tuple, too.
+        if np.ndim(given[1]) == 1:
+            return make_dataset(*given)
     return given
 
 

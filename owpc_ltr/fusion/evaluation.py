@@ -187,17 +187,17 @@ def learn(
     data, run = legs.data, Run(seed=seed)
     fold = fold_of_queries(data, folds, _SALT)
     scores = np.zeros(data.n_documents)
-    chosen = []
+    candidates, chosen = plan.candidates(), []
     for number in range(folds):
         other = (number + 1) % folds
         progress(f"fold {number + 1} of {folds}", number / folds)
         training = data.select(np.flatnonzero((fold != number) & (fold != other)))
         validation = data.select(np.flatnonzero(fold == other))
         result = train_plan(training, plan, run, validation)
-        chosen.append([row["validation"] for row in result.table])
+        # A fold may try more values of C after these.
+        chosen.append([row["validation"] for row in result.table[: len(candidates)]])
         rows = np.repeat(fold == number, np.diff(data.offsets))
         scores[rows] = result.model.score(data.features[rows])
-    candidates = plan.candidates()
     best = candidates[int(np.argmax(np.mean(chosen, axis=0)))]
     whole = train_plan(data, replace(plan, settings=best, grid={}), run)
     return LearnedFusion(whole.model, scores)
