@@ -135,7 +135,8 @@ def test_models_and_folds_are_used_as_elsewhere(data: ltr.RankingDataset) -> Non
     ranker = ltr.Ranker(C=1.0).fit(data.features, data.labels, qid=np.repeat(np.arange(40), 8))
     assert ranker.feature_importances_.sum() == pytest.approx(1.0)
     assert list(inspect.signature(ltr.Ranker).parameters)[:2] == ["loss", "optimizer"]
-    assert all(not name.startswith("_") and name != "annotations" for name in dir(ltr))
+    assert {name for name in dir(ltr) if name.startswith("_")} == {"__version__"}
+    assert not {"annotations", "Any", "arrays"} & {*dir(ltr)}
 
 
 def test_an_average_may_take_models_of_different_spread_alike(data: ltr.RankingDataset) -> None:
