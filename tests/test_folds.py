@@ -200,6 +200,24 @@ def test_models_that_learned_from_fewer_queries_do_not_show_their_model_to_be_wo
     assert str(fair.verdict("bad", "good")) == "worse"
 
 
+def test_p_is_doubled_on_every_path(
+    data: ltr.RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models of folds are others than the model itself: the differences vary more than by query."""
+    model, plain, old = crossed(data, (-1.0, -0.1), (1.0, 0.1)), linear(1.0, 0.1), linear(0.6, 0.4)
+    paths: list[Callable[[LinearModel], Any]] = [
+        lambda one: ltr.evaluate(one, data, metrics=METRIC, baseline=old),
+        lambda one: ltr.compare({"a": one, "b": old}, data, metrics=METRIC, baseline="b"),
+        lambda one: gate_data(data, one, old, monkeypatch),
+    ]
+    for measured in paths:
+        monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_looks", lambda *_: 0)
+        by_folds, alone = measured(model), measured(plain)
+        assert by_folds.pairs[0].p_holm == min(1.0, 2.0 * alone.pairs[0].p_holm)
+        assert "p is doubled" in str(by_folds)
+        assert "p is doubled" not in str(alone)
+
+
 def test_the_page_and_the_line_say_cross_validated(data: ltr.RankingDataset) -> None:
     model = crossed(data, (-1.0, -0.1), (1.0, 0.1))
     assert "40 queries (cross-validated)" in str(ltr.evaluate(model, data, metrics=METRIC))

@@ -236,12 +236,14 @@ def more_queries(*, held_out: bool) -> str:
     return "judge more queries, or count the training queries, too (train --folds 5)"
 
 
-def corrected_over(count: int, looks: int = 0) -> str:
+def corrected_over(count: int, looks: int = 0, split: str = "") -> str:
     """Over how many comparisons p is corrected; `looks` were made on these queries before."""
+    doubled = "; p is doubled, as models of folds stand for the model" if split == "folds" else ""
     if looks:
         before = f"{looks} earlier {'comparison' if looks == 1 else 'comparisons'}"
-        return f"p corrected over {count} comparisons (Holm) and {before} on these queries"
-    return f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+        return f"p corrected over {count} comparisons (Holm) and {before} on these queries{doubled}"
+    told = f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+    return f"{told}{doubled}"
 
 
 def detectable_line(pairs: Sequence[ComparedPair]) -> str:

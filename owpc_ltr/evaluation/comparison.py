@@ -48,6 +48,8 @@ from owpc_ltr.evaluation.significance import (
 )
 from owpc_ltr.metrics import Metric
 
+OF_FOLDS = 2.0
+"""What p is multiplied by where models of folds are measured: they are others than the model."""
 _MANY = 0.2
 """Above this share of unjudged documents, figures say much of the judgments."""
 
@@ -360,6 +362,7 @@ def _with_warnings(
 ) -> ComparedPair:
     """The pair, p corrected for earlier looks, too, with all that makes it doubtful."""
     number = [str(metric) for metric in results.metrics].index(pair.metric)
+    factor = OF_FOLDS if results.queries.cross_validated else 1.0
     others = _by_treatment(pair, number, results, how)
     left_out, as_judged, *_ = (*others.values(), None, None)
     if not others and results.has_lists:
@@ -367,7 +370,7 @@ def _with_warnings(
         left_out = as_judged = pair.comparison
     pair = replace(
         pair,
-        p_holm=min(1.0, pair.p_holm * corrected_for(looks)),
+        p_holm=min(1.0, pair.p_holm * corrected_for(looks) * factor),
         left_out=left_out,
         as_judged=as_judged,
         smallest_gain=how.smallest_gain,

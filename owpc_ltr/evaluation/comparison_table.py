@@ -481,7 +481,7 @@ def _closing(found: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
     pairs = [one.by_human_labels for one in found.pairs]
     by = "by human labels alone, " if found.prediction_powered else ""
-    told = [f"{by}{corrected_over(len(pairs), found.looks)}:", *verdict_lines(pairs)]
+    told = [f"{by}{corrected_over(len(pairs), found.looks, found.split)}:", *verdict_lines(pairs)]
     told += [*disagreements(pairs, found.split), *small_gain_lines(pairs), detectable_line(pairs)]
     if found.on_judged_documents:
         told.append(measured_live_by(found.headline))

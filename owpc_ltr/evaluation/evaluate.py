@@ -196,7 +196,8 @@ def _compared(
     # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
     unseen = chosen.side in {"test", "folds"}
     seen = choose_queries(records_of(rankers), part, "all", by_folds=unseen)
-    of = compared_queries(part, seen._replace(side=chosen.side, warnings=chosen.warnings))
+    side = "folds" if seen.folds else chosen.side
+    of = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
     measured = by_folds(rankers, seen)
     results = measure_on_data(measured, part, of, how, weighted=weighted, tell_unjudged=True)
     return compare_results(results, how), next(iter(results.rankers.values())).scores

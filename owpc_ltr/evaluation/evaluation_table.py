@@ -139,8 +139,8 @@ def _pair_lines(found: Evaluation) -> Iterator[str]:
     told = [*verdict_lines(pairs), *disagreements(pairs, found.split), *small_gain_lines(pairs)]
     if found.on_judged_documents:
         told.append(measured_live_by((a, b)))
-    if found.looks:
-        told.append(corrected_over(len(pairs), found.looks))
+    if found.looks or found.split == "folds":
+        told.append(corrected_over(len(pairs), found.looks, found.split))
     yield from map(wrapped_text, told)
 
 

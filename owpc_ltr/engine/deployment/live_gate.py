@@ -169,7 +169,8 @@ def gain_line(found: GateResult) -> str:
             f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
         )
     independent = "" if one.n_independent is None else f", {one.n_independent} independent"
-    looks = f" ({corrected_over(1, found.looks)})" if found.looks else ""
+    corrected = found.looks or found.split == "folds"
+    looks = f" ({corrected_over(1, found.looks, found.split)})" if corrected else ""
     why = disagreement(one, pair.p_holm, found.split)
     return (
         f"{of}: {difference_of(pair)} on {one.n_queries} {queries}{independent}{by}, "

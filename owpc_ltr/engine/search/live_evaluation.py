@@ -361,8 +361,8 @@ def _facts(found: LiveEvaluation) -> Iterator[str]:
                 f"{metric} with all unjudged irrelevant to all relevant: {before} before, "
                 f"{after} after"
             )
-    if found.looks:
-        yield corrected_over(len(found.pairs), found.looks)
+    if found.looks or found.split == "folds":
+        yield corrected_over(len(found.pairs), found.looks, found.split)
     before, after = (_share(share) for share in found.judged)
     yield f"judged among the first {TOP}: {before} before, {after} after"
     yield (
