@@ -232,6 +232,11 @@ def test_characters_that_join_letters_stay(tmp_path: Path) -> None:
     [
         ("a.tsv", "query\tdoc_id\tgrade\nred\ta\t2\n"),
         ("a.csv", '"query_id","query","document_id","grade"\n1,red,a,2\n'),
+        ("marked.csv", "\ufeffquery,doc_id,grade\nred,a,2\n"),
+        ("own_columns.csv", "search_term,sku,score\nred shoes,a,2\n"),
+        ("no_header.csv", "red shoes,a,2\n"),
+        ("no_header.tsv", "red shoes\ta\t2\n"),
+        ("a.json", '[{"query": "red", "rating": 2}]\n'),
         ("a.qrels", "1 0 a 2\n"),
         ("a.jsonl", '{"query": "red", "doc_id": "a", "grade": 2}\n'),
     ],

@@ -85,14 +85,14 @@ def _role_of(name: str, roles: Mapping[str, tuple[str, ...]]) -> str | None:
     return next((role for role, known in roles.items() if name in known), None)
 
 
-def judgment_list() -> str:
+def judgment_list(what: str = "this is a judgment list, which has no features:") -> str:
     """What is wrong with judgments where a dataset is expected, and what makes one of them."""
     how = (
         "Cluster.log_features(judgments=…)"
         if in_python()
         else "owpc-ltr log-features --judgments FILE --out DATA.parquet"
     )
-    return f"this is a judgment list, which has no features: log its features first: {how}"
+    return f"{what} log its features first: {how}"
 
 
 Columns = Annotated[

@@ -34,6 +34,11 @@ def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
         return judgment_list()
     at = _after_blanks(line, 0)
     label, token = _NUMBER.match(line, at), _token(line, at)
+    if label is None and b"qid:" not in line and re.search(rb"[,;\t]|^[{[]", line):
+        return judgment_list(
+            "this is neither Parquet nor LETOR text ('label qid:ID 1:value …'); if it is a "
+            "judgment list,"
+        )
     if label is None:
         return f"the label {token} is not a number: a line is 'label qid:ID 1:value …  # comment'"
     if np.isinf(kernel.nearest_float32(label.group().decode())):

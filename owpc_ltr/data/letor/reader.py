@@ -17,8 +17,9 @@ from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import kernel
-from owpc_ltr.data.letor.faults import fault_of, feature_beyond
+from owpc_ltr.data.letor.faults import fault_of, feature_beyond, is_judgment
 from owpc_ltr.data.letor.kernel import LARGEST_INDEX
+from owpc_ltr.data.options import judgment_list
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_unseen, line_of, open_bytes, shown, why_unseen
 
@@ -279,11 +280,15 @@ class Reader:
 
 
 def _refuse_marks(path: Path, head: bytes) -> None:
-    if head.startswith(b"\xef\xbb\xbf"):
-        raise BadInput(
-            f"cannot read {path}, line 1: it begins with a byte order mark: save it as UTF-8 "
-            "without one"
+    mark = b"\xef\xbb\xbf"
+    if head.startswith(mark):
+        judgments = is_judgment(head.removeprefix(mark).partition(b"\n")[0])
+        why = (
+            judgment_list()
+            if judgments
+            else "it begins with a byte order mark: save it as UTF-8 without one"
         )
+        raise BadInput(f"cannot read {path}, line 1: {why}")
     if head.startswith((b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
         raise BadInput(f"cannot read {path}: it is compressed twice: unpack it once")
     if b"\0" in head:
