@@ -330,12 +330,25 @@ def _is_dataset(value: Any) -> bool:
     return hasattr(value, "n_queries") and hasattr(value, "n_documents")
 
 
+def _is_model_file(path: Path) -> bool:
+    """Whether a file begins as our model files do. A pipe is not: it can be read once."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return b'"format": "owpc-ltr model"' in file.read(100)
+    except (OSError, ValueError):
+        return False
+
+
 def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
-    known = inspect.signature(function).parameters
-    ranker = next((one for one in known if one in _RANKERS), None)
     fix = "give judged queries" if name in _DATA else "give a model"
-    if ranker is not None and "data" in known:
-        fix = f"the model comes first, data second: {function.__name__}({ranker}, data=data)"
+    first = next(iter(inspect.signature(function).parameters))
+    if not in_python():
+        order = f"; models come first: {spelled(first)} {spelled('data')} FILE"
+        return UsageError(f"{spelled(name)} got {what}: {fix}{order if first in _RANKERS else ''}")
+    if first in _RANKERS:
+        fix = f"the model comes first, data second: {function.__name__}({first}, data=data)"
     return UsageError(f"{function.__name__}() got {what} as {name}: {fix}")
 
 
@@ -388,7 +401,11 @@ def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
     for name, mark in marks.items():
         if isinstance(mark, Reads):
             mark.check(values[name])
-            inputs += mark.files(values[name])
+            files = mark.files(values[name])
+            for path in files if name in _DATA else ():
+                if _is_model_file(Path(path)):
+                    raise _swapped(function, name, f"the model file {path}")
+            inputs += files
     outputs = {
         name: values[name]
         for name, mark in marks.items()

@@ -515,3 +515,20 @@ def test_other_faults_of_a_file_are_left_to_its_reader(name: str) -> None:
     Reads("A file.").check(Path(name))
     with pytest.raises(BadInput):
         read_dataset(name)
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "why"),
+    [
+        (("evaluate", "data.txt", "--data", "m.json"), 2, "models come first: MODEL --data FILE"),
+        (("compare", "data.txt", "x", "--data", "m.json"), 2, "come first: RANKERS --data FILE"),
+        (("train", "m.json", "--out", "x.json"), 2, "DATA got the model file m.json: give judged"),
+        (("evaluate", "other.txt", "--data", "data.txt"), 3, "other.txt holds data, no model"),
+    ],
+)
+def test_a_model_and_data_that_are_swapped_are_told(
+    run: Run, tmp_path: Path, command: tuple[str, ...], exit_code: int, why: str
+) -> None:
+    (tmp_path / "other.txt").write_text(LETOR)
+    code, _, err = run(*command)
+    assert (code, why in err) == (exit_code, True), err

@@ -335,6 +335,7 @@ UNTYPED: Any = ltr
             r"model comes first, data second: evaluate\(model",
         ),
         (lambda: UNTYPED.evaluate(MODEL, MODEL), "evaluate() got a model as data"),
+        (lambda: UNTYPED.train(MODEL), r"train() got a model as data: give judged queries$"),
         (lambda: UNTYPED.compare([MODEL, DATA], data=DATA), "compare() got a dataset as rankers"),
         (
             lambda: UNTYPED.evaluate(ltr.OwpcRanker(), DATA),

@@ -70,6 +70,9 @@ PARITY_DOCUMENTS = 50
 
 _LINE = re.compile(rb'^ "digest": "sha256:[0-9a-f]{64}",\n', re.MULTILINE)
 
+_DATASET = re.compile(rb"PAR1|(#.*\n)*[^\n]* qid:")
+"""How Parquet, and LETOR text, begins."""
+
 _HEAD = 400
 """Bytes among which the line stands where we wrote it."""
 
@@ -167,6 +170,8 @@ def read_content(path: Path) -> dict[str, Any]:
         raw = read_regular(path, LARGEST_FILE, "cannot read the model", "a model file")
         content = json.loads(raw, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
+        if _DATASET.match(raw):
+            raise BadInput(f"{path} holds data, no model: give a file that train wrote") from error
         raise BadInput(f"{path} is not a model file: {why_no_json(raw, error)}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadInput(f"{path} is not a model file of owpc-ltr")
