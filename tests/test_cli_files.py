@@ -532,3 +532,18 @@ def test_a_model_and_data_that_are_swapped_are_told(
     (tmp_path / "other.txt").write_text(LETOR)
     code, _, err = run(*command)
     assert (code, why in err) == (exit_code, True), err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("judge", "convert", "twice.csv", "--out", "x.tsv"), "choose with --duplicates: first"),
+        (("compare", "a", "b", "--data", "twice.csv"), "with judge convert --duplicates: first"),
+    ],
+)
+def test_the_option_for_duplicate_judgments_is_named(
+    run: Run, tmp_path: Path, command: tuple[str, ...], option: str
+) -> None:
+    (tmp_path / "twice.csv").write_text("query,doc_id,grade\nred,1,2\nred,1,0\n")
+    code, _, err = run(*command)
+    assert (code, option in err) == (3, True), err

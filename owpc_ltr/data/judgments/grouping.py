@@ -33,6 +33,7 @@ from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.files.input import shown
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import spelled, takes
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,12 +237,13 @@ def _settle_duplicates(
         worst = again[np.argmin(order[again])]
         row, before = int(order[worst]), int(order[worst - 1])
         one, other = lines.grade(before), lines.grade(row)
+        policy = spelled("duplicates") if takes("duplicates") else "judge convert --duplicates"
         how = f"as {other}, and as {one}" if grades[row] != grades[before] else f"as {other}, as"
         raise lines.bad(
             row,
             f"document {shown(names[documents[row]])} of query {shown(lines.query_id(row))} is "
-            f"judged {how} on {lines.place} {lines.numbers[before]}: keep one of them, or choose "
-            "what to do with duplicates: first, max or mean",
+            f"judged {how} on {lines.place} {lines.numbers[before]}: keep one of them, or "
+            f"choose with {policy}: first, max or mean",
         )
     starts = np.setdiff1d(np.arange(len(order)), again, assume_unique=True)
     rows = order[starts]
