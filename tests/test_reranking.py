@@ -214,7 +214,8 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     path = corpus(tmp_path / "c.jsonl", data, site=lambda i: i if i % 2 else f"s{i}")
     with pytest.raises(BadInput, match="several kinds"):
         with_document_fields(data, ["site"], path, "key")
-    with pytest.raises(BadInput, match="does not hold document 'd0'"):
+    missing = r"does not hold document 'd0' \(ids: line numbers\): .* with id_field="
+    with pytest.raises(BadInput, match=missing):
         with_document_fields(data, ["site"], path, None)
     with pytest.raises(BadInput, match="--documents FILE"):
         with_document_fields(data, ["site"], None)

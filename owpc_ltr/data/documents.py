@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_bytes, shown
-from owpc_ltr.signatures import Progress
+from owpc_ltr.signatures import Progress, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,10 @@ def with_ids(
             continue
         identifier = document.get(id_field)
         if identifier is None or identifier == "" or isinstance(identifier, dict | list):
-            raise BadInput(f"{source}, line {line}: no usable id in field '{id_field}'")
+            raise BadInput(
+                f"{source}, line {line}: no usable id in field '{id_field}' "
+                f"({spelled('id_field')}); its fields are {shown(', '.join(document))}"
+            )
         yield str(identifier), document
 
 
@@ -158,7 +161,11 @@ def with_document_fields(
         found = _read(path, id_field, set(ids), wanted)
         absent = next((one for one in ids if one not in found), None)
         if absent is not None:
-            raise BadInput(f"{path} does not hold document '{absent}': is its id in another field?")
+            ids_are = f"field '{id_field}'" if id_field else "line numbers"
+            raise BadInput(
+                f"{path} does not hold document '{absent}' (ids: {ids_are}): name the field of the "
+                f"ids with {spelled('id_field')}"
+            )
         for column, name in enumerate(wanted):
             fields[name] = _column(path, name, [found[one][column] for one in ids])
     return replace(data, document_fields=fields)
