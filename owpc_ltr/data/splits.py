@@ -82,9 +82,9 @@ class HashSplit:
         # The shares are not below 0, and no NaN.
         sound = self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1
         if not sound:
-            raise BadInput(
-                f"validation ({self.validation}) and test ({self.test}) shares must leave "
-                "queries to train on"
+            raise UsageError(
+                f"the validation share ({self.validation}) and the test share ({self.test}) must "
+                "be 0 or more, and below 1 together, to leave queries to train on"
             )
 
     def sides(self, data: JudgedQueries) -> NDArray[np.str_]:

@@ -287,7 +287,7 @@ def test_a_feature_without_a_single_value_is_warned_of(
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
-        (["--batch", "501"], 2, "batch must be from 1 to 500"),
+        (["--batch", "501"], 2, "--batch must be from 1 to 500"),
         (["--index", "no*"], 2, "cannot name an index"),
         (["--featureset", "other"], 3, "other"),
         (["--judgments", "/nowhere.tsv"], 3, "nowhere.tsv"),

@@ -155,7 +155,7 @@ def test_a_rate_is_reached_where_requests_come_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("rate", [0, -1, 0.001, float("nan")])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(UsageError, match=r"rate must be from 0\.01"):
+    with pytest.raises(UsageError, match=r"rate= must be from 0\.01"):
         LogOptions(rate=rate)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import spelled
 
 MOST_IN_FLIGHT = 64
 LEAST_RATE = 0.01
@@ -48,16 +49,16 @@ class LogOptions:
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
-            ("in-flight", self.most_in_flight, 1, MOST_IN_FLIGHT),
+            ("in_flight", self.most_in_flight, 1, MOST_IN_FLIGHT),
             ("batch", self.batch, 1, MOST_DOCUMENTS),
-            ("max-absent", self.max_absent, 0, 1),
+            ("max_absent", self.max_absent, 0, 1),
             ("attempts", self.attempts, 1, 100),
             ("pause", self.pause, 0, 60),
             ("chunk", self.chunk, 1, 1_000_000),
             ("rate", LEAST_RATE if self.rate is None else self.rate, LEAST_RATE, 1e9),
         ):
             if not least <= value <= most:
-                raise UsageError(f"{name} must be from {least} to {most}, not {value}")
+                raise UsageError(f"{spelled(name)} must be from {least} to {most}, not {value}")
         if self.schedule is not None:
             Schedule.parse(self.schedule)
 
