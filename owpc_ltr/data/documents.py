@@ -1,4 +1,4 @@
-"""Documents as the file that is indexed has them, one JSON object a line, and their fields.
+"""Documents as the file that is indexed has them, JSON lines or a table, and their fields.
 
 Fields are what rerankers may know of documents besides their features. They are read by document
 id. A field is a text, a number, or a list of either: a site, a title, a vector, the ids that it
@@ -7,15 +7,17 @@ links to.
 
 from __future__ import annotations
 
+import csv
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import open_bytes, shown
+from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown
 from owpc_ltr.signatures import Progress, spelled
 
 if TYPE_CHECKING:
@@ -29,6 +31,43 @@ Document = tuple[str, dict[str, Any]]
 """A document's id and its fields."""
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is CSV or TSV, by its name; it may be compressed."""
+    packed = path.suffix in {".gz", ".xz", ".zst"}
+    return Path(path.stem if packed else path).suffix.lower() in {".csv", ".tsv"}
+
+
+def read_documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each document and its line: JSON objects, or rows of CSV or TSV. Raises BadInput."""
+    return _read_rows(path) if is_table(path) else read_json_lines(path)
+
+
+def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows below a header, their values as texts; an empty cell is no value."""
+    from owpc_ltr.data.judgments.tables import header_delimiter
+
+    lines = (line.decode("utf-8-sig") + "\n" for line in _lines(path))
+    csv.field_size_limit(LONGEST_LINE)
+    number = 1
+    try:
+        header = next(lines, "")
+        rows = csv.reader(chain([header], lines), delimiter=header_delimiter(header), strict=True)
+        names = [name.strip() for name in next(rows, [])]
+        if not all(names) or len(set(names)) < len(names):
+            raise BadInput(f"{path}, line 1: two columns of one name, or one without: name each")
+        for row in rows:
+            number = rows.line_num
+            if row and len(row) != len(names):
+                raise BadInput(
+                    f"{path}, line {number}: {len(row)} fields where the header has {len(names)}: "
+                    "quote a field that has the delimiter in it"
+                )
+            if row:
+                yield number, {name: cell for name, cell in zip(names, row, strict=True) if cell}
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}, after line {number}: not CSV in UTF-8: {error}") from error
+
+
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each line's number and JSON object, one after the other. Raises BadInput naming the line."""
     number, source = 0, str(path)
@@ -38,7 +77,10 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             document = json.loads(line)
         except ValueError as error:
-            raise BadInput(f"{source}, line {number}: not JSON: {error}") from error
+            raise BadInput(
+                f"{source}, line {number}: not JSON: {error}: write one JSON document a line; the "
+                "name of a table ends in .csv or .tsv"
+            ) from error
         except RecursionError as error:
             raise BadInput(f"{source}, line {number}: nested too deep to be read") from error
         if not isinstance(document, dict):
@@ -89,7 +131,7 @@ class DocumentFile:
 
     def __iter__(self) -> Iterator[Document]:
         """Each document's id and fields, read anew. Raises BadInput naming the line."""
-        return with_ids(read_json_lines(self.path), self.id_field, str(self.path))
+        return with_ids(read_documents(self.path), self.id_field, str(self.path))
 
     def check(self, progress: Progress) -> int:
         """Read it all; the number of documents.
@@ -117,7 +159,7 @@ class DocumentFile:
             return
         # Equal hashes are nearly always equal ids; a second reading knows, and has the lines.
         first: dict[str, int] = {}
-        for line, document in read_json_lines(self.path):
+        for line, document in read_documents(self.path):
             ((identifier, _),) = with_ids([(line, document)], self.id_field, str(self.path))
             if hash(identifier) not in suspects:
                 continue
@@ -192,7 +234,7 @@ def value_at(document: Mapping[str, Any], name: str) -> Any:
 def _read(
     path: Path, id_field: str | None, ids: set[str], names: Sequence[str]
 ) -> dict[str, list[Any]]:
-    documents = with_ids(read_json_lines(path), id_field, str(path))
+    documents = with_ids(read_documents(path), id_field, str(path))
     return {
         identifier: [value_at(document, name) for name in names]
         for identifier, document in documents

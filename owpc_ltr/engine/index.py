@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.documents import Document, DocumentFile
+from owpc_ltr.data.documents import Document, DocumentFile, is_table
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
@@ -36,7 +36,7 @@ from owpc_ltr.engine.staging_index import (
     replaceable,
     staging_index,
 )
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.names import check_index
 from owpc_ltr.signatures import NO_STORE, Help, Progress, Reads, job, silent, spelled
 
@@ -83,7 +83,10 @@ class IndexReport:
 @job(changes_cluster=True)
 def index(
     cluster: Annotated[Cluster, NO_STORE],
-    documents: Annotated[Path | str, Reads("One JSON document per line; also .gz, .xz or .zst.")],
+    documents: Annotated[
+        Path | str,
+        Reads("One JSON document per line, or CSV or TSV with a header; also .gz, .xz or .zst."),
+    ],
     *,
     index: Annotated[str, Help("The index to create.", metavar="NAME")],
     id_field: Annotated[
@@ -106,8 +109,9 @@ def index(
 ) -> IndexReport:
     """Index documents, every one accounted for.
 
-    The file has one JSON object per line. At the end the engine must count as many documents as the
-    file has.
+    The file has one JSON object per line, or is CSV or TSV, whose values are sent as text: the
+    mapping in --settings makes numbers and dates of them. At the end the engine must count as many
+    documents as the file has.
 
     The whole file is checked before an index is created, and an incomplete index is removed. With
     --recreate the name becomes an alias of the new index in one step, and takes over the old
@@ -132,6 +136,9 @@ def index(
         existing="append" if append else "recreate" if recreate else "refuse",
         progress=progress,
     )
+    if is_table(Path(documents)) and body is None and not append:
+        how = f"{spelled('settings')} with a mapping makes numbers and dates of them"
+        give_warnings([f"the values of {documents} are indexed as text: {how}"])
     return replace(report, ids_are_lines=id_field is None)
 
 

@@ -91,6 +91,49 @@ def numbered(*numbers: Any) -> list[dict[str, Any]]:
     return [{"id": f"d{place}", "n": n} for place, n in enumerate(numbers)]
 
 
+@pytest.mark.parametrize("name", ["shop.csv", "shop.tsv", "shop.CSV.gz"])
+def test_a_table_becomes_documents(name: str, tmp_path: Path) -> None:
+    mark = "\t" if "tsv" in name else ","
+    rows = [["id", "title", "note"], ["007", '"red, ""big""\nshoes"', ""], ["b", "blue", "new"]]
+    content = ("\ufeff" + "".join(mark.join(row) + "\r\n" for row in rows)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert list(DocumentFile(tmp_path / name, "id")) == [
+        ("007", {"id": "007", "title": 'red, "big"\nshoes'}),
+        ("b", {"id": "b", "title": "blue", "note": "new"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("id,id\na,b\n", "line 1: two columns of one name"),
+        (",id\na,b\n", "line 1: two columns of one name, or one without"),
+        ("id,n\na,1\nb,1,2\n", "line 3: 3 fields where the header has 2"),
+        ('id,n\na,"1\n', "after line 1: not CSV in UTF-8: unexpected end"),
+        (b"id,n\na,\xff\n", "after line 1: not CSV in UTF-8"),
+        ("", "holds no document"),
+        ("id\n", "holds no document"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused_by_line(
+    content: str | bytes, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadInput, match=why):
+        DocumentFile(path, "id").check(silent)
+
+
+def test_the_mapping_makes_numbers_of_a_tables_texts(place: Place) -> None:
+    path = place.folder / "shop.csv"
+    path.write_text("id,n\na,3\nb,11\n")
+    assert place.fill(DocumentFile(path, "id"), settings=WHOLE).documents == 2
+    found = place.engine.request(
+        "POST", f"/{place.name}/_search", body={"query": {"range": {"n": {"gte": 10}}}}
+    )
+    assert [hit["_id"] for hit in found["hits"]["hits"]] == ["b"]
+
+
 FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
     ([*numbered(1), "{oops"], WHOLE, BadInput, "line 2: not JSON"),
     ([*numbered(1), {"n": 2}], WHOLE, BadInput, "line 2: no usable id in field 'id' "
