@@ -376,3 +376,22 @@ def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models()
 )
 def test_nested_facts_have_dotted_names(content: dict[str, Any], flat: list[Any]) -> None:
     assert list(flattened(content)) == flat
+
+
+def test_a_search_without_a_model_is_that_of_the_query_or_of_the_only_model(
+    run: Run, small: Small
+) -> None:
+    search = ("search", "alpha gamma", "--index", small.index)
+    code, out, err = run(*search)
+    assert (code, out.split("\n")[0].split()) == (0, ["#", "QUERY", "ALONE", "SCORE"])
+    assert "this is the engine's own order: no model is uploaded" in err
+    save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
+    upload = ("upload", "one.json", "--index", small.index, "--featureset", "small")
+    assert run(*upload, "--name", small.name)[0] == 0
+    code, out, err = run(*search)
+    assert (code, f"WITH {small.name}-" in out, "own order" in err) == (0, True, False)
+    assert run(*upload, "--name", f"{small.name}-b")[0] == 0
+    code, out, err = run(*search, "--json")
+    assert (code, json.loads(out)["model"]) == (0, None)
+    assert f"no model is named (--model: {small.name}, {small.name}-b)" in err
+    assert run(*search, "--explain")[0] == 2

@@ -493,5 +493,10 @@ def the_name(
         return given
     if file is not None:
         return check_name("model", file.name.removesuffix(".json"))
-    names = {alias.name: None for store in stores for alias in Aliases(engine, store).all()}
-    return only_one(list(names), "model", "--model NAME", engine.settings.url)
+    names = alias_names(engine, stores)
+    return only_one(names, "model", "--model NAME", engine.settings.url)
+
+
+def alias_names(engine: Engine, stores: Sequence[Store]) -> list[str]:
+    """The names of all aliases of these stores."""
+    return list({alias.name: None for store in stores for alias in Aliases(engine, store).all()})

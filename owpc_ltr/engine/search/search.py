@@ -88,6 +88,9 @@ class BeforeAndAfter(ShortRepr):
             return f"{self.explanation}\n\n{self._times()}"
         if not self.before:
             return f"nothing in '{self.index}' matches: {self.keywords}"
+        if not self.model:
+            titles = [(n, _short(hit.title), hit.score) for n, hit in enumerate(self.before, 1)]
+            return f"{text_table(['#', 'QUERY ALONE', 'SCORE'], titles)}\n\n{self._times()}"
         rows = zip(self.before, self.after, strict=True)
         table = text_table(
             ["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"],
@@ -101,16 +104,19 @@ class BeforeAndAfter(ShortRepr):
     def _repr_html_(self) -> str:
         from owpc_ltr.data import html
 
-        rows = [
+        rows: list[tuple[object, ...]] = [
             (rank, _short(old.title), _move(rank, new), _short(new.title), f"{new.score:.4g}")
             for rank, (old, new) in enumerate(zip(self.before, self.after, strict=True), 1)
         ]
         headers = ["#", "before", "move", f"with {self.model}", "score"]
+        if not self.model:
+            headers, rows = ["#", "query alone", "score"], [row[:2] + row[4:] for row in rows]
         times = map(html.line, self._times().splitlines())
         return html.block(self.keywords, html.table(headers, rows), *times)
 
     def _times(self) -> str:
-        lines = [f"the engine took {self.took_before} ms, with the model {self.took_after} ms"]
+        with_model = f", with the model {self.took_after} ms" if self.model else ""
+        lines = [f"the engine took {self.took_before} ms{with_model}"]
         if self.form:
             lines.append(f"the engine scored the window: {self.form}")
         if self.scored_by == "client":
@@ -122,7 +128,7 @@ class BeforeAndAfter(ShortRepr):
         explained = self.explanation
         return {
             "keywords": self.keywords,
-            "model": self.model,
+            "model": self.model or None,
             "reordered": not self.reason,
             "reason": self.reason or None,
             "before": [vars(hit) for hit in self.before],
@@ -167,6 +173,8 @@ def search(
 ) -> BeforeAndAfter:
     """Search without and with a model; show both rankings.
 
+    Without `model`, it is the only uploaded one if that is for this index, or the query alone.
+
     Python: `query_template` and `params` are as for `request`; `extra_features` may also be data
     frames. Warns where the client could not reorder the window, which then has the engine's order.
     """
@@ -177,7 +185,12 @@ def search(
     if index is not None:
         check_index(index)
     ranker = load_reordering(reranker, plugins) if isinstance(reranker, Path | str) else reranker
-    if ranker is None:
+    alone = ""
+    if ranker is None and model is None and not explain:
+        model, alone = _only_model(cluster, index)
+    if alone:
+        store, name, where = cluster.store, "", cluster.the_index(index)
+    elif ranker is None:
         store, name = cluster.uploaded(model)
         where = cluster.index_of(name, index)
     else:
@@ -191,7 +204,7 @@ def search(
         window=window, query_id=query_id,
     )  # fmt: skip
     if ranker is None:
-        stored = store.get_model(name)
+        stored = store.get_model(name) if name else None
         found = search_stored(
             cluster.engine, store, request, stored, title_field=title_field, tables=tables
         )
@@ -201,7 +214,7 @@ def search(
             cluster.engine, store, request, ranker,
             title_field=title_field, deadline=deadline, tables=tables,
         )  # fmt: skip
-    found = replace(found, index=where, model=name, keywords=keywords)
+    found = replace(found, index=where, model=name, keywords=keywords, reason=found.reason or alone)
     if found.reason:
         give_warnings([f"this is the engine's own order: {found.reason}"])
     if run is not None:
@@ -217,6 +230,20 @@ def search(
         )  # fmt: skip
         found = replace(found, explanation=explanation)
     return found
+
+
+def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
+    """The one uploaded model, if it is for this index; or None, and why there is none to use."""
+    from owpc_ltr.engine.deployment.alias import alias_names
+
+    names = alias_names(cluster.engine, cluster.stores)
+    if len(names) != 1:
+        known = f"no model is named ({spelled('model')}: {', '.join(names[:8])})"
+        return None, known if names else "no model is uploaded"
+    deployment = cluster.models.deployment(names[0])
+    if index is not None and deployment is not None and deployment.index != index:
+        return None, f"the only model, {names[0]}, is for the index '{deployment.index}'"
+    return names[0], ""
 
 
 def _move(rank: int, hit: Hit) -> str:
