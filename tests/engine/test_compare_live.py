@@ -127,10 +127,12 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     asked = [
         f"live:{name}@{small.index}", str(tmp_path / "model.json"), "feature:title",
         f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
+        "query",
     ]  # fmt: skip
     found = compare(asked, judgments=judgments, metrics="ndcg@10", baseline=asked[3], **QUICK)
     values = [ranker.measured[0].per_query for ranker in found.rankers]
     assert values[0].tolist() == values[1].tolist() == values[2].tolist()
+    assert values[5].tolist() == values[3].tolist()
     assert values[4].tolist() == pytest.approx([1.0] * 24)
     assert [pair.better for pair in found.pairs[:3]] == asked[:3]
     assert found.ranker(asked[0]).unjudged == {"ndcg@10": 0.0}

@@ -50,8 +50,8 @@ def compare_live(
     rankers: Annotated[
         Sequence[Any] | Mapping[str, Any],
         Reads(
-            "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; "
-            "live:NAME@INDEX for a ranker of another index.",
+            "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; query: "
+            "the query template alone; live:NAME@INDEX for a ranker of another index.",
             names="model",
             cli=list[str],
             absent=None,

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 POOL_DEPTH = 20
 """How many of each ranker's documents are pooled."""
 _BATCH = 500
-_QUERY = "query"
-"""What the query alone is called, which models rescore."""
 
 
 def names_between_commas(text: str) -> list[str]:
@@ -193,7 +191,7 @@ def judge_pool(
             tables=tables_of(extra_features),
             all_read_tables=False,
         )
-        served = [serving.of(_ranker(one, template)) for one in rankers]
+        served = [serving.of(_ranker(one)) for one in rankers]
         ways = [one.serve for one in served if not isinstance(one, TrecRun)]
         runs = [one.lists() for one in served if isinstance(one, TrecRun)]
         if sample is not None:
@@ -325,12 +323,10 @@ def _drawn(seed: int, query_id: str, documents: set[str]) -> list[str]:
     return sorted(documents, key=draw)
 
 
-def _ranker(ranker: Any, template: dict[str, Any]) -> Any:
-    """A ranker as `LiveRankers` takes it: `query` is the template alone, another file a run."""
+def _ranker(ranker: Any) -> Any:
+    """A ranker as `LiveRankers` takes it; a file that is no JSON is a run."""
     from owpc_ltr.data.runs import read_run
 
-    if ranker == _QUERY:
-        return template
     if isinstance(ranker, Path | str):
         is_file = Path(ranker).suffix != ".json" and Path(ranker).is_file()
         return read_run(ranker) if is_file else ranker

@@ -15,7 +15,7 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.live_queries import typed_queries
-from owpc_ltr.engine.search.request import SearchRequest, read_template
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.protocols import Model
+
+
+QUERY = "query"
+"""In place of a ranker: the query template alone."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ def serving_model(
 class LiveRanker:
     """How a ranker serves a request; its record, None where nothing was trained.
 
-    A ranker is `of_template` where it rescores what the query template brings. `by_folds` is how it
-    serves where models of folds rank what it learned from.
+    A ranker is `of_template` where it is the query template, or rescores what that brings.
+    `by_folds` is how it serves where models of folds rank what it learned from.
     """
 
     serve: Serve
@@ -131,8 +135,8 @@ class LiveRankers:
         """How a ranker serves; a run is returned as it is. Raises UsageError and BadInput."""
         if isinstance(ranker, TrecRun):
             return ranker
-        if isinstance(ranker, Mapping):
-            return self._query(read_template(ranker)[0], self.index)
+        if isinstance(ranker, Mapping) or ranker == QUERY:
+            return self._query(ranker, self.index)
         name, index = _parted(ranker) if is_live(ranker) else (ranker, None)
         index = index or self.index
         if isinstance(name, str) and name.startswith(FEATURE):
@@ -140,16 +144,18 @@ class LiveRankers:
         if isinstance(name, str | Path) and Path(name).suffix == ".json":
             content = read_json_object(Path(name))
             if not {"kind", "record"} <= content.keys():
-                return self._query(read_template(Path(name))[0], index)
+                return self._query(Path(name), index)
             name = load_model(Path(name), self.plugins)
         elif isinstance(name, str | Path) and is_run(Path(name)):
             return read_run(name)
         return self._model(name, index)
 
-    def _query(self, query: dict[str, Any], index: str | None) -> LiveRanker:
+    def _query(self, query: Any, index: str | None) -> LiveRanker:
         where = self.cluster.the_index(index)
+        own = self.query_template if query == QUERY else query
+        template = self.cluster.template(where, own)[0]
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(_asking(alone, where, query), None, of_template=False)
+        return LiveRanker(_asking(alone, where, template), None, of_template=query == QUERY)
 
     def _model(self, model: Any, index: str | None) -> LiveRanker:
         # A text that is no file is an uploaded name.
