@@ -30,7 +30,7 @@ from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import public, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine, EngineLike
@@ -254,18 +254,29 @@ class Cluster:
             from owpc_ltr.engine.stores import naming_close_sets
 
             with naming_close_sets(self.store):
-                return self.store.get_featureset(check_name("feature set", given))
-        names, kind = self.store.list_featuresets(), self.store.kind
+                found = self.store.get_featureset(check_name("feature set", given))
+            if wanted_hash not in {None, found.hash} and (right := self._hashed(wanted_hash)):
+                raise UsageError(
+                    f"feature set '{given}' is not the one that the model was trained on, which is "
+                    f"'{right.name}': give that as {spelled('featureset')}, or none"
+                )
+            return found
+        kind = self.store.kind
         if wanted_hash is None:
+            names = self.store.list_featuresets()
             only = only_one(names, "feature set", "--featureset", f"the {kind} store")
             return self.store.get_featureset(only)
-        for name in names:
-            if (found := self.store.get_featureset(name)).hash == wanted_hash:
-                return found
+        if right := self._hashed(wanted_hash):
+            return right
         raise UsageError(
             f"no feature set in the {kind} store is the one that the model was trained on: push it "
             "there, or name another with --featureset, or its store with --store-kind"
         )
+
+    def _hashed(self, wanted: str | None) -> FeatureSet | None:
+        """The feature set of the store that has this hash, if one does."""
+        found = map(self.store.get_featureset, self.store.list_featuresets())
+        return next((one for one in found if one.hash == wanted), None)
 
     def index_of(self, model: str, given: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""

@@ -23,6 +23,7 @@ from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
 from tests.commands import Run, commands_in
 from tests.engine.deployed import logged_dataset
+from tests.engine.small_cluster import FEATURESET as SMALL_SET
 from tests.engine.small_cluster import Small, linear, small_cluster
 
 
@@ -395,3 +396,16 @@ def test_a_search_without_a_model_is_that_of_the_query_or_of_the_only_model(
     assert (code, json.loads(out)["model"]) == (0, None)
     assert f"no model is named (--model: {small.name}, {small.name}-b)" in err
     assert run(*search, "--explain")[0] == 2
+
+
+def test_a_wrong_feature_set_is_told_with_the_one_that_the_model_was_trained_on(
+    run: Run, small: Small
+) -> None:
+    small.store.put_featureset(FeatureSet("fewer", SMALL_SET.features[:2]))
+    save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
+    upload = ("upload", "one.json", "--index", small.index, "--name", small.name)
+    code, _, err = run(*upload, "--featureset", "fewer")
+    assert code == 2
+    assert "'fewer' is not the one that the model was trained on, which is 'small'" in err
+    assert "give that as --featureset" in err
+    assert run(*upload, "--featureset", "small")[0] == 0
