@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_STORE,
@@ -227,6 +228,7 @@ def judge_clicks(
             folder = Path(out).with_name(f"{Path(out).name}.ubi")
             ubi = UbiOptions(ubi_queries, ubi_events, since, until, slices)
             behaviour = _count_ubi(cluster, folder, ubi, options, index=index, progress=progress)
+            index = index or _searched_index(cluster, ubi)
         else:
             behaviour = _count(events, columns, options, cluster, index)
         found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
@@ -353,6 +355,16 @@ def _srw_ratings(
     behaviour = count_events(_batches(events, columns), raw, every_event=True)
     refuse_without_clicks(behaviour)
     return rate(behaviour, max_rank)
+
+
+def _searched_index(cluster: Cluster | None, ubi: UbiOptions) -> str | None:
+    """The only index of the cluster beside those of UBI, which users then searched."""
+    from owpc_ltr.engine.cluster import index_names
+
+    with suppress(OwpcLtrError):  # the list may need a right that reading does not
+        others = set(index_names(_connected(cluster).engine)) - {ubi.queries, ubi.events}
+        return others.pop() if len(others) == 1 else None
+    return None
 
 
 def _live_options(index: str | None, cluster: Cluster | None) -> tuple[str, ...]:

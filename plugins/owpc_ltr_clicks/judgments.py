@@ -140,7 +140,7 @@ class NextSteps:
         )
         commands: list[tuple[Any, ...]] = [
             ("log-features", "--judgments", self.path, "--out", log, *self.live),
-            ("train", log, "--out", model),
+            ("train", log, "--metric", f"ndcg@{JUDGED_DEPTH}", "--out", model),
             ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample",
              self.queries, "--depth", JUDGED_DEPTH, "--out", sheet, *self.live),
             ("upload", model, "--require-gain", f"ndcg@{JUDGED_DEPTH}", "--judgments",
@@ -167,7 +167,11 @@ class NextSteps:
             "add --query-template QUERY.json, your application's query, to the last two; name the "
             "live ranker in place of `query` where there is one"
         )
-        return "\n".join([why, *commands, query])
+        lacking = "" if "--index" in self.live else "--index NAME to all but train, "
+        several = wrapped_text(
+            f"where the cluster has several, add {lacking}--featureset NAME to log-features"
+        )
+        return "\n".join([why, *commands, several, query])
 
 
 def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) -> ClickJudgments:

@@ -16,6 +16,8 @@ from owpc_ltr.files.output import disk_faults
 from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.events import LISTED, NO_POSITION, ROW, EventCounts, Rows
 
+AGAIN = "the same result in one list again: its most valuable action counts"
+"""Why an event is left out, where a list has one for the document already."""
 BUCKETS = 64
 ROWS_IN_MEMORY = 2 << 20
 """Rows that stay in memory (80 MB); more are kept on disk."""
@@ -198,7 +200,7 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> Lis
     clicked = _reduced(np.logical_or, clicks, starts)
     place = np.where(shown_at < _FAR, shown_at, clicked_at)
     size = np.diff(starts, append=len(rows))
-    events.leave_out("repeated", int((size - shown - clicked).sum()))
+    events.leave_out(AGAIN, int((size - shown - clicked).sum()))
     list_starts = np.flatnonzero(_changes(view[starts]))
     lengths = np.diff(list_starts, append=len(starts))
     lowest = _reduced(np.maximum, np.where(clicked & (place < _FAR), place, 0), list_starts)

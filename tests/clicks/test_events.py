@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions, parse_actions
 from owpc_ltr_clicks.encoding import normalised
+from owpc_ltr_clicks.sessions import AGAIN
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.errors import BadInput, UsageError
@@ -199,7 +200,7 @@ def test_one_person_clicks_once_on_a_result_of_a_query() -> None:
     ]
     found = counted(twice)
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.event_counts.unusable == {"repeated": 2, "clicked before by the same person": 2}
+    assert found.event_counts.unusable == {AGAIN: 2, "clicked before by the same person": 2}
 
 
 def test_a_query_that_few_asked_is_left_out_and_nobody_s_id_is_anywhere() -> None:
@@ -340,7 +341,7 @@ def test_what_is_logged_twice_counts_once_whatever_the_clock_says() -> None:
     late = {"timestamp": "2031-01-01T00:00:00Z"}
     found = counts([query(1, ["a"]), query(1, ["a"], **late)], [act(1, "a", 1), act(1, "a", 1)])
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.event_counts.unusable == {"repeated": 2}
+    assert found.event_counts.unusable == {AGAIN: 2}
 
 
 def test_a_bot_that_floods_the_log_is_left_out() -> None:

@@ -232,6 +232,7 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
     words = ("judge", "clicks", "events.parquet", "--out", "j.parquet")
     out = " ".join(run(*words)[1].replace("\\\n", "").split())
     assert "Let people judge the first 10 results of both rankers for 40 queries" in out
+    assert "add --index NAME to all but train, --featureset NAME to log-features" in out
     assert "at most 800 documents): people who know what searchers want" in out
     told = json.loads(run(*words, "--json")[1])
     assert told["to_judge"]["documents_at_most"] == 800
@@ -244,7 +245,7 @@ def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) 
         json.loads(run(*words, *there, "--json")[1])["next"]
     )  # fmt: skip
     assert all("--index products --url http://127.0.0.1:9" in command for command in asking)
-    assert train_ == "owpc-ltr train j-log.parquet --out j-model.json"
+    assert train_ == "owpc-ltr train j-log.parquet --metric ndcg@10 --out j-model.json"
 
 
 def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:

@@ -205,6 +205,11 @@ def test_the_command_judges_and_leaves_nothing_behind(
         assert code == 0
         assert f'"read": {len(EVENTS)}' in out
     assert [path.name for path in tmp_path.iterdir()] == ["j.parquet"]
+    monkeypatch.setattr(
+        "owpc_ltr.engine.cluster.index_names", lambda _: ["shop", "ubi_events", "ubi_queries"]
+    )
+    out = run(*words, "--max-sessions-per-client", "0")[1]
+    assert out.replace("\\\n", " ").count("--index shop") == 3
     code, _, err = run(*words, "--ubi-events", "no_such_index")
     assert code != 0
     assert err.count("\n") == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
+from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_clicks.ubi import download
 
 from owpc_ltr import Cluster, connect
@@ -110,7 +111,7 @@ def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
         "a query id that several queries have": 5,
         "a query id that no query has": 1,
         "no query id": 1,
-        "repeated": 2,
+        AGAIN: 2,
     }
     assert cells_of(found) == {
         ("rambo", "a", 1): (1, 1, 1, 1), ("rambo", "b", 2): (1, 0, 0, 0),
@@ -195,7 +196,7 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     assert accounted(found) == {
         "a client of more than 50 sessions": 140,
         "a session of more than 50 clicks": 60,
-        "repeated": 5,
+        AGAIN: 5,
     }
     # In one session its clicks count together, however many searches they are of.
     together = [click | session for click in clicks]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.encoding import DocumentCodes
 from owpc_ltr_clicks.judge_clicks import count_ubi
+from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_clicks.ubi import snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
@@ -104,7 +105,7 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
         "a document that the index does not have": 6,
         "a document that several of the index may be": 6,
         "a document named by 'isbn', not by 'sku'": 2,
-        "repeated": 6,
+        AGAIN: 6,
     }
     assert account.read == account.used + sum(account.unusable.values())
     # The liar: what is not looked up is of documents that no engine knows.

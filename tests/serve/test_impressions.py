@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
+from owpc_ltr_clicks.sessions import AGAIN
 from owpc_ltr_serve.impressions import Impression, ImpressionLog
 
 from owpc_ltr import connect, judge_clicks
@@ -157,7 +158,7 @@ def test_a_later_page_of_a_search_counts_its_first_one_once(tmp_path: Path) -> N
         file.write(json.dumps(click) + "\n")
     counted = count_clicks(log.path, min_people=1)
     assert counted.event_counts.implied == 0
-    assert counted.event_counts.unusable == {"repeated": 5}
+    assert counted.event_counts.unusable == {AGAIN: 5}
     assert counted.event_counts.used == 11
 
 
