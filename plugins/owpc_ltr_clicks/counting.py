@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
+from owpc_ltr.signatures import spelled
 from owpc_ltr_clicks.cleaning import EventOptions
-from owpc_ltr_clicks.encoding import Lookup, ResolvedDocuments
+from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.sessions import ROWS_IN_MEMORY, ListResults, PersonBuckets, results_of
@@ -90,11 +91,16 @@ def refuse_without_clicks(behaviour: Behaviour) -> None:
     lost = events.unusable.most_common(3)
     others = ", ".join(f"{n:,} {shown(name)}" for name, n in events.others.most_common(3) if name)
     why = "; ".join(f"{count:,} events left out: {reason}" for reason, count in lost)
+    fix = (
+        "name the actions that say that a result was chosen"
+        f"{f' (the log has {others})' if others else ''}, or raise the limits above which sessions "
+        "and clients are dropped as bots"
+    )
+    if why and lost[0][0].startswith(OTHER_FIELD):
+        fix = f"name the field that the events name, with {spelled('document_field')}"
     raise BadInput(
         f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
-        f"action {asked}{f' ({why})' if why else ''}: name the actions that say that a result was "
-        f"chosen{f' (the log has {others})' if others else ''}, or raise the limits above which "
-        "sessions and clients are dropped as bots"
+        f"action {asked}{f' ({why})' if why else ''}: {fix}"
     )
 
 

@@ -104,6 +104,10 @@ class ResolvedDocuments:
         return bool(np.array_equal(self.places, np.arange(len(self.places))))
 
 
+OTHER_FIELD = "a document named by"
+"""How the reason begins for which documents of another field are left out."""
+
+
 class DocumentCodes:
     """Codes of document ids. The same text in another field is another document."""
 
@@ -126,7 +130,13 @@ class DocumentCodes:
         return codes
 
     def field(self, asked: str | None) -> str | None:
-        """The field that names documents: `asked`, else that of most events; None without any."""
+        """The field that names documents: `asked`, else that of most events; None without any.
+
+        Where a subfield is asked for, as sku.raw, and events name its field, it is that.
+        """
+        parent = (asked or "").rpartition(".")[0]
+        if asked not in self._named and parent in self._named:
+            return parent
         if asked is not None or not self._named:
             return asked
         return min(self._named, key=lambda name: (-self._named[name], name))
@@ -163,7 +173,5 @@ class DocumentCodes:
                 places[numbers] = [of_word[word] for word in texts.numbers]
             elif numbers:
                 places[numbers] = len(ids) + len(reasons)
-                reasons.append(
-                    f"a document named by {shown(name or ID)}, not by {shown(field or ID)}"
-                )
+                reasons.append(f"{OTHER_FIELD} {shown(name or ID)}, not by {shown(field or ID)}")
         return ResolvedDocuments(ids, places, tuple(reasons))

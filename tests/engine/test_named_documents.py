@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_clicks.counting import refuse_without_clicks
 from owpc_ltr_clicks.encoding import DocumentCodes
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
@@ -19,7 +20,7 @@ from owpc_ltr_clicks.ubi import snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr import Cluster, connect
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import BadInput, Refused
 from tests.clicks.counts import act, cells_of, counted, counts, event, query
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop, filled, ubi_indices
@@ -29,10 +30,13 @@ MAPPING: dict[str, Any] = {
     "properties": {
         "sku": {"type": "keyword"}, "number": {"type": "long"}, "title": {"type": "text"},
         "code": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
+        "name": {"type": "text", "fields": {
+            "raw": {"type": "keyword"}, "n": {"type": "token_count", "analyzer": "standard"}}},
+        "maker": {"properties": {"id": {"type": "keyword"}}},
     }
 }  # fmt: skip
 DOCUMENTS = [
-    {"sku": "S-1", "number": 1, "title": "one", "code": "C 1"},
+    {"sku": "S-1", "number": 1, "title": "one", "code": "C 1", "name": "A one"},
     {"sku": "S-2", "number": 2, "title": "two", "code": "C 2"},
     {"sku": ["S-3", "S-3b"], "number": 3, "title": "three", "code": "C 3"},
     # Two variants of one article.
@@ -67,7 +71,12 @@ def test_documents_are_found_by_words_numbers_and_parts_of_text(
     }  # fmt: skip
     assert found("number", ["2", "02", "two", "9", "9" * 30]) == {"2": [IDS[1]]}
     assert found("code", ["C 2", "2"]) == {"C 2": [IDS[1]]}
-    for field, why in (("title", "which is text"), ("isbn", "which is not there")):
+    assert found("name", ["A one", "one"]) == {"A one": [IDS[0]]}
+    for field, why in (
+        ("title", "which is text"),
+        ("isbn", "which is not there"),
+        ("maker", "which is"),
+    ):
         with pytest.raises(Refused, match=f"cannot be found by '{field}', {why}"):
             found(field, ["x"])
 
@@ -110,6 +119,25 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     assert account.read == account.used + sum(account.unusable.values())
     # The liar: what is not looked up is of documents that no engine knows.
     assert not set(plain.counts.documents.to_pylist()) & set(IDS)
+
+
+@pytest.mark.node
+def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    lists = [query(n, ["A one", "B"]) for n in range(6)]
+    acts = [act(n, "", 0) | by("name", "A one") for n in range(6)]
+    with ubi_indices(cluster.engine, lists, acts) as names:
+        asked: dict[str, Any] = {"min_people": 1, "index": PRODUCTS, **names}
+        for field in (None, "name", "name.raw"):
+            found = count_ubi(cluster, tmp_path / "log", document_field=field, **asked)
+            assert found.counts.documents.to_pylist() == [IDS[0]]
+            assert found.counts.clicked.sum() > 0
+        other = count_ubi(
+            cluster, tmp_path / "log", document_field="sku", **asked | {"index": None}
+        )
+        with pytest.raises(BadInput, match="name the field that the events name, with document_f"):
+            refuse_without_clicks(other)
 
 
 @pytest.mark.node

@@ -265,14 +265,19 @@ class FieldLookup:
         return {value: ids for found in told for value, ids in found.items()}
 
     def _searchable(self, field: str) -> tuple[str, bool]:
-        """The field, or its keyword subfield, that has whole values; whether they are numbers."""
+        """The field, or a keyword subfield, that has whole values; whether they are numbers."""
         path = f"/{quote(check_index(self.index), safe='')}/_field_caps"
-        answer = self.engine.request("GET", path, params={"fields": f"{field},{field}.keyword"})
+        answer = self.engine.request("GET", path, params={"fields": f"{field},{field}.*"})
         known = part_of(answer, "fields", f"the fields of '{self.index}'")
-        for name in (field, f"{field}.keyword"):
-            kinds = set(known.get(name, {})) - {"unmapped"}
-            if kinds and (kinds <= _WORDS or kinds <= _WHOLE):
-                return name, kinds <= _WHOLE
+        kinds = {name: set(told) - {"unmapped"} for name, told in known.items()}
+        own = kinds.get(field, set())
+        if own and (own <= _WORDS or own <= _WHOLE):
+            return field, own <= _WHOLE
+        # Fields of an object are no subfields; of several, keyword is the usual one.
+        below = sorted(kinds.keys() - {field}, key=lambda name: (name != f"{field}.keyword", name))
+        for name in below if own.isdisjoint({"object", "nested"}) else ():
+            if kinds[name] and kinds[name] <= _WORDS:
+                return name, False
         what = f"is {' and '.join(sorted(known[field]))}" if field in known else "is not there"
         raise Refused(
             f"documents of '{self.index}' cannot be found by {shown(field)}, which {what}: name a "
