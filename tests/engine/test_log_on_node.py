@@ -202,6 +202,22 @@ def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
         log(engine, tmp_path / "strict.parquet")
 
 
+def judging(*doc_ids: str) -> list[JudgedQuery]:
+    return [JudgedQuery("q", {"query": "x"}, list(doc_ids), np.zeros(len(doc_ids), np.float32))]
+
+
+def test_swapped_columns_are_told_and_leave_nothing_behind(engine: Engine, tmp_path: Path) -> None:
+    texts, grades = [f"red {word}" for word in WORDS], np.zeros(len(WORDS), np.float32)
+    swapped = Judgments(
+        [JudgedQuery(f"{n}", {"query": f"{n}", "year": "1990"}, texts, grades) for n in range(20)]
+    )
+    options = LogOptions(pause=0)
+    with pytest.raises(Refused, match=r"as the judged queries do: are the columns swapped"):
+        log(engine, tmp_path / "out.parquet", options, judgments=swapped)
+    assert list(tmp_path.iterdir()) == []
+    assert log(engine, tmp_path / "out.parquet", lenient()).counts.logged > 0
+
+
 def test_ids_of_another_kind_are_shown_with_the_field_that_holds_them(
     engine: Engine, tmp_path: Path
 ) -> None:
@@ -219,13 +235,14 @@ def test_ids_of_another_kind_are_shown_with_the_field_that_holds_them(
     index = f"{INDEX}-ids"
     drop_index(engine, index)
     documents = ((str(n), {"sku": f"SKU-{n}", "ean": 100 + n}) for n in range(3))
-    assert id_advice(engine, INDEX, ["x" * 99]).startswith(f"judged '{'x' * 39}…'; ids in the")
+    advice = id_advice(engine, INDEX, judging("x" * 99))
+    assert advice.startswith(f"judged '{'x' * 39}…'; ids in the")
     create_index(engine, index, {})
-    assert "is empty: is it the right index" in id_advice(engine, index, ["SKU-1"])
+    assert "is empty: is it the right index" in id_advice(engine, index, judging("SKU-1"))
     index_documents(engine, index, documents, lambda _message, _done: None)
     try:
         for judged, name in (["SKU-7", "SKU-1"], "sku"), (["102"], "ean"):
-            advice = id_advice(engine, index, judged)
+            advice = id_advice(engine, index, judging(*judged))
             assert advice.endswith(
                 f"; the field '{name}' holds the judged ids: index again with --id-field {name}"
             )

@@ -187,7 +187,7 @@ def test_a_chunk_that_is_changed_while_the_run_is_under_way_is_noticed(out: Path
 
 def test_other_work_in_the_folder_is_refused_and_stays(half_done: Path, clean: str) -> None:
     before = sorted(path.read_bytes() for path in (run_folder(half_done) / "chunks").iterdir())
-    with pytest.raises(Refused, match=r"another job \(other chunk\): .*--restart") as caught:
+    with pytest.raises(Refused, match=r"another job \(other chunk\): .*restart=") as caught:
         log(half_done, options=LogOptions(pause=0, chunk=6))
     assert "\n" not in str(caught.value)
     assert before == sorted(

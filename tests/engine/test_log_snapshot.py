@@ -525,5 +525,5 @@ def test_other_judgments_are_another_job(out: Path) -> None:
     stop_in_third_chunk_drift(out)
     judgments = small_judgments()
     judgments.queries[0].grades[0] += 1
-    with pytest.raises(Refused, match=r"another job \(other judgments\): .*--restart"):
+    with pytest.raises(Refused, match=r"another job \(other judgments\): .*restart="):
         log(MemoryEngine(), out, judgments=judgments)

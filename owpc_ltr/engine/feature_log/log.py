@@ -43,15 +43,16 @@ from owpc_ltr.engine.feature_log.snapshot import (
     differing_copies,
 )
 from owpc_ltr.engine.stores.feature_set_trial import field_types
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, give_warnings
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
     from owpc_ltr.engine.stores import Store
 
 Progress = Callable[[int], None]
@@ -273,16 +274,19 @@ def _log(
                     raise _ScheduleClosed
                 values = _store_next(job, chunk, asked, reader, folder)
             counts += values.counts(len(chunk.rows))
-            check_shares(
-                counts,
-                job.chunks[-1].rows.stop,
-                job.index,
-                job.options.max_absent,
-                allow_rejected=job.options.allow_rejected,
-                about_ids=lambda: id_advice(
-                    job.engine, job.index, job.judgments.queries[0].doc_ids
-                ),
-            )
+            try:
+                check_shares(
+                    counts,
+                    job.chunks[-1].rows.stop,
+                    job.index,
+                    job.options.max_absent,
+                    allow_rejected=job.options.allow_rejected,
+                    about_ids=lambda: id_advice(job.engine, job.index, job.judgments.queries),
+                )
+            except Refused:
+                if not counts.logged:
+                    folder.discard()  # so that it is not in the way of a corrected command
+                raise
             tell(counts.judged)
         return LoggedChunks(counts, snapshot.contents, resumed, snapshot.any_copy)
 
@@ -384,8 +388,10 @@ _FIELDS, _IDS = 50, 20
 _LONGEST = 40
 
 
-def id_advice(engine: EngineLike, index: str, judged: Sequence[str]) -> str:
+def id_advice(engine: EngineLike, index: str, queries: Sequence[JudgedQuery]) -> str:
     """An id of both sides, and the field of the index that holds judged ids, or a question."""
+    judged = queries[0].doc_ids
+    texts = [one for q in queries[:_IDS] for one in (q.query_id, str(q.params.get("query") or "?"))]
     question = "is it the right index and id field?"
     said = f"judged '{_shortened(judged[0])}'"
     try:
@@ -393,6 +399,9 @@ def id_advice(engine: EngineLike, index: str, judged: Sequence[str]) -> str:
         if there is None:
             return f"{said}, and '{index}' is empty: {question}"
         said += f"; ids in the index look like '{_shortened(there['_id'].text)}'"
+        if _search(engine, index, {"ids": {"values": texts}}) is not None:
+            swapped = f"are the columns swapped ({spelled('columns')})?"
+            return f"{said}, as the judged queries do: {swapped}"
         field = _holding(engine, index, list(judged[:_IDS]))
     except OwpcLtrError:  # advice may not hide what it is about
         return f"{said}; {question}"

@@ -36,6 +36,7 @@ from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
 from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
@@ -396,7 +397,7 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
     if other is not None and _holds_work(path) and not restart:
         raise Refused(
             f"{path} holds unfinished work of another job ({_difference(other, job)}): finish "
-            "that one, or throw it away with --restart"
+            f"that one, throw it away with {spelled('restart')}, or name another {spelled('out')}"
         )
     # Without its description the folder is nobody's: a crash in here leaves nothing to resume.
     description.unlink(missing_ok=True)
