@@ -231,9 +231,8 @@ def provide_home(
         found = home, assemble(parts, plugin, home, report, vectors)
     if can_have_plugin and found[1].ltr_plugin is None:
         report.say(
-            "going on without the LTR plugin: no usable "
-            f"{engine_plugins.artifact(release.version)} in a configured maven repository or the "
-            "local one"
+            "the node has no LTR plugin, and needs none: features and models are stored without "
+            f"it ({engine_plugins.artifact(release.version)} in a maven repository would add it)"
         )
     return found
 

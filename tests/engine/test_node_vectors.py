@@ -58,10 +58,14 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 def test_the_plugins_are_in_a_home_of_its_own(
-    remote: Remote, tmp_path: Path, places: Places
+    remote: Remote, tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(remote, tmp_path, OTHER, VECTOR_PLUGINS)
-    plain, without = provide_home(LocalNode(version=OTHER), places, None, Silent())
+    told: list[str] = []
+    report = Silent()
+    monkeypatch.setattr(report, "say", told.append)
+    plain, without = provide_home(LocalNode(version=OTHER), places, None, report)
+    assert "the node has no LTR plugin, and needs none" in told[-1]
     node = LocalNode(version=OTHER, with_vectors=True)
     home, manifest = provide_home(node, places, None, Silent())
     assert home != plain
