@@ -185,6 +185,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     code, out, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 0, err
     assert "the client scores it: stored model vs. local scores: " in out
+    assert "applications must search with owpc-ltr serve" in err
     assert "gain in ndcg@10 over" in out
     assert "not compared" not in out
     code, out, err = run("upload", "poor.json", *at, *gate)

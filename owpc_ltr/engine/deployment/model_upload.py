@@ -221,6 +221,11 @@ def upload_model(
         serving_mode=mode,
         joined=served.joined,
     )
+    if is_client_scored(stored) and not client_scored:
+        caution += (
+            f"the client scores '{name}': applications must search with owpc-ltr serve or Python's "
+            "search, as no request makes the engine alone run it",
+        )
     cautions = (*caution, *served.cautions)
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
