@@ -24,7 +24,7 @@ from owpc_ltr.engine.search.client_rerank import (
     prepare,
 )
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search_stored, title_of
+from owpc_ltr.engine.search.search import search_stored, served_hits, titles_of
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
@@ -192,9 +192,10 @@ def _by_client(
     if not found.reordered and found.hits:
         raise Refused(f"the client could not reorder what it got: {found.reason}")
     ids, sources = [hit.document_id for hit in found.hits], [hit.source for hit in found.hits]
+    hits = served_hits(found)
     return _Window(
         ids,
-        [title_of(one, source, asked.title) for one, source in zip(ids, sources, strict=True)],
+        list(map(titles_of(hits, asked.title), hits)),
         [hit.score for hit in found.hits],
         [hit.engine_rank for hit in found.hits],
         fields_of_hits(ranker, ids, sources),

@@ -22,7 +22,7 @@ from owpc_ltr.engine.search.request import (
     request_body,
     window_safe,
 )
-from owpc_ltr.engine.search.search import search_stored
+from owpc_ltr.engine.search.search import search_stored, titles_of
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
@@ -355,3 +355,20 @@ def test_the_lifted_lowest_score_is_at_the_floor_or_above_and_the_constant_is_sm
     assert low + lift(low) >= FLOOR
     assert lift(low) == 0.0 or math.log2(lift(low)).is_integer()
     assert lift(low) <= 2 * max(FLOOR, abs(low) + FLOOR)
+
+
+def test_a_guessed_title_is_one_that_tells_hits_apart() -> None:
+    hits: list[Any] = [
+        {
+            "_id": str(n),
+            "_source": {"title": "split", "qualified_name": f"m{n}.split", "name": n // 3},
+        }
+        for n in range(6)
+    ]
+    last = {"_id": "last", "_source": {"title": "join"}}
+    title = titles_of([*hits, last], None)
+    assert [title(hit) for hit in hits[:2]] == ["m0.split", "m1.split"]
+    assert (title(last), title({"_id": "7", "_source": {}})) == ("join", "7")
+    assert titles_of(hits, "title")(hits[0]) == "split"
+    distinct = titles_of([{"_id": "1", "_source": {"title": "a", "name": "b"}}], None)
+    assert distinct({"_id": "1", "_source": {"title": "a", "name": "b"}}) == "a"

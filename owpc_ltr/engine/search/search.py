@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +23,7 @@ from owpc_ltr.engine.options import (
     UploadedModel,
     Window,
 )
-from owpc_ltr.engine.search.client_rerank import live_search, prepare
+from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
@@ -291,9 +291,10 @@ def search_stored(
         if scripted is not None:
             shift, form = scripted.shift, scripted.in_words()
     first, second = _ranks(plain.hits), _ranks(changed.hits)
+    title = titles_of(plain.hits, title_field)
     return BeforeAndAfter(
-        tuple(_hit(hit, title_field, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title_field, first, shift) for hit in changed.hits[:size]),
+        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
+        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
         plain.took,
         changed.took,
         form=form,
@@ -316,15 +317,10 @@ def search_reordered(
     plain = search_stored(engine, store, request, None, title_field=title_field)
     prepare(ranker)
     found = live_search(engine, store, request, ranker, joined=joined, deadline=deadline)
-    after = tuple(
-        Hit(
-            hit.document_id,
-            title_of(hit.document_id, hit.source, title_field),
-            hit.score,
-            hit.engine_rank,
-        )
-        for hit in found.hits
-    )
+    hits = served_hits(found)
+    title = titles_of(hits, title_field)
+    ranks = {hit.document_id: hit.engine_rank for hit in found.hits}
+    after = tuple(_hit(hit, title, ranks) for hit in hits)
     return replace(
         plain, after=after, took_after=found.took, scored_by="client", reason=found.reason
     )
@@ -347,18 +343,24 @@ def _by_client(
         engine, store, whole, ranker,
         featureset=model.featureset, joined=joined, deadline=_PATIENCE,
     )  # fmt: skip
-    hits: list[EngineHit] = [
-        {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
-    ]
+    hits = served_hits(result)
     first, second = _ranks(plain.hits), _ranks(hits)
+    title = titles_of(hits, title_field)
     return BeforeAndAfter(
-        tuple(_hit(hit, title_field, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title_field, first) for hit in hits[:size]),
+        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
+        tuple(_hit(hit, title, first) for hit in hits[:size]),
         plain.took,
         result.took,
         scored_by="client",
         reason=result.reason,
     )
+
+
+def served_hits(result: LiveResult) -> list[EngineHit]:
+    """The hits of a window that the client ordered, as the engine has them."""
+    return [
+        {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
+    ]
 
 
 def _ask(engine: Engine, index: str, body: dict[str, Any]) -> SearchAnswer:
@@ -375,14 +377,33 @@ def _ranks(hits: Sequence[EngineHit]) -> dict[str, int]:
     return {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
 
 
-def _hit(hit: EngineHit, title_field: str | None, ranks: dict[str, int], shift: float = 0.0) -> Hit:
-    shown = title_of(hit["_id"], hit.get("_source") or {}, title_field)
-    return Hit(hit["_id"], shown, float(hit["_score"]) - shift, ranks.get(hit["_id"]))
+def _hit(
+    hit: EngineHit, title: Callable[[EngineHit], str], ranks: dict[str, int], shift: float = 0.0
+) -> Hit:
+    return Hit(hit["_id"], title(hit), float(hit["_score"]) - shift, ranks.get(hit["_id"]))
 
 
-def title_of(document: str, source: Mapping[str, Any], title_field: str | None) -> str:
-    """The title of a document: the field asked for, else the first that looks like a title."""
-    if title_field is not None and title_field not in source:
-        raise BadInput(f"document '{document}' has no field '{title_field}' to show")
-    field = title_field or next((name for name in _TITLES if name in source), None)
-    return str(source[field]) if field else document
+def titles_of(hits: Sequence[EngineHit], title_field: str | None) -> Callable[[EngineHit], str]:
+    """How hits are shown: by the field asked for, else by that of titles whose values differ most.
+
+    A hit without that field is shown by another one, or by its id. Raises BadInput where the field
+    asked for is not there.
+    """
+
+    def distinct(name: str) -> int:
+        return len({str(source[name]) for source in map(_source, hits) if source.get(name)})
+
+    usual = sorted(_TITLES, key=distinct, reverse=True)
+
+    def title(hit: EngineHit) -> str:
+        source = _source(hit)
+        if title_field is not None and title_field not in source:
+            raise BadInput(f"document '{hit['_id']}' has no field '{title_field}' to show")
+        field = title_field or next((name for name in usual if name in source), None)
+        return str(source[field]) if field else hit["_id"]
+
+    return title
+
+
+def _source(hit: EngineHit) -> Mapping[str, Any]:
+    return hit.get("_source") or {}
