@@ -112,7 +112,7 @@ def test_what_float32_cannot_tell_apart_is_rounded() -> None:
         ({"y": [0, None]}, "labels must be finite and not negative: entry 2 is nan"),
         ({"y": [0, 1, 1]}, "labels has 3 entries where 2 are needed"),
         ({"q": [2]}, r"sizes of groups are no ids; give np\.repeat"),
-        ({"q": [1.0, 1.0]}, "query ids must be text or whole numbers.* are double"),
+        ({"q": [1.5, 1.5]}, "query ids must be text or whole numbers.* are double"),
         ({"q": [True, True]}, "query ids must be text or whole numbers.* are bool"),
         ({"q": ["a", 1]}, "query ids are of several kinds"),
         ({"q": ["a", None]}, "the first in row 2"),

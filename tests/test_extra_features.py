@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 1: 'v' is '[1.0]'"),
     "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 1: 'v' is '2026"),
     "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 2"),
-    "a key that is no text": ({"doc_id": [1.0, 2.0], "x": [1, 2]}, "text or whole numbers"),
+    "a key that is no text": ({"doc_id": [1.5, 2.0], "x": [1, 2]}, "text or whole numbers"),
     "no key": ({"sku": ["a"], "x": [1]}, "needs query_id or query, or document_id, or both; found"),
     "nothing but keys": (TWO, "no column of numbers"),
     "no row": ({"doc_id": pa.array([], pa.string()), "x": pa.array([], pa.int8())}, "no row"),

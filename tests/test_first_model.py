@@ -113,9 +113,9 @@ def test_each_fold_chooses_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     choose = first_model.choose_kind
 
-    def seen(data: Any, *rest: Any) -> Any:
+    def seen(data: Any, *rest: Any, run: Run) -> Any:
         sizes.append(data.n_queries)
-        return choose(data, *rest)
+        return choose(data, *rest, run=run)
 
     monkeypatch.setattr(first_model, "choose_kind", seen)
     ltr.train(world(45), folds=3)

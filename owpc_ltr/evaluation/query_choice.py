@@ -134,9 +134,9 @@ def choose_queries(
     if wanted == "test":
         which = "unknown" if unknown else "folds" if by_query else "test"
     if len(left) == n_queries:
-        return ChosenQueries(left, which, (), doubts, seen, by_query)
+        return ChosenQueries(left, which, (), doubts, seen, folds=by_query)
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
-    return ChosenQueries(left, which, (note,), doubts, seen, by_query)
+    return ChosenQueries(left, which, (note,), doubts, seen, folds=by_query)
 
 
 def _folds_of(

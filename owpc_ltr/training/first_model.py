@@ -169,9 +169,10 @@ def choose_kind(
         one = compare(values[kind.name], values[known[0].name])
         models, seconds = rows[kind.name]
         results.append(KindResult(
-            kind.name, one.mean_a, one.mean_difference, one.low, one.high, one.p_permutation,
-            kind.words, float(np.mean([len(features_used(model)) for model in models])),
-            float(np.mean([_trees(model) for model in models])), seconds,
+            kind.name, one.mean_a, one.mean_difference, one.low, one.high, p=one.p_permutation,
+            runs_in=kind.words,
+            used=float(np.mean([len(features_used(model)) for model in models])),
+            trees=float(np.mean([_trees(model) for model in models])), seconds=seconds,
         ))  # fmt: skip
     sign = 1.0 if metric.higher_is_better else -1.0
     means = {one.kind: sign * one.mean for one in results}

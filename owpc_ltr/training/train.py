@@ -251,7 +251,7 @@ def train(
     def plan_of(queries: Data, run: Run) -> tuple[Plan, KindChoice | None]:
         if chosen:
             return planned, None
-        choice = choose_kind(queries, make, metric, runs_in, validation_share, run)
+        choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
     costs = _costs(feature_cost, feature_price, keep_gain, baseline)
@@ -275,7 +275,7 @@ def train(
             check_room(plan, training, chosen_on)
         before = warnings_before_training(training.head)
         give_warnings(before)
-        trained = _trained(training, chosen_on, plan, run, costs, source)
+        trained = _trained(training, chosen_on, plan, run, costs, source=source)
         models = fold_models(
             splits.everything, lambda rest, of: plan_of(rest, of)[0], run, folds or 0,
             validation_share,

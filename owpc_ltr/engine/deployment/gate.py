@@ -99,10 +99,10 @@ def pass_gate(
     """
     other = other_model(engine, store, name, gate.over)
     if isinstance(gate, Gate) and other is not None:
-        result = _data_result(engine, store, gate, model, featureset, other)
+        result = _data_result(engine, store, gate, model, featureset, other=other)
     else:
         live = gate if isinstance(gate, LiveGate) else _over_the_query(gate, name)
-        result = live_result(engine, store, live, model, featureset, other)
+        result = live_result(engine, store, live, model, featureset, other=other)
     if not result.passed:
         raise NotBetter(result)
     return result

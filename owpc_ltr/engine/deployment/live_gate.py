@@ -294,12 +294,22 @@ def live_evidence(
             stored = store.get_model(other.model)
             whole = with_stored(engine, store, stored, other.interval, tables)
             before = kept.enter_context(
-                by_folds(engine, store, whole, other.record, other.featureset, folds[0], tables)
+                by_folds(
+                    engine,
+                    store,
+                    whole,
+                    other.record,
+                    other.featureset,
+                    fold_of=folds[0],
+                    tables=tables,
+                )
             )
             name = f"'{other.model}'"
         whole = kept.enter_context(on_trial(engine, store, model, featureset, tables))
         after = kept.enter_context(
-            by_folds(engine, store, whole, model.record, featureset, folds[1], tables)
+            by_folds(
+                engine, store, whole, model.record, featureset, fold_of=folds[1], tables=tables
+            )
         )
         return measure_live(
             question, before, after, progress,

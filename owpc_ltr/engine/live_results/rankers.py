@@ -51,7 +51,13 @@ class ModelService:
         """The same, where models of folds rank the queries that it learned from."""
         engine, store = self.cluster.engine, self.cluster.store
         return by_folds(
-            engine, store, self.serve, self.record, self.featureset, fold_of, self.tables
+            engine,
+            store,
+            self.serve,
+            self.record,
+            self.featureset,
+            fold_of=fold_of,
+            tables=self.tables,
         )
 
 
@@ -80,7 +86,7 @@ def serving_model(
             refuse_unused(joined_in(stored), tables, f"the model '{name}'")
         serve = with_stored(cluster.engine, cluster.store, stored, interval, tables)
         where = cluster.index_of(name, index)
-        yield ModelService(serve, where, stored.featureset, record, cluster, tables)
+        yield ModelService(serve, where, stored.featureset, record, cluster=cluster, tables=tables)
         return
     ranker = load_model(Path(model), plugins) if isinstance(model, Path | str) else model
     own = None
@@ -91,7 +97,7 @@ def serving_model(
         refuse_unused(joined_sources(ranker), tables, "the model")
     with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
         where = cluster.the_index(index)
-        yield ModelService(serve, where, own, ranker.record, cluster, tables)
+        yield ModelService(serve, where, own, ranker.record, cluster=cluster, tables=tables)
 
 
 @dataclass(frozen=True)
