@@ -111,11 +111,11 @@ def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Pa
 
 def test_each_fold_chooses_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    choose = first_model.choose_kind
+    choose: Any = first_model.choose_kind
 
-    def seen(data: Any, *rest: Any, run: Run) -> Any:
+    def seen(data: Any, make: Any, *rest: Any, run: Run) -> Any:
         sizes.append(data.n_queries)
-        return choose(data, *rest, run=run)
+        return choose(data, make, *rest, run=run)
 
     monkeypatch.setattr(first_model, "choose_kind", seen)
     ltr.train(world(45), folds=3)

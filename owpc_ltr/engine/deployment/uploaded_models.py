@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -386,6 +386,11 @@ class UploadedModels:
     def store_name(self) -> str | None:
         """The named store that was asked for, if one was."""
         return self._cluster.store_name
+
+    @property
+    def names(self) -> list[str]:
+        """The aliases in all stores of the cluster."""
+        return alias_names(self.engine, self._cluster.stores)
 
     @property
     def store_options(self) -> str:

@@ -234,9 +234,7 @@ def search(
 
 def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     """The one uploaded model, if it is for this index; or None, and why there is none to use."""
-    from owpc_ltr.engine.deployment.alias import alias_names
-
-    names = alias_names(cluster.engine, cluster.stores)
+    names = cluster.models.names
     if len(names) != 1:
         known = f"no model is named ({spelled('model')}: {', '.join(names[:8])})"
         return None, known if names else "no model is uploaded"
