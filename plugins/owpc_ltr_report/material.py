@@ -196,7 +196,9 @@ def measure(
         side_by_side, judged = _compared(loaded, new, data, examples, {**how, "progress": progress})
         found += [*side_by_side, judged]
     if isinstance(judged, RankingDataset):
+        progress("inspecting the data", None)
         found.append(inspect(judged, training=False))
+    progress("computing risk bounds", None)
     return [*found, *_bounds(next(iter(loaded.values())), data, how["plugins"])], new
 
 
@@ -236,6 +238,7 @@ def _compared(
     if how["documents"] is not None:
         fields = "title", *(name for one in pair for name in getattr(one, "field_names", ()))
         data = with_document_fields(data, fields, Path(how["documents"]), how["id_field"])
+    how["progress"]("choosing examples", None)
     scores = dataset_scores(pair[0], data), dataset_scores(pair[1], data)
     shown = queries.changed_examples(
         found, data, scores, (how["baseline"], new), ranker=pair[1], count=examples

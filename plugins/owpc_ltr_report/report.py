@@ -108,6 +108,7 @@ def report(
         found.append(baseline)
     if feature_cost is not None:
         found.append(read_latency(feature_cost))
+    progress("drawing the page", None)
     page = page_of(Material(found, plugins, new), heading)
     if out is not None:
         write_output(out, page.html().encode())

@@ -314,3 +314,14 @@ def test_without_the_extra_one_line_says_what_to_install(
     install = "pip install 'owpc-ltr[report]'"
     assert err == f"owpc-ltr: report needs {package}, which is not installed: {install}\n"
     assert not (tmp_path / "page.html").exists()
+
+
+def test_each_step_of_a_report_is_named_as_it_begins() -> None:
+    told: list[str] = []
+    rankers = {"one": linear(1.0, 0.5, 0.0), "other": linear(0.5, 1.0, 0.0)}
+    owpc_ltr.report(
+        rankers, data=dataset(), split="all", progress=lambda message, _done: told.append(message)
+    )
+    steps = ["choosing examples", "inspecting the data", "computing risk bounds"]
+    assert [step for step in dict.fromkeys(told) if step in steps] == steps
+    assert told[-1] == "drawing the page"
