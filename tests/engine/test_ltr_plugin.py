@@ -293,7 +293,8 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
     own = small.name.removeprefix("m-")
     free = ltr.connect(small.engine.settings.url, store=own, store_kind="plugin-free")
     free.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
-    done = free.upload(mixed, name=small.name, index=small.index)
+    with pytest.warns(OwpcLtrWarning, match="applications must search with owpc-ltr serve"):
+        done = free.upload(mixed, name=small.name, index=small.index)
     assert done.parity.scored_by == "client"
     small.engine.request("DELETE", f"/owpc-ltr-store-{own}")
 

@@ -62,10 +62,12 @@ def test_every_value_is_its_querys_own_and_missing_where_that_does_not_return(
     check_cosines(workflow, 1, scale=0.5)
 
 
+@pytest.mark.filterwarnings("ignore:the client scores")
 def test_a_model_of_them_serves_as_it_was_trained(workflow: Workflow) -> None:
     check_serving(workflow)
 
 
+@pytest.mark.filterwarnings("ignore:the client scores")
 @pytest.mark.parametrize("shards", [1, 3])
 def test_legs_are_fused_without_scripts(
     workflow: Workflow, other_engine: Engine, tmp_path: Path, shards: int

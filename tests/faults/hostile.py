@@ -198,7 +198,7 @@ LETOR = [
     _letor("query of 1 MB", _row(query=f"qid:{'x' * 1_000_000}"), "longer than 4096 bytes"),
     _letor("foreign parquet", _table({"a": [1]}), "no dataset of owpc-ltr"),
     _letor("HTML", "<html><body>404</body></html>\n", "is not a number"),
-    _letor("JSON", '{"a": 1}\n', "is not a number"),
+    _letor("JSON", '{"a": 1}\n', "neither Parquet nor LETOR text"),
 ]
 
 JUDGMENTS = _cases("judgments", [
