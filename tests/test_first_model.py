@@ -217,3 +217,12 @@ def test_select_chooses_by_the_first_metric() -> None:
     found = ltr.select(world(), metrics="ndcg@5,map", folds=3, settings={"C": 1.0})
     assert found.select == "ndcg@5"
     assert ltr.select(world(), metrics="map,ndcg@5", folds=3, settings={"C": 1.0}).select == "map"
+
+
+def test_of_many_features_no_curves_and_no_pairs_are_tried() -> None:
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(40 * 8, 210)).astype(np.float32)
+    labels = (features[:, 0] + rng.normal(size=len(features)) > 0.5).astype(int)
+    data = ltr.make_dataset(features, labels, np.repeat([f"q{n}" for n in range(40)], 8))
+    kinds = [one["kind"] for one in ltr.train(data).record["kinds"]["compared"]]
+    assert kinds == ["linear", "boosted trees"]

@@ -39,6 +39,8 @@ MOST_DOCUMENTS = 20_000
 _PAIRS = 20
 _MOST_TABLES = 64
 """As many features and pairs of them run inside an engine without asking what they cost."""
+_MOST_CURVES = 200
+"""More features would make a matrix of curves of more than a gigabyte."""
 RUNS_IN = ("engine", "plugin", "client")
 
 
@@ -95,15 +97,11 @@ def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     boosted = {"loss": "lambdarank", "optimizer": "boosting"}
     small = {"depth": 2, "bins": 64, "interactions": min(_PAIRS, _MOST_TABLES - n_features)}
     of_loss = {"loss.measure": measure}
-    found = [
-        Kind("linear", linear, frozenset(RUNS_IN), "engine"),
-        Kind(
-            "piecewise-linear",
-            make(piecewise_linear=True),
-            frozenset({"engine", "client"}),
-            "engine, script",
-        ),
-    ]
+    found = [Kind("linear", linear, frozenset(RUNS_IN), "engine")]
+    if n_features <= _MOST_CURVES:
+        places = frozenset({"engine", "client"})
+        plan = make(piecewise_linear=True)
+        found.append(Kind("piecewise-linear", plan, places, "engine, script"))
     if small["interactions"] > 0:
         settings = {**of_loss, **{f"optimizer.{name}": value for name, value in small.items()}}
         plan = make(**boosted, settings=settings)
