@@ -11,7 +11,7 @@ import pytest
 from owpc_ltr_losses.owpc import OWPC
 
 import owpc_ltr as ltr
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.protocols import Run
 from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
@@ -86,6 +86,18 @@ def test_few_queries_are_not_compared() -> None:
     choice = ltr.train(world(30)).record["kinds"]
     assert (choice["kind"], choice["compared"]) == ("linear", [])
     assert "independent queries are too few to compare kinds of models" in choice["why"]
+
+
+def test_where_a_part_cannot_be_trained_on_the_simplest_kind_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise BadInput("no query falls on the validation side")
+
+    monkeypatch.setattr(first_model, "model_of_queries", fail)
+    choice = ltr.train(world()).record["kinds"]
+    assert (choice["kind"], choice["compared"]) == ("linear", [])
+    assert "(no query falls on the validation side)" in choice["why"]
 
 
 @pytest.mark.parametrize(

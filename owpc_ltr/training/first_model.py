@@ -20,7 +20,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.splits import fold_of_queries, query_positions
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
@@ -157,7 +157,11 @@ def choose_kind(
                 (number * FOLDS + turn) / (len(known) * FOLDS),
             )
             rest = sample.select(np.flatnonzero(fold != turn))
-            models.append(model_of_queries(rest, kind.plan, quiet, validation_share))
+            try:
+                models.append(model_of_queries(rest, kind.plan, quiet, validation_share))
+            except (BadInput, Refused) as error:
+                why = f"kinds of models cannot be compared on parts of these queries ({error})"
+                return KindChoice(allowed[0], (), why)
         scores = _scores(sample, fold, models)
         values[kind.name] = metric.of(RankedQueries(scores, sample.labels, sample.offsets))
         rows[kind.name] = models, time.monotonic() - start
