@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
     ComparedPair,
+    corrected_over,
     disagreements,
     measured_live_by,
     outcomes_of,
@@ -145,13 +146,22 @@ def comparison_section(found: RankerComparison) -> Section:
             )
             for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
         ],
-        "told": [*disagreements(pairs, found.split), SYMMETRY] if pairs else [],
+        "told": [*disagreements(pairs, found.split), *_corrections(found), SYMMETRY]
+        if pairs
+        else [],
         "conventions": [
             (str(one), one.convention + ("" if one.higher_is_better else "; lower is better"))
             for one in found.metrics
         ],
     }  # fmt: skip
     return Section("comparison", _forests(found, pairs), words)
+
+
+def _corrections(found: RankerComparison) -> list[str]:
+    """What p is corrected for, where that is more than one comparison."""
+    if len(found.pairs) == 1 and not found.looks and found.split != "folds":
+        return []
+    return [corrected_over(len(found.pairs), found.looks, found.split)]
 
 
 def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
