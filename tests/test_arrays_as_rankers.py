@@ -82,7 +82,7 @@ def test_features_labels_and_query_ids_are_data(data: ltr.RankingDataset) -> Non
     model = ltr.train(arrays, settings={"C": 1.0})
     plain = ltr.make_dataset(*arrays)
     for measured in (evaluated, compared):
-        with pytest.raises(Exception, match="feature"):
+        with pytest.raises(UsageError, match="no feature is called 'likes'"):
             measured("feature:likes", arrays)
     assert ltr.evaluate(model, arrays)["map"].mean == ltr.evaluate(model, plain)["map"].mean
     found = ltr.compare({"model": model, "one": "feature:1"}, arrays, metrics=METRIC)

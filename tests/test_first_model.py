@@ -82,6 +82,12 @@ def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
     assert [row["mean"] for row in one] == [row["mean"] for row in two]
 
 
+def test_the_same_data_make_the_same_file(crossing: ltr.Model, tmp_path: Path) -> None:
+    for name, model in (("a", crossing), ("b", ltr.train(world(crossed=1.0)))):
+        ltr.save_model(model, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
 def test_few_queries_are_not_compared() -> None:
     choice = ltr.train(world(30)).record["kinds"]
     assert (choice["kind"], choice["compared"]) == ("linear", [])

@@ -98,7 +98,9 @@ def choose_queries(
     }
     known = {name: on for name, on in sides.items() if on is not None}
     folds: dict[str, NDArray[np.int64]] = {}
-    if side in _HELD_OUT if by_folds is None else by_folds:
+    if by_folds is None:
+        by_folds = side in _HELD_OUT
+    if by_folds:
         for name, on in known.items():
             folds[name] = _folds_of(trained[name], on, queries, digests, clusters)
             known[name] = np.where(folds[name] >= 0, "test", on)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.external_features.sources import KEY
@@ -27,6 +28,7 @@ FOLDS = "folds"
 _KEPT = ("source", "featureset_hash", KEY)
 """What is kept of the record of a fold's model: which queries it has seen, and what it reads."""
 
+_NONE = -1
 FoldOf = Mapping[str, int]
 """Of each query that is ranked by the model of a fold, by its id, the number of that fold."""
 
@@ -61,6 +63,18 @@ def without_other_folds(record: dict[str, Any], names: Sequence[str]) -> dict[st
     return {key: part for key, part in record.items() if key != FOLDS}
 
 
+def scores_by_fold(
+    data: RankingDataset, fold: NDArray[np.int64], models: Mapping[int, Model]
+) -> Vector:
+    """A score for each document: by the model of the number that its query has in `fold`."""
+    of_document = np.repeat(fold, np.diff(data.offsets))
+    scores = np.empty(data.n_documents)
+    for number in np.unique(of_document).tolist():
+        rows = of_document == number
+        scores[rows] = models[number].score(data.features[rows])
+    return scores
+
+
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
     """A model to be measured, of which the models of folds rank the queries in `fold_of`."""
@@ -85,15 +99,10 @@ class CrossValidated:
 
     @cached_property
     def _models(self) -> dict[int, Model]:
-        return {number: fold_model(self.record, number) for number in {*self.fold_of.values()}}
+        folds = {number: fold_model(self.record, number) for number in {*self.fold_of.values()}}
+        return {_NONE: self.model, **folds}
 
     def score_dataset(self, data: RankingDataset) -> Vector:
         """Scores for all queries of a dataset, one a document."""
-        of_query = [self.fold_of.get(query, -1) for query in data.query_ids.to_pylist()]
-        of_document = np.repeat(of_query, np.diff(data.offsets))
-        scores = np.empty(data.n_documents)
-        for number in np.unique(of_document).tolist():
-            rows = of_document == number
-            model = self.model if number < 0 else self._models[number]
-            scores[rows] = model.score(data.features[rows])
-        return scores
+        fold = [self.fold_of.get(query, _NONE) for query in data.query_ids.to_pylist()]
+        return scores_by_fold(data, np.array(fold, np.int64), self._models)

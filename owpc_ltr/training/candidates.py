@@ -349,10 +349,10 @@ def train_plan_by_parts(
     check_choosable(len(candidates), validation)
     if not goes_through_parts(plan, pairs, data, validation):
         return train_plan(data.load(), plan, run, loaded(validation), source)
-    plan = plan.for_labels(levels_of(data))
-    candidates = plan.candidates()
     known = data, validation
     facts = facts_of(data)
+    plan = plan.for_labels(facts.levels)
+    candidates = plan.candidates()
     check_order(some=facts.ordered)
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
@@ -450,6 +450,7 @@ class Facts:
     squares: Vector
     largest: Vector
     ordered: bool
+    levels: Vector
 
     @property
     def deviation(self) -> Vector:
@@ -483,7 +484,8 @@ def _facts(part: RankingDataset) -> Facts:
     highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
     lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
     ordered = bool((highest > lowest).any())
-    return Facts(column_facts(part.features), *squares_within_queries(part), ordered)
+    squares, largest = squares_within_queries(part)
+    return Facts(column_facts(part.features), squares, largest, ordered, levels_of(part))
 
 
 def _together(one: Facts, other: Facts) -> Facts:
@@ -492,4 +494,5 @@ def _together(one: Facts, other: Facts) -> Facts:
         one.squares + other.squares,
         np.maximum(one.largest, other.largest),
         one.ordered or other.ordered,
+        np.union1d(one.levels, other.levels),
     )

@@ -226,8 +226,9 @@ def cross_validate(
     paths = [
         (fold, plan, path)
         for fold in folds
+        for levels in [levels_of(fold.training)]
         for given in plans
-        for plan in [given.for_labels(levels_of(fold.training))]
+        for plan in [given.for_labels(levels)]
         for path in _paths(plan).values()
     ]
     finished = _journal(journal)

@@ -7,7 +7,6 @@ simplest is chosen that is not significantly worse than the best.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,9 +21,10 @@ from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.splits import fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.resampling import LEVEL
-from owpc_ltr.evaluation.significance import compare_paired
-from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
+from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.models.feature_use import features_used
+from owpc_ltr.models.fold_models import scores_by_fold
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import spelled
 from owpc_ltr.training.candidates import check_room, check_trainable
@@ -35,12 +35,12 @@ FOLDS = 3
 FEWEST_QUERIES = 30
 """Fewer independent queries show no difference between kinds: the simplest is taken."""
 MOST_DOCUMENTS = 20_000
-"""More are a matter of minutes, and change the choice no more."""
+"""Of more, a sample of the queries is compared."""
 _PAIRS = 20
 _MOST_TABLES = 64
 """As many features and pairs of them run inside an engine without asking what they cost."""
 _MOST_CURVES = 200
-"""More features would make a matrix of curves of more than a gigabyte."""
+"""Of more features no curves are tried: each has several columns, all of them in memory."""
 RUNS_IN = ("engine", "plugin", "client")
 
 
@@ -70,7 +70,6 @@ class KindResult:
     runs_in: str
     used: float
     trees: float
-    seconds: float
 
 
 class KindChoice(NamedTuple):
@@ -115,7 +114,7 @@ def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     return [*found, trees]
 
 
-def metric_for(data: Data) -> str:
+def metric_for(data: RankingDataset) -> str:
     """The metric that chooses where none is named: by all grades, if there are several."""
     levels = levels_of(data)
     return "ndcg@10" if len(levels) > 2 or levels[0] > 0 else "map"
@@ -136,61 +135,91 @@ def choose_kind(
     """
     if runs_in not in RUNS_IN:
         raise UsageError(f"no model runs in '{runs_in}': choose among {', '.join(RUNS_IN)}")
-    select = metric_for(data) if metric is None else metric
-    known = _that_fit(kinds(partial(make, select=select), len(data.feature_names)), data)
-    allowed = [kind for kind in known if runs_in in kind.runs_in]
-    sample, quiet = _sample(data), Run(seed=run.seed, threads=run.threads)
+    sample = _sample(data)
     check_trainable(sample)
-    independent = len(np.unique(clusters_of(sample)))
+    select = metric_for(sample) if metric is None else metric
+    known = _that_fit(kinds(partial(make, select=select), sample.n_features), data)
+    allowed = [kind for kind in known if runs_in in kind.runs_in]
+    clusters = clusters_of(sample)
+    independent = len(np.unique(clusters))
     if independent < FEWEST_QUERIES:
         why = f"{independent} independent queries are too few to compare kinds of models"
         return KindChoice(allowed[0], (), why)
-    metric = parse_metric(known[0].plan.select)
-    fold = fold_of_queries(sample, FOLDS, "owpc-ltr kinds")
-    values, rows = {}, {}
+    try:
+        trained = _trained(sample, known, validation_share, run)
+    except (BadInput, Refused) as error:
+        why = f"kinds of models cannot be compared on parts of these queries ({error})"
+        return KindChoice(allowed[0], (), why)
+    chooses = parse_metric(known[0].plan.select)
+    values = {
+        name: chooses.of(RankedQueries(one.scores, sample.labels, sample.offsets))
+        for name, one in trained.items()
+    }
+
+    def compared(one: Kind, other: Kind) -> Comparison:
+        a, b = values[one.name], values[other.name]
+        counted = ~(np.isnan(a) | np.isnan(b))
+        return compare_paired(
+            a[counted], b[counted], seed=run.seed, weights=sample.query_importance[counted],
+            span=chooses.span, clusters=clusters[counted],
+        )  # fmt: skip
+
+    results = tuple(
+        _result(kind, compared(kind, known[0]), trained[kind.name].models) for kind in known
+    )
+    sign = 1.0 if chooses.higher_is_better else -1.0
+    means = {one.kind: sign * one.mean for one in results}
+    best = max(allowed, key=lambda kind: means[kind.name])
+    kind = next(one for one in allowed if one is best or not _differ(compared(best, one)))
+    why = _why(kind, best, runs_in)
+    top = max(known, key=lambda kind: means[kind.name])
+    more = compared(top, kind)
+    if top not in allowed and _differ(more):
+        place = next(place for place in RUNS_IN if place in top.runs_in)
+        gain = f"{more.mean_difference:+.4f}"
+        why = f"{why}; {top.name} would change it by {gain}: {spelled('runs_in')} {place}"
+    return KindChoice(kind, results, why)
+
+
+class _Trained(NamedTuple):
+    """A kind's model without each fold, and the scores that these give its documents."""
+
+    models: list[Model]
+    scores: Vector
+
+
+def _trained(
+    data: RankingDataset, known: Sequence[Kind], validation_share: float, run: Run
+) -> dict[str, _Trained]:
+    """Every kind, trained without each fold of the queries."""
+    fold = fold_of_queries(data, FOLDS, "owpc-ltr kinds")
+    rest = [data.select(np.flatnonzero(fold != turn)) for turn in range(FOLDS)]
+    quiet = Run(seed=run.seed, threads=run.threads)
+    trained = {}
     for number, kind in enumerate(known):
-        start = time.monotonic()
         models = []
-        for turn in range(FOLDS):
+        for turn, queries in enumerate(rest):
             run.progress(
                 f"comparing kinds of models: {kind.name}, fold {turn + 1} of {FOLDS}",
                 (number * FOLDS + turn) / (len(known) * FOLDS),
             )
-            rest = sample.select(np.flatnonzero(fold != turn))
-            try:
-                models.append(model_of_queries(rest, kind.plan, quiet, validation_share))
-            except (BadInput, Refused) as error:
-                why = f"kinds of models cannot be compared on parts of these queries ({error})"
-                return KindChoice(allowed[0], (), why)
-        scores = _scores(sample, fold, models)
-        values[kind.name] = metric.of(RankedQueries(scores, sample.labels, sample.offsets))
-        rows[kind.name] = models, time.monotonic() - start
-    compare = partial(_compared, sample, metric, run.seed)
-    results = []
-    for kind in known:
-        one = compare(values[kind.name], values[known[0].name])
-        models, seconds = rows[kind.name]
-        results.append(KindResult(
-            kind.name, one.mean_a, one.mean_difference, one.low, one.high, p=one.p_permutation,
-            runs_in=kind.words,
-            used=float(np.mean([len(features_used(model)) for model in models])),
-            trees=float(np.mean([_trees(model) for model in models])), seconds=seconds,
-        ))  # fmt: skip
-    sign = 1.0 if metric.higher_is_better else -1.0
-    means = {one.kind: sign * one.mean for one in results}
-    best = max(allowed, key=lambda kind: means[kind.name])
-    for kind in allowed:
-        one = compare(values[best.name], values[kind.name])
-        if kind is best or one.includes_zero or one.p_permutation >= LEVEL:
-            break
-    why = _why(kind, best, runs_in)
-    top = max(known, key=lambda kind: means[kind.name])
-    more = compare(values[top.name], values[kind.name])
-    if runs_in not in top.runs_in and not more.includes_zero and more.p_permutation < LEVEL:
-        place = next(place for place in RUNS_IN if place in top.runs_in)
-        gain = f"{more.mean_difference:+.4f}"
-        why = f"{why}; {top.name} would gain {gain}: {spelled('runs_in')} {place}"
-    return KindChoice(kind, tuple(results), why)
+            models.append(model_of_queries(queries, kind.plan, quiet, validation_share))
+        scores = scores_by_fold(data, fold, dict(enumerate(models)))
+        trained[kind.name] = _Trained(models, scores)
+    return trained
+
+
+def _differ(found: Comparison) -> bool:
+    return not found.includes_zero and found.p_permutation < LEVEL
+
+
+def _result(kind: Kind, found: Comparison, models: Sequence[Model]) -> KindResult:
+    return KindResult(
+        kind.name, found.mean_a, found.mean_difference, found.low, found.high,
+        p=found.p_permutation, runs_in=kind.words,
+        used=float(np.mean([len(features_used(model)) for model in models])),
+        trees=float(np.mean([_trees(model) for model in models])),
+    )  # fmt: skip
 
 
 def _why(kind: Kind, best: Kind, where: str) -> str:
@@ -221,24 +250,6 @@ def _sample(data: Data) -> RankingDataset:
     return part if isinstance(part, RankingDataset) else part.load()
 
 
-def _scores(data: RankingDataset, fold: Any, models: Sequence[Model]) -> Vector:
-    """Each document's score by the model that was trained without its fold."""
-    of_document = np.repeat(fold, np.diff(data.offsets))
-    scores = np.empty(data.n_documents)
-    for number, model in enumerate(models):
-        rows = of_document == number
-        scores[rows] = model.score(data.features[rows])
-    return scores
-
-
 def _trees(model: Model) -> int:
     forest = getattr(model, "forest", None)
     return 0 if forest is None else len(forest.roots)
-
-
-def _compared(data: RankingDataset, metric: Metric, seed: int, one: Vector, other: Vector) -> Any:
-    counted = ~(np.isnan(one) | np.isnan(other))
-    return compare_paired(
-        one[counted], other[counted], seed=seed, weights=data.query_importance[counted],
-        span=metric.span, clusters=clusters_of(data)[counted],
-    )  # fmt: skip

@@ -406,6 +406,15 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
     first = gated(small, model, judgments, name)
     assert first.gate is not None
     assert "on 56 cross-validated queries" in gain_line(first.gate)
+    # An uploaded model is measured by its models of folds, too.
+    uploaded = measured(cluster, first.model, judgments, "ndcg@10", index=small.index)
+    assert (uploaded.split, uploaded.n_queries) == ("folds", len(judgments.queries))
+    assert uploaded.pairs[0].comparison == found.pairs[0].comparison
+    beside = cluster.compare_live(
+        [first.model, "query"], judgments=judgments, query_template=BODY, metrics="ndcg@10",
+        index=small.index,
+    )  # fmt: skip
+    assert (beside.split, beside.n_queries) == ("folds", len(judgments.queries))
     # The champion's own models of folds rank what it has seen, on either path.
     again = crossed(logged, (0.9, 0.0, -0.1), BY_SIZE)
     with pytest.raises(NotBetter, match=r"^worse"):

@@ -410,10 +410,13 @@ class UploadedModels:
     prune = prune
     resolve = resolve
 
-    def deployment(self, name: str) -> DeploymentRecord | None:
-        """A model's deployment record without its content; None where it was never proved."""
+    def deployment(self, name: str, *, whole: bool = False) -> DeploymentRecord | None:
+        """A model's deployment record; None where it was never proved.
+
+        Unless `whole`, it lacks the model itself, the models of its folds, and the samples.
+        """
         found = DeploymentRecords(self.engine, self.holding(name).store)
-        return found.find(self.resolve(name), whole=False)
+        return found.find(self.resolve(name), whole=whole)
 
     def interval(self, name: str) -> ScoreInterval:
         """The interval of a model's scores, from its deployment record."""

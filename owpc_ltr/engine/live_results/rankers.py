@@ -80,7 +80,10 @@ def serving_model(
     if isinstance(model, str) and not Path(model).is_file():
         cluster = cluster.holding(model)
         name = cluster.models.resolve(model)
-        stored, deployment = cluster.store.get_model(name), cluster.models.deployment(name)
+        stored, deployment = (
+            cluster.store.get_model(name),
+            cluster.models.deployment(name, whole=True),
+        )
         record, interval = (deployment.record, deployment.interval) if deployment else ({}, None)
         if alone:
             refuse_unused(joined_in(stored), tables, f"the model '{name}'")
