@@ -84,7 +84,7 @@ def test_an_engine_that_rejects_is_given_what_it_bears_and_the_bytes_are_the_sam
     narrow = Narrow(room=5)
     log_over_http(fake, narrow, tmp_path / "out.parquet", NO_PAUSE)
     assert digest(tmp_path / "out.parquet") == digest(tmp_path / "calm.parquet")
-    assert narrow.rejections <= 9
+    assert narrow.rejections <= 30  # a tenth of the searches; the threads' pace decides how many
     assert narrow.highest >= 4
 
 
