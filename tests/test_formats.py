@@ -142,6 +142,14 @@ def test_lightgbm_scores_as_it_predicts(rng: np.random.Generator, settings: dict
     assert model.score(rows) == pytest.approx(booster.predict(rows), abs=1e-9)
 
 
+def test_a_model_of_lightgbm_without_its_last_tree_is_refused(rng: np.random.Generator) -> None:
+    text = lightgbm_model(rng)[0].model_to_string()
+    trees = text.count("Tree=")
+    short = text[: text.rindex("Tree=")] + text[text.index("end of trees") :]
+    with pytest.raises(BadInput, match=f"{trees - 1} trees, and its tree_sizes are of {trees}"):
+        from_lightgbm(short)
+
+
 @pytest.mark.parametrize("bound", ["inf", "-inf", "1e308"])
 @pytest.mark.parametrize(
     "settings", [{}, {"zero_as_missing": True}, {"use_missing": False}], ids=str
@@ -254,7 +262,13 @@ def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator)
         (("learner", "feature_types"), ["float", "c", "float", "float"], "categorical"),
         (("learner", "feature_names"), ["a", "b"], "splits on feature number"),
         (("learner", "feature_names"), ["a", "a", "c", "d"], "two features of one name"),
-        (("learner", "attributes"), {"best_iteration": "x"}, "best iteration"),
+        (("learner", "attributes"), {"best_iteration": "x"}, "best_iteration"),
+        (
+            ("learner", "attributes"),
+            {"best_iteration": "8"},
+            "8 trees, and its best_iteration .* 9",
+        ),
+        (("learner", "attributes"), {"best_ntree_limit": "9"}, "best_ntree_limit needs 9"),
         (("learner",), [], "not an object"),
         (("version",), [], "version"),
     ],
@@ -320,6 +334,8 @@ def test_raw_trees_that_cannot_be_repaired_are_refused(key: str, value: Any, mes
         ("tree_info", [0, 1], "several outputs"),
         ("tree_info", [0], "8 trees and 1 of 'tree_info'"),
         ("trees", [], "0 trees and 8 of"),
+        ("gbtree_model_param", {"num_trees": "9"}, "8 trees, and its num_trees is 9"),
+        ("gbtree_model_param", {"num_trees": 8}, "num_trees of the XGBoost model is 8"),
     ],
 )
 def test_raw_models_that_contradict_themselves_are_refused(

@@ -165,6 +165,12 @@ def from_lightgbm(text: str) -> TreeModel:
                 f"the LightGBM model has {key} {shown(header.text(key))}: train one that gives one "
                 "score"
             )
+    told = header.text("tree_sizes", "").split()
+    if told and len(told) != len(trees):
+        raise BadInput(
+            f"the LightGBM model has {len(trees)} trees, and its tree_sizes are of {len(told)}: "
+            "save it whole"
+        )
     names = tuple(header.text("feature_names").split(" "))
     link, steepness = _link(header.text("objective", "regression"))
     scale = steepness / (len(trees) if "average_output" in header.values else 1)

@@ -88,7 +88,8 @@ def from_raw(
             f"the booster is {a_json(booster.get('name'))}: only gbtree and dart are sums of trees"
         )
     inner = take_object(booster, "model", "the XGBoost model")
-    keep = _best_trees(learner, inner) if slice_best else None
+    best = _best_trees(learner, inner)
+    keep = best if slice_best else None
     growing = read_trees(inner, "split_conditions", weights, keep)
     objective = take(take_object(learner, "objective", "the XGBoost model"), "name", "objective")
     link = link_of(objective)
@@ -167,6 +168,9 @@ def _check_rounds(inner: dict[str, Any], count: int) -> None:
         starts = take_integers(inner, "iteration_indptr", where)
         if len(starts) < 2 or starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any():
             raise BadInput(f"the rounds of {where} do not run from 0 to its {count} trees")
+    told = _count(_parameters(inner), "num_trees")
+    if told not in {None, count}:
+        raise BadInput(f"{where} has {count} trees, and its num_trees is {told}: save it whole")
 
 
 def _check_parents(
@@ -226,19 +230,36 @@ def _major_version(content: dict[str, Any]) -> int:
 
 
 def _best_trees(learner: dict[str, Any], inner: dict[str, Any]) -> int | None:
-    """How many trees there are up to the best iteration; None if there was no early stopping."""
+    """How many trees there are up to the best iteration; None if there was no early stopping.
+
+    Raises BadInput where it needs more trees than the file holds.
+    """
+    where, count = "the XGBoost model", len(take_list(inner, "trees", "the XGBoost model"))
+    parallel = _count(_parameters(inner), "num_parallel_tree") or 1
     attributes = learner.get("attributes")
-    best = attributes.get("best_iteration") if isinstance(attributes, dict) else None
-    if best is None:
-        return None
-    if not isinstance(best, str) or not re.fullmatch(r"\d{1,7}", best):
-        raise BadInput(f"the best iteration of the XGBoost model is {a_json(best)}")
-    rounds = int(best) + 1
-    parameters = take_object(inner, "gbtree_model_param", "the XGBoost model")
-    parallel = str(parameters.get("num_parallel_tree", "1"))
-    if not re.fullmatch(r"[1-9]\d{0,6}", parallel):
-        raise BadInput(f"the XGBoost model has num_parallel_tree {a_json(parallel)}")
-    return rounds * int(parallel)
+    attributes = attributes if isinstance(attributes, dict) else {}
+    best = _count(attributes, "best_iteration")
+    until = None if best is None else (best + 1) * parallel
+    limit = _count(attributes, "best_ntree_limit")
+    for name, trees in (("best_iteration", until), ("best_ntree_limit", limit)):
+        if trees is not None and trees > count:
+            raise BadInput(
+                f"{where} has {count} trees, and its {name} needs {trees}: save it whole"
+            )
+    return until
+
+
+def _parameters(inner: dict[str, Any]) -> dict[str, Any]:
+    content = {"gbtree_model_param": {}, **inner}
+    return take_object(content, "gbtree_model_param", "the XGBoost model")
+
+
+def _count(content: dict[str, Any], name: str) -> int | None:
+    """A number that XGBoost writes as a text; None where there is none."""
+    text = content.get(name)
+    if text is not None and not (isinstance(text, str) and re.fullmatch(r"\d{1,7}", text)):
+        raise BadInput(f"the {name} of the XGBoost model is {a_json(text)}, not a whole number")
+    return None if text is None else int(text)
 
 
 def to_raw(
