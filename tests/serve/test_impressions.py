@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import stat
 import threading
 from datetime import UTC, datetime
@@ -42,8 +43,22 @@ def test_a_line_is_a_query_of_ubi(tmp_path: Path) -> None:
         "query_response_hit_ids": ["d2", "d1"],
         "query_attributes": {"model": "m-11111111"},
     }
-    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
     assert SHOWN.as_line(datetime(2026, 1, 2, 3, 4, 5, 6000, UTC)).count(b"05.006Z") == 1
+    log.close()
+
+
+@pytest.mark.parametrize("mask", [0, 0o002, 0o022, 0o077], ids=oct)
+def test_only_its_owner_reads_a_log_whatever_the_umask(mask: int, tmp_path: Path) -> None:
+    log = ImpressionLog(tmp_path / "shown.jsonl")
+    before = os.umask(mask)
+    try:
+        log.write(SHOWN)
+        log.path.rename(tmp_path / "moved.jsonl")
+        log.write(SHOWN)
+    finally:
+        os.umask(before)
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     log.close()
 
 
