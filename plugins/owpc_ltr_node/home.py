@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
+from owpc_ltr.compiling import why_unsafe
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from owpc_ltr_node import engine_plugins
 from owpc_ltr_node.distribution import elasticsearch_parts, opensearch_parts
@@ -210,6 +211,8 @@ def provide_home(
 
     Only a new home asks the network for the plugin; its manifest remembers the answer. A plugin
     that the user has put into the own Maven repository since is taken up at the next start.
+
+    Raises UsageError for a home that another user can write, who would choose what runs.
     """
     named = node.home.expanduser().absolute() if node.home else None
     if named:
@@ -219,7 +222,10 @@ def provide_home(
     can_have_plugin = release.engine == OPENSEARCH
     local = engine_plugins.find_local(release.version) if can_have_plugin else None
     local = _usable(local, release, report)
+    _check_private(named or places.homes)
     found = _named(named, node) if named else _find(node, places, report)
+    for path in (found[0], *(found[0] / part.path for part in found[1].parts)) if found else ():
+        _check_private(path)
     if found is None or (local and found[1].ltr_plugin is None and not named):
         maven = Maven(places.maven, report)
         vectors = engine_plugins.fetch_vector_plugins(release, maven) if node.with_vectors else []
@@ -278,6 +284,15 @@ def _check_open(home: Path, account: UnixUser | None, engine: str) -> None:
         raise UsageError(
             f"--home {home} will not do: the node runs as '{account.name}', since {engine} "
             f"refuses root, and cannot enter {closed}; leave it out, or name a folder outside it"
+        )
+
+
+def _check_private(path: Path) -> None:
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if unsafe := why_unsafe(there):
+        raise UsageError(
+            f"the node's folder {path} will not do: {unsafe}; take that right away, or name a "
+            "folder that only you can write with --home"
         )
 
 

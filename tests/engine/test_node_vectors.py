@@ -113,6 +113,36 @@ def test_a_named_home_without_the_plugins_is_refused(
         provide_home(node, places, None, Silent())
 
 
+@pytest.mark.parametrize("place", ["", "lib", "lib/{jar}"])
+@pytest.mark.parametrize("given", [True, False], ids=["--home", "the usual folder"])
+def test_a_home_that_another_user_can_write_is_refused(
+    given: bool, place: str, remote: Remote, tmp_path: Path, places: Places
+) -> None:
+    publish(remote, tmp_path, OTHER, ())
+    node = LocalNode(version=OTHER, home=tmp_path / "named" if given else None)
+    home, manifest = provide_home(node, places, None, Silent())
+    jar = next(Path(part.path).name for part in manifest.parts if part.path.startswith("lib/"))
+    opened = home / place.format(jar=jar)
+    mode = opened.stat().st_mode
+    opened.chmod(mode | 0o002)
+    with pytest.raises(UsageError, match=rf"others can write '{opened}'; .* with --home"):
+        provide_home(node, places, None, Silent())
+    opened.chmod(mode)
+    assert provide_home(node, places, None, Silent()) == (home, manifest)
+
+
+def test_a_home_is_not_made_in_a_folder_that_another_user_can_write(
+    remote: Remote, tmp_path: Path, places: Places
+) -> None:
+    publish(remote, tmp_path, OTHER, ())
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(UsageError, match=f"others can write '{shared}'"):
+        provide_home(LocalNode(version=OTHER, home=shared / "home"), places, None, Silent())
+    assert not any(shared.iterdir())
+
+
 def test_elasticsearch_has_vectors_by_itself() -> None:
     with pytest.raises(UsageError, match="dense_vector and knn by itself"):
         LocalNode(engine=ELASTICSEARCH, with_vectors=True)
