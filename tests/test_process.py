@@ -108,6 +108,11 @@ def test_a_bug_is_one_line_and_a_traceback_that_only_its_owner_reads(
     ("error", "code", "what"),
     [
         ("MemoryError()", 5, "not enough memory"),
+        ('RuntimeError("can\'t start new thread")', 5, "not enough memory"),
+        ("OSError(12, 'Cannot allocate memory')", 5, "not enough memory"),
+        ("ImportError('libx.so: failed to map segment from shared object')", 5, "not enough"),
+        ("OSError('cannot load') from OSError('x.so: failed to map segment')", 5, "not enough"),
+        ("SystemError('returned NULL without setting an exception')", 70, "SystemError"),
         ("RecursionError('maximum depth')", 70, "RecursionError: maximum depth"),
         ("OSError(28, 'No space left on device', 'm.json')", 4, "m.json: no space left"),
         ("UnicodeDecodeError('utf-8', b'x', 0, 1, 'bad')", 70, "UnicodeDecodeError"),
@@ -125,6 +130,25 @@ def test_what_is_no_fault_of_the_user_is_one_line_too(
     ended, _, err = run("plugins")
     assert ended == code
     assert what in one_line(err.encode())
+
+
+@pytest.mark.parametrize(
+    "what", ["import numba", "raise SystemError('error return without exception set')"]
+)
+def test_too_small_an_address_space_is_not_enough_memory(
+    what: str, environ: dict[str, str]
+) -> None:
+    """Extensions lose the error of memory, and raise SystemError, or are not loaded."""
+    limits = (
+        "import numpy, resource\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "limit = pages * resource.getpagesize() + 40_000_000\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))\n"
+    )
+    before = failing("KeyError(1)").replace("raise KeyError(1)", f"exec({limits + what!r})")
+    ended = driven(before, ["plugins"], environ)
+    assert ended.returncode == 5
+    assert "not enough memory" in one_line(ended.stderr)
 
 
 def test_a_log_that_cannot_be_kept_goes_elsewhere_or_is_left_out(

@@ -29,6 +29,13 @@ _OF_THE_MACHINE = {
 """Errors of files that only the user can fix."""
 
 
+_OF_MEMORY = re.compile(
+    "failed to map segment|cannot allocate memory|can't start new thread|bad_alloc|"
+    "unable to allocate",
+    re.IGNORECASE,
+)
+
+
 EXIT_CODE = 70
 """What sysexits.h calls EX_SOFTWARE."""
 
@@ -47,10 +54,10 @@ def fault_of(error: BaseException) -> tuple[str, int]:
     """The message and the exit code for whatever a command was ended by."""
     if isinstance(error, OwpcLtrError):
         return str(error), error.exit_code
-    if isinstance(error, MemoryError):
+    if _lacks_memory(error):
         return (
-            "there is not enough memory for this: use fewer documents, features or --jobs, or a "
-            "machine with more",
+            "there is not enough memory for this: use fewer documents, features or --jobs, raise "
+            "the limits of ulimit, or take a machine with more",
             Refused.exit_code,
         )
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
@@ -58,6 +65,29 @@ def fault_of(error: BaseException) -> tuple[str, int]:
         why = (error.strerror or "it failed").lower()
         return f"cannot read or write{where}: {why}; fix that and try again", DiskFault.exit_code
     return _usage(error) or _ended_by_a_plugin(error) or _crashed(error)
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Whether it, or what it was raised from, says that memory or threads were refused.
+
+    Libraries that cannot be loaded, threads and extensions say so each in a way of its own.
+    """
+    seen: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in seen:
+        if isinstance(found, MemoryError) or _OF_MEMORY.search(str(found)):
+            return True
+        seen.append(found)
+        found = found.__cause__ or found.__context__
+    return isinstance(error, SystemError) and _memory_is_limited()
+
+
+def _memory_is_limited() -> bool:
+    with suppress(ImportError):
+        import resource
+
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return False
 
 
 def _crashed(error: BaseException) -> tuple[str, int]:
