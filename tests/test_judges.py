@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments, save_dataset
+from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import judges_of, machines_among
 from owpc_ltr.data.judgments.pools import read_queries
@@ -176,3 +183,79 @@ def test_strata_of_another_kind_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "strata.csv").write_text(text)
     with pytest.raises(BadInput, match=r"strata\.csv"):
         read_strata(tmp_path / "strata.csv")
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _tabled(header: str, row: Sequence[object], delimiter: str) -> bytes:
+    cells = io.StringIO(newline="")
+    csv.writer(cells, delimiter=delimiter).writerows([header.split(), map(_cell, row)])
+    return cells.getvalue().encode()
+
+
+def _json_line(header: str, row: Sequence[object], _: str) -> bytes:
+    return json.dumps(dict(zip(header.split(), row, strict=True))).encode() + b"\n"
+
+
+def _parquet(header: str, row: Sequence[object], _: str) -> bytes:
+    file = pa.BufferOutputStream()
+    columns = dict(zip(header.split(), ([one] for one in row), strict=True))
+    pq.write_table(pa.table(columns), file)
+    return bytes(file.getvalue())
+
+
+_WRITTEN: dict[str, tuple[Callable[[str, Sequence[object], str], bytes], str]] = {
+    ".csv": (_tabled, ","), ".tsv": (_tabled, "\t"), ".jsonl": (_json_line, ""),
+    ".parquet": (_parquet, ""),
+}  # fmt: skip
+
+
+def _ids_read(what: str, kind: str, value: object, folder: Path) -> list[str]:
+    """The ids of a file that holds one."""
+    write, delimiter = _WRITTEN[kind]
+    path = folder / f"a{kind}"
+    header, row = "query_id query doc_id grade", ["q", "rambo", "d", 1]
+    if what == "documents":
+        header, row = "id title", [value, "x"]
+    elif what == "queries":
+        header, row = "query_id query", [value, "rambo"]
+    else:
+        row[0 if what == "query" else 2] = value
+    path.write_bytes(write(header, row, delimiter))
+    if what == "documents":
+        longest = csv.field_size_limit()
+        try:
+            return [identifier for identifier, _ in DocumentFile(path, "id")]
+        finally:
+            csv.field_size_limit(longest)
+    if what == "queries":
+        return [query.query_id for query in read_queries(path)]
+    (query,) = read_judgments(path).queries
+    return [query.query_id] if what == "query" else list(query.doc_ids)
+
+
+_READERS = [
+    *((what, kind) for what in ("query", "document") for kind in _WRITTEN),
+    *(("documents", kind) for kind in (".csv", ".tsv", ".jsonl")),
+    *(("queries", kind) for kind in (".csv", ".tsv")),
+]
+
+
+@pytest.mark.parametrize(("what", "kind"), _READERS)
+@pytest.mark.parametrize("value", ["7.0", "true", "a b", "d'é", 7, -3, "007"])
+def test_an_id_is_text_or_a_whole_number_for_every_reader(
+    what: str, kind: str, value: object, tmp_path: Path
+) -> None:
+    assert _ids_read(what, kind, value, tmp_path) == [str(value)]
+
+
+@pytest.mark.parametrize(("what", "kind"), _READERS)
+@pytest.mark.parametrize("value", ["a ", " a", "a\tb\x01", "a\u200b", 7.0, 7.5, True])
+def test_no_reader_takes_another_id(what: str, kind: str, value: object, tmp_path: Path) -> None:
+    if kind in {".csv", ".tsv"} and not isinstance(value, str):
+        assert _ids_read(what, kind, value, tmp_path) == [_cell(value)], "text, as all in a table"
+        return
+    with pytest.raises(BadInput, match=r"blank|cannot be seen|must be text or (a )?whole number"):
+        _ids_read(what, kind, value, tmp_path)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown
+from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown, why_no_id
+from owpc_ltr.files.strict_json import as_id
 from owpc_ltr.signatures import Progress, spelled
 
 if TYPE_CHECKING:
@@ -98,13 +99,17 @@ def with_ids(
         if id_field is None:
             yield str(line), document
             continue
-        identifier = document.get(id_field)
-        if identifier is None or identifier == "" or isinstance(identifier, dict | list):
+        try:
+            identifier = as_id(document.get(id_field, ""))
+            why = why_no_id(identifier)
+        except ValueError as error:
+            why = str(error)
+        if why:
             raise BadInput(
                 f"{source}, line {line}: no usable id in field '{id_field}' "
-                f"({spelled('id_field')}); its fields are {shown(', '.join(document))}"
+                f"({spelled('id_field')}): it {why}; its fields are {shown(', '.join(document))}"
             )
-        yield str(identifier), document
+        yield identifier, document
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -357,6 +357,23 @@ def why_unseen(text: str) -> str | None:
     )
 
 
+UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
+"""What no id is or holds, for Arrow's regular expressions and Python's."""
+
+
+def why_no_id(text: str, *, typed: bool = False) -> str | None:
+    """Why a text is no id of a query or a document; None where it is one.
+
+    Without an id the text of a query stands for it: what is `typed` may hold what is not seen.
+    """
+    if not text:
+        return "is empty"
+    why = None if typed else why_unseen(text)
+    if why is None and re.search(UNFIT, text):
+        why = "begins or ends with a blank, or has a control character in it"
+    return why and f"{shown(text)} {why}"
+
+
 def first_unseen(content: bytes | bytearray, ids: pa.StringArray) -> int | None:
     """The first of the ids, whose bytes are the content, with such a character in it."""
     if not any(begin in content for begin in _BEGIN):

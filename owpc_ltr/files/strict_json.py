@@ -244,3 +244,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
     return content
+
+
+def as_id(value: object) -> str:
+    """The text of a JSON value as an id. Raises ValueError for all but text and whole numbers."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(
+        f"is {kind_of(value)}, {shown(repr(value))}, and must be text or a whole number"
+    )

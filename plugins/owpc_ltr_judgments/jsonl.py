@@ -26,7 +26,7 @@ from owpc_ltr.data.judgments.lines import Column, decode, whole_numbers
 from owpc_ltr.data.judgments.tables import SHOWN, TAKEN, find_roles, further_params, lines_by_role
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
-from owpc_ltr.files.strict_json import kind_of, read_json_value
+from owpc_ltr.files.strict_json import as_id, kind_of, read_json_value
 from owpc_ltr.protocols import JudgmentReader
 
 _ROLES = ("query_id", "query", "doc_id", "grade")
@@ -227,14 +227,11 @@ def _same(one: Any, other: Any) -> bool:
 
 def _text(value: Any, role: str, place: str) -> str:
     """An id, a query or a grade as it stands in the line."""
-    if isinstance(value, str):
-        return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
     numeric = role in {"grade", *_WEIGHTS}
-    if not number or (isinstance(value, float) and not numeric):
-        wanted = "a number" if numeric else "text or a whole number"
-        raise BadInput(
-            f"cannot read {place}: the {role} is {kind_of(value)}, {shown(repr(value))}, and must "
-            f"be {wanted}"
-        )
-    return repr(value)
+    if numeric and isinstance(value, float):
+        return repr(value)
+    try:
+        return as_id(value)
+    except ValueError as error:
+        why = str(error).replace("text or a whole number", "a number") if numeric else error
+        raise BadInput(f"cannot read {place}: the {role} {why}") from error

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import INVISIBLE, shown, why_unseen
+from owpc_ltr.files.input import INVISIBLE, UNFIT, shown, why_no_id
 from owpc_ltr.files.strict_json import json_text, not_finite, read_json_value
 from owpc_ltr.plain_text import ShortRepr
 
-_UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
-_UNSEEN = f"{_UNFIT}|{INVISIBLE}"
+_UNSEEN = f"{UNFIT}|{INVISIBLE}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,16 +81,10 @@ class JudgmentLines(ShortRepr):
                 and "query" in self.params
                 and ids.equals(self.params["query"])
             )
-            pattern = _UNFIT if typed else _UNSEEN
+            pattern = UNFIT if typed else _UNSEEN
             row = pc.index(pc.match_substring_regex(ids, pattern), True).as_py()
             if row >= 0:
-                value = text_at(ids, row)
-                why = why_unseen(value) or (
-                    "begins or ends with a blank, or has a control character in it"
-                )
-                raise self.bad(
-                    row, f"the {what} is empty" if not value else f"the {what} {shown(value)} {why}"
-                )
+                raise self.bad(row, f"the {what} {why_no_id(text_at(ids, row), typed=typed)}")
 
     def read_grades(self) -> Vector:
         """The grades as numbers; negative ones are the caller's to judge."""

@@ -16,7 +16,7 @@ from owpc_ltr.data.judgments.lines import declared, no_json, table_column
 from owpc_ltr.data.judgments.tables import SHOWN
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import read_text, shown
+from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import read_rows, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
@@ -49,6 +49,8 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
             raise BadInput(f"cannot read {path}, line {number}: the query or its id is empty")
+        if why := why_no_id(query_id, typed=query_id == params["query"]):
+            raise BadInput(f"cannot read {path}, line {number}: the query id {why}")
         query = JudgedQuery(
             query_id, params, [], np.zeros(0, np.float32), weights=None, importance=importance
         )
