@@ -141,6 +141,9 @@ def test_the_workbenchs_variants() -> None:
     variants = engine_fusions(2)
     assert len(set(variants)) == len(variants) == 82
     assert {str(each) for each in variants} >= {"RRF k=60", "min_max arithmetic 0.3/0.7"}
+    before = engine_fusions(2, (2, 19, 1))
+    assert [each for each in variants if each.normalization != "z_score"] == list(before)
+    assert all(each.pipeline((2, 19, 1)) for each in before)
     for legs in (3, 4, 5):
         of_all = engine_fusions(legs)
         assert all(len(each.weights or (0,) * legs) == legs for each in of_all)
@@ -169,10 +172,24 @@ def test_weights_for_other_legs_are_refused() -> None:
         fused(EngineFusion("l2", weights=(0.5, 0.25, 0.25)))
 
 
+@pytest.mark.parametrize(
+    ("fusion", "version", "message"),
+    [
+        (EngineFusion("z_score", weights=(0.5, 0.5)), (2, 19, 1), "2.19.1 has no z_score"),
+        (EngineFusion("rrf", weights=(0.5, 0.5)), (3, 0, 0), "3.0.0 has no weights of rrf"),
+    ],
+)
+def test_a_pipeline_that_its_version_refuses_is_not_written(
+    fusion: EngineFusion, version: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        fusion.pipeline(version)
+
+
 def test_a_pipeline_says_the_rank_constant_where_its_version_reads_it() -> None:
     rrf = EngineFusion("rrf", rank_constant=7, weights=(0.5, 0.5))
     (newer,) = rrf.pipeline()["phase_results_processors"]
-    (older,) = rrf.pipeline((2, 19, 1))["phase_results_processors"]
+    (older,) = EngineFusion("rrf", rank_constant=7).pipeline((2, 19, 1))["phase_results_processors"]
     assert newer["score-ranker-processor"]["combination"] == {
         "technique": "rrf",
         "rank_constant": 7,

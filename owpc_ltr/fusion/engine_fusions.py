@@ -44,6 +44,9 @@ Mean = Literal["arithmetic", "geometric", "harmonic"]
 Bound = tuple[Literal["apply", "clip", "ignore"], float]
 """A bound of `min_max` for one leg: its mode, and the score at the end of the range."""
 
+Z_SCORE_SINCE = (3, 0)
+"""The first version of OpenSearch that normalizes by `z_score`."""
+
 Ints = NDArray[np.int64]
 
 
@@ -123,7 +126,15 @@ class EngineFusion(ShortRepr):
         """The search pipeline of an OpenSearch version that fuses so, as JSON.
 
         Up to 3.0 the rank constant stands among the parameters, and anywhere else is ignored.
+        Raises UsageError for a version that cannot fuse so.
         """
+        said = ".".join(map(str, version))
+        if self.normalization == "z_score" and version < Z_SCORE_SINCE:
+            raise UsageError(f"OpenSearch {said} has no z_score: take min_max, or 3.0 or later")
+        if self.normalization == "rrf" and self.weights and version < (3, 1):
+            raise UsageError(
+                f"OpenSearch {said} has no weights of rrf: leave them out, or take 3.1 or later"
+            )
         weighted: dict[str, Any] = {"weights": list(self.weights)} if self.weights else {}
         if self.normalization == "rrf":
             constant = {"rank_constant": self.rank_constant}
@@ -199,8 +210,8 @@ class EngineFusion(ShortRepr):
         return np.where(rows.found, ranked, np.float32(0))
 
 
-def engine_fusions(legs: int) -> tuple[EngineFusion, ...]:
-    """What OpenSearch's hybrid optimizer tries: for two legs 82 variants.
+def engine_fusions(legs: int, version: tuple[int, ...] = Z_SCORE_SINCE) -> tuple[EngineFusion, ...]:
+    """What OpenSearch's hybrid optimizer tries: for two legs 82 variants, 71 before 3.0.
 
     `min_max` and `l2` with three means and `z_score` with the arithmetic one, at weights in steps
     of .1 (from three legs on of .25), and `rrf` with five rank constants (Search Relevance
@@ -216,7 +227,8 @@ def engine_fusions(legs: int) -> tuple[EngineFusion, ...]:
     kinds: list[tuple[Any, Any]] = list(
         itertools.product(("min_max", "l2"), ("arithmetic", "geometric", "harmonic"))
     )
-    kinds.append(("z_score", "arithmetic"))
+    if version >= Z_SCORE_SINCE:
+        kinds.append(("z_score", "arithmetic"))
     by_score = [EngineFusion(norm, mean, each) for norm, mean in kinds for each in weights]
     by_rank = [EngineFusion("rrf", rank_constant=k) for k in WORKBENCH_RANK_CONSTANTS]
     return (*by_score, *by_rank)

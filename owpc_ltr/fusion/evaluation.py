@@ -31,7 +31,7 @@ from owpc_ltr.evaluation.results import (
     PerQueryResults,
     RankerResults,
 )
-from owpc_ltr.fusion.engine_fusions import EngineFusion, engine_fusions
+from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model, Run
@@ -262,9 +262,10 @@ def measure_fusion(
     judged: Sequence[JudgedQuery],
     folds: int = FOLDS,
     complete: bool = False,
+    version: tuple[int, ...] = Z_SCORE_SINCE,
     drawing: Drawing,
 ) -> FusionFigures:
-    """Each leg alone, the engines' fusions, and the learned weights, by one metric.
+    """Each leg alone, the fusions of OpenSearch's version, and the learned weights, by one metric.
 
     The best engine variant is chosen for each fold on the queries of the others.
     """
@@ -275,7 +276,7 @@ def measure_fusion(
     values = {name: legs.values(columns[name], shown[name], metric) for name in columns}
     best_leg = max(values, key=lambda name: metric.average(values[name], weights))
     union = legs.found_by_any
-    fusions = engine_fusions(len(columns))
+    fusions = engine_fusions(len(columns), version)
     of_fusions = []
     for number, fusion in enumerate(fusions):
         drawing.progress(f"engine setting {number + 1} of {len(fusions)}", number / len(fusions))

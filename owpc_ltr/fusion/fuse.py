@@ -32,6 +32,7 @@ from owpc_ltr.signatures import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
+    from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
     from owpc_ltr.features.feature_set import FeatureSet
@@ -142,8 +143,10 @@ def fuse(
     logged = _logged(
         cluster, read, judged, found, index=where, data_out=data_out, progress=progress
     )
-    result = _measured(read, logged, judged, metric, seed=seed, resamples=resamples,
-                       complete=complete, plugins=plugins, progress=progress)  # fmt: skip
+    result = _measured(
+        read, logged, judged, metric, identity=cluster.engine.identity(), seed=seed,
+        resamples=resamples, complete=complete, plugins=plugins, progress=progress,
+    )  # fmt: skip
     result = replace(
         result, notes=(*result.notes, *_notes(read, logged, len(judged.queries), shards, complete))
     )
@@ -231,6 +234,7 @@ def _measured(
     judged: Judgments,
     metric: Any,
     *,
+    identity: Identity,
     seed: int,
     resamples: int,
     complete: bool,
@@ -239,18 +243,22 @@ def _measured(
 ) -> Fusion:
     from owpc_ltr.evaluation.ranked_lists import within_window
     from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
     from owpc_ltr.fusion.evaluation import learn, measure_fusion
     from owpc_ltr.fusion.result import CandidateRecall, Fusion
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
+    from owpc_ltr.names import parse_version
     from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
     (parsed,) = parse_metrics([metric], registry)
     parsed = within_window(parsed, legs.request_window)
     learned = learn(logged, model_plan(registry, select=parsed), seed=seed, progress=progress)
+    own = identity.distribution == "opensearch"
     figures = measure_fusion(
         logged, learned.scores, parsed, judged=judged.queries, complete=complete,
+        version=parse_version(identity.version) if own else Z_SCORE_SINCE,
         drawing=Drawing(seed, resamples, progress),
     )  # fmt: skip
     found = logged.found

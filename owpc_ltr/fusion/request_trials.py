@@ -9,6 +9,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, part_of
 from owpc_ltr.engine.client.search_answer import check_complete
+from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
 from owpc_ltr.fusion.request_checks import USUAL_WINDOW, RequestFinding
 from owpc_ltr.fusion.search_body import FUSING_RETRIEVERS, Located, SearchBody
 from owpc_ltr.inspection.result import WARNING
@@ -224,7 +225,7 @@ _SINCE: tuple[tuple[tuple[str, ...], tuple[int, int], str], ...] = (
     (("combination", "rank_constant"), (3, 1), "ignores a rank constant here, and takes 60: up to "
      "3.0 it belongs under 'parameters'"),
     (("combination", "parameters", "weights"), (3, 1), "refuses weights of RRF (400)"),
-    (("normalization", "technique"), (3, 0), "has no z_score (400)"),
+    (("normalization", "technique"), Z_SCORE_SINCE, "has no z_score (400)"),
     (("normalization", "parameters", "lower_bounds"), (3, 0), "ignores lower bounds"),
     (("normalization", "parameters", "upper_bounds"), (3, 2), "does not take upper bounds"),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from owpc_ltr_report.charts import VEGA_LITE, Chart
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
 from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.legs import Leg, Legs
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.fuse import _measured
@@ -100,13 +101,14 @@ def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
 
 
 @cache
-def fused(second: float) -> Fusion:
-    """Two legs of which the second adds so much."""
+def fused(second: float, version: str = "3.8.0") -> Fusion:
+    """Two legs of which the second adds so much, on OpenSearch of a version."""
     logged = world(150 if second else 60, second)
     names = logged.data.feature_names
     legs = Legs("legs", tuple(Leg(name, {}, Feature(name, (), {})) for name in names), 20)
     return _measured(
         legs, logged, Judgments(judged(logged)), "ndcg@10",
+        identity=Identity("opensearch", version, "one", "uuid", ()),
         seed=0, resamples=500, complete=True, plugins=(), progress=silent,
     )  # fmt: skip
 

@@ -431,3 +431,10 @@ def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_p
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
     page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
     assert "nothing tells which queries m.json was trained on" in page.html()
+
+
+@pytest.mark.parametrize(("version", "number"), [("2.19.1", 71), ("3.0.0", 82)])
+def test_settings_that_the_engine_refuses_are_not_tried(version: str, number: int) -> None:
+    found = fused(1.0, version)
+    assert found.best_engine == f"best of {number} engine settings"
+    assert number == 82 or "z_score" not in found.engine_setting
