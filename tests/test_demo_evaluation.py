@@ -18,12 +18,14 @@ from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, t
 from owpc_ltr_demo.corpus import index_body
 from owpc_ltr_demo.demo import demo, next_commands
 from owpc_ltr_demo.evaluation import (
+    LAMBDAMART,
     METRICS,
     LiveSearches,
     best_possible,
     by_kind,
     compare_on_held_out,
     rows_of,
+    runs_in,
     search_live,
     verdict,
 )
@@ -290,3 +292,9 @@ def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
     assert not any(
         "owpc-fewer" in line for line in next_commands(session.options, "http://127.0.0.1")
     )
+
+
+def test_lambdamart_runs_in_the_engine_where_the_ltr_plugin_is() -> None:
+    without, with_plugin = runs_in("plugin-free"), runs_in("ltr-plugin")
+    assert (without[LAMBDAMART], with_plugin[LAMBDAMART]) == ("client", "engine")
+    assert {where for name, where in without.items() if name != LAMBDAMART} == {"engine"}

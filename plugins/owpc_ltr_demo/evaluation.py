@@ -58,11 +58,15 @@ METRICS = ("map", "mrr", SELECT)
 OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "pairwise-interaction trees"
 TUNED, UNTUNED, LAMBDAMART = "BM25, tuned", "BM25, untuned", "LambdaMART"
 ENGINE, CLIENT = "engine", "client"
-RUNS_IN = {**dict.fromkeys((OWPC, FEWER, TREES, TUNED, UNTUNED), ENGINE), LAMBDAMART: CLIENT}
-"""Where each ranker runs in a cluster without the LTR plugin."""
 _SHOWN = 5
 _BUDGET = 1000.0
 """Milliseconds that no machine needs: on a busy machine, too, the model is uploaded."""
+
+
+def runs_in(store_kind: str) -> dict[str, str]:
+    """Where each ranker runs in a cluster whose store is of this kind."""
+    in_any = dict.fromkeys((OWPC, FEWER, TREES, TUNED, UNTUNED), ENGINE)
+    return {**in_any, LAMBDAMART: ENGINE if store_kind == "ltr-plugin" else CLIENT}
 
 
 def compare_on_held_out(
@@ -234,13 +238,14 @@ def compare_rankers(
             UNTUNED: untuned(columns).score(features, columns),
         }
         result = compare_on_held_out(scores, splits.test, session.options.seed)
+        places = runs_in(node.store.kind)
         session.narrator.line(
             f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
             f"trees, by validation {SELECT}"
         )
         session.narrator.table(
             [f"{result.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
-            [(*row, RUNS_IN.get(str(row[0]), "–")) for row in rows_of(result, splits.test)],
+            [(*row, places.get(str(row[0]), "–")) for row in rows_of(result, splits.test)],
         )
         kinds = by_kind(result, splits.test)
         for row in kinds:
@@ -252,7 +257,7 @@ def compare_rankers(
         session.figures["comparison"] = {
             **result.as_dict(),
             "best_possible": {str(one.metric): one.mean for one in best_possible(splits.test)},
-            "runs_in": RUNS_IN,
+            "runs_in": places,
             "by_kind": kinds,
             "lambdamart": {
                 "settings": rival.settings,
