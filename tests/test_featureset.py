@@ -463,3 +463,7 @@ def test_no_tree_whatever_breaks_the_reading(tree: Any) -> None:
     for field in named_fields(Feature("f", (), tree)):
         assert isinstance(field.name, str)
         assert field.name
+
+
+def test_a_partial_is_told_to_be_resolved_by_no_newer_plugin() -> None:
+    assert "is not resolved since" in fault(text_of(with_template({"match": {"title": "{{>q}}"}})))

@@ -15,7 +15,7 @@ Text = Callable[[Mapping[str, Any]], str]
 _REFUSED = {
     "{": "{{{…}}} inserts text without JSON escapes",
     "&": "{{&…}} inserts text without JSON escapes",
-    ">": "{{>…}} inserts another template, and could read the server's files before 3.8.0",
+    ">": "{{>…}} could read the server's files before 3.8.0, and is not resolved since",
     "=": "{{=…}} changes the delimiters, and hides what follows from every check",
 }
 _TAG = re.compile(r"\{\{\s*([#^/!]?)\s*([^{}]*?)\s*\}\}")
