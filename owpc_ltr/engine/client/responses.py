@@ -157,8 +157,8 @@ _WRONG_TYPE = "a field is mapped as another type than the query on it needs"
 _PARSER_PLACE = re.compile(r"\s*at \[Source: REDACTED[^\]]*\]")
 _NO_SCRIPTS = (
     "allow them (script.allowed_types), use a model whose scores are bounded for every document "
-    "(models show: interval.holds), or upload it with --store-kind plugin-free: the client then "
-    "scores it"
+    "(models show: interval.holds), or upload it again, with the LTR plugin by --store-kind "
+    "plugin-free: the client then scores it"
 )
 _ADVICE = (
     ("please create it first", "`owpc-ltr featureset push` makes it"),
