@@ -37,7 +37,7 @@ from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
-from owpc_ltr_serve.slow_clients import TimedHttp
+from owpc_ltr_serve.slow_clients import ACCEPTED, TimedHttp
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -173,6 +173,7 @@ def serve(
         ws="none",
         proxy_headers=False,
         timeout_graceful_shutdown=int(deadline + _GRACE),
+        backlog=ACCEPTED,
         **tls,
     )
     try:
@@ -288,6 +289,12 @@ def _address(listener: socket.socket, tls: dict[str, Any]) -> str:
 
 class _Server(uvicorn.Server):
     """A server that a signal ends without an error."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, with more connections that wait than are accepted at a time."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

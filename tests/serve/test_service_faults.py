@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
+from owpc_ltr_serve import slow_clients
 from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, ServeSettings, create_app
 from owpc_ltr_serve.gateway import gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
@@ -473,6 +474,17 @@ def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
     gateway.ask("POST", f"/{INDEX}/_search", SEARCH, headers)
     (asked,) = gateway.engine.asked[before:]
     assert not {"authorization", "cookie", "x-forwarded-for"} & asked.headers.keys()
+
+
+def test_idle_connections_do_not_use_up_the_descriptors(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slow_clients, "most_connections", lambda: 5)
+    idle = [connected(gateway, b"POST /") for _ in range(20)]
+    assert gateway.ask("GET", "/health").status == 200
+    assert [ended(one) for one in idle] == [b""] * 20
+    assert eventually(lambda: len(gateway.server.server_state.connections) <= 5)
+    assert caplog.text.count("5 connections are open: the longest idle ones are closed") == 1
 
 
 # The process
