@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,16 @@ from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr_serve.faults import status_of
+from owpc_ltr_serve.admission import (
+    MOST_VALUES,
+    BodyMemory,
+    Busy,
+    Memory,
+    Places,
+    TooManyValues,
+)
+from owpc_ltr_serve.faults import TooLate, status_of
+from owpc_ltr_serve.slow_clients import FIRST_BYTE
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Matrix
@@ -40,14 +49,15 @@ LARGEST_BODY = 10_000_000
 """Bytes of a request."""
 RECEIVE_SECONDS = 10.0
 """Seconds in which a request must have arrived."""
-RETRY_AFTER = 1
-"""Seconds after which one who was turned away may come again."""
+_REFUSALS = 1000.0
+"""Refused requests that are answered in a second, at most: each costs a fifth of a millisecond, and
+who waits for an answer does not ask again."""
+_RETRY = {"Retry-After": "1"}
+"""When one who was turned away may come again."""
 MODEL_HEADER = "X-LTR-Model"
 """Names the immutable model that ranked an answer."""
 STATUS_HEADER = "X-LTR-Status"
 """Says where an answer has less than was asked for: `degraded; reason`."""
-_RECEIVED = 4
-"""How many requests may be received for each one that is answered."""
 _log = logging.getLogger("owpc_ltr.serve")
 
 
@@ -78,6 +88,11 @@ class Call:
     def left(self) -> float:
         """The seconds that are left."""
         return self.until - time.monotonic()
+
+    def check_deadline(self) -> None:
+        """Raise TooLate where no time is left, so that nobody works for who has been answered."""
+        if self.left() <= 0:
+            raise TooLate("the deadline passed before the documents were scored")
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,10 @@ class _Service:
     def __init__(self, rankers: Rankers, settings: ServeSettings, observer: Observer) -> None:
         self._rankers, self._settings, self._observer = rankers, settings, observer
         self._threads = RequestThreads(settings.concurrency)
-        self._receiving = self._answering = 0
+        self._places, self._turns = Places(settings.concurrency), Places(settings.concurrency)
+        self._turn = asyncio.Lock()
+        self._memory = Memory()
+        self._refusing = 0
 
     async def health(self, _: Request) -> Response:
         """Whether it answers requests, and the model behind each name."""
@@ -183,11 +201,13 @@ class _Service:
         """The endpoint as starlette has it."""
 
         async def answer(request: Request) -> Response:
-            started = time.monotonic()
+            started = request.scope.get(FIRST_BYTE, time.monotonic())
             try:
                 reply = await self._answer(endpoint, request, started)
             except OwpcLtrError as error:
                 reply = _fault(status_of(error), str(error))
+            except Busy:
+                reply = await self._refused()
             except ClientDisconnect:
                 reply = _fault(499, "the client has gone")
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
@@ -207,60 +227,80 @@ class _Service:
         if not _allowed(request, settings.token):
             challenge = {"WWW-Authenticate": "Bearer"}
             return _fault(401, "send the token as Authorization: Bearer TOKEN", challenge)
-        if self._receiving >= _RECEIVED * settings.concurrency:
-            return _busy()
-        self._receiving += 1
-        try:
-            body = await _received(request, settings)
-        finally:
-            self._receiving -= 1
-        if isinstance(body, Reply):
-            return body
+        until, address = started + settings.deadline, request.client.host if request.client else ""
         call = Call(
-            endpoint.path, body, started + settings.deadline, request.path_params,
+            endpoint.path, b"", until, request.path_params,
             query_params=request.query_params, headers=request.headers,
         )  # fmt: skip
-        work: Work = partial(endpoint.handler, call)
-        if endpoint.at_once is not None:
-            begun = endpoint.at_once(call)
-            if isinstance(begun, Reply):
-                return begun
-            work = begun
-        if self._answering >= settings.concurrency:
-            return _busy()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply] = loop.create_future()
-        timer = loop.call_later(max(call.left(), 0.0), self._late, answer)
-        self._answering += 1
-        self._threads.start(lambda: self._work(work, loop, answer))
+        if endpoint.methods == ("GET",):
+            return endpoint.handler(call)
+        # Whoever cannot be taken is told so before the body costs anything.
+        (self._places if endpoint.at_once is None else self._turns).check(address)
+        memory = self._memory.body()
+        try:
+            body = await _received(request, settings, memory)
+            if isinstance(body, Reply):
+                return body
+            call = replace(call, body=body)
+            work: Work = partial(endpoint.handler, call)
+            if endpoint.at_once is not None:
+                with self._turns.held(address):
+                    # One turn in each round of the loop: others are received, or refused, between.
+                    async with self._turn:
+                        await asyncio.sleep(0)
+                        call.check_deadline()
+                        begun = endpoint.at_once(call)
+                if isinstance(begun, Reply):
+                    return begun
+                work = begun
+            self._places.take(address)
+            answer, memory = self._begin(work, call, address, memory), self._memory.body()
+        finally:
+            memory.release()
+        timer = asyncio.get_running_loop().call_later(max(call.left(), 0.0), self._late, answer)
         try:
             return await answer
         finally:
             timer.cancel()
 
-    def _work(
-        self, work: Work, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Reply]
-    ) -> None:
-        """Answer a request, in one of the threads."""
-        reply, fault = None, None
+    async def _refused(self) -> Reply:
+        """The answer to a request that is not taken; the more there are, the later it comes."""
+        self._refusing += 1
         try:
-            reply = work()
-        except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
-            fault = error
-        with suppress(RuntimeError):  # the service has ended meanwhile
-            loop.call_soon_threadsafe(self._ended, answer, reply, fault)
+            await asyncio.sleep(min(self._refusing / _REFUSALS, self._settings.deadline))
+        finally:
+            self._refusing -= 1
+        return _fault(503, "too many requests at once: try again", _RETRY)
 
-    def _ended(
-        self, answer: asyncio.Future[Reply], reply: Reply | None, fault: Exception | None
-    ) -> None:
-        # What is too late was under way until here.
-        self._answering -= 1
-        if answer.done():
-            return
-        if reply is None:
-            answer.set_exception(fault or RuntimeError("no answer"))
-        else:
-            answer.set_result(reply)
+    def _begin(
+        self, work: Work, call: Call, address: str, memory: BodyMemory
+    ) -> asyncio.Future[Reply]:
+        """Answer a request in a thread, which holds its place and memory until it ends."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Reply] = loop.create_future()
+
+        def ended(reply: Reply | None, fault: Exception | None) -> None:
+            self._places.give_back(address)
+            memory.release()
+            if answer.done():
+                return
+            if reply is None:
+                answer.set_exception(fault or RuntimeError("no answer"))
+            else:
+                answer.set_result(reply)
+
+        def run() -> None:
+            reply, fault = None, None
+            try:
+                call.check_deadline()
+                reply = work()
+            except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
+                fault = error
+            with suppress(RuntimeError):  # the service has ended meanwhile
+                loop.call_soon_threadsafe(ended, reply, fault)
+
+        self._threads.start(run)
+        return answer
 
     def _late(self, answer: asyncio.Future[Reply]) -> None:
         if not answer.done():
@@ -268,7 +308,7 @@ class _Service:
             answer.set_result(_fault(504, late))
 
 
-async def _received(request: Request, settings: ServeSettings) -> bytes | Reply:
+async def _received(request: Request, settings: ServeSettings, memory: BodyMemory) -> bytes | Reply:
     """The body of a request, or the answer to one that is too large or too slow."""
     most = settings.largest_body
     too_large = _fault(413, f"the body is larger than {most} bytes", {"Connection": "close"})
@@ -282,10 +322,14 @@ async def _received(request: Request, settings: ServeSettings) -> bytes | Reply:
                 size += len(part)
                 if size > most:
                     return too_large
+                memory.add(part)
                 parts.append(part)
     except TimeoutError:
         late = f"the request did not arrive within {settings.receive_seconds:g} s"
         return _fault(408, late, {"Connection": "close"})
+    except TooManyValues:
+        many = f"the body has more than {MOST_VALUES} objects, lists and commas"
+        return _fault(413, many, {"Connection": "close"})
     return b"".join(parts)
 
 
@@ -294,10 +338,6 @@ def _allowed(request: Request, token: Secret | None) -> bool:
         return True
     kind, _, given = request.headers.get("authorization", "").partition(" ")
     return kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
-
-
-def _busy() -> Reply:
-    return _fault(503, "too many requests at once: try again", {"Retry-After": str(RETRY_AFTER)})
 
 
 def _fault(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:

@@ -107,6 +107,7 @@ class _Gateway:
         """The engine's answer in the model's order, or in its own; its error, in its own shape."""
         try:
             asked = read_search(call)
+            call.check_deadline()
             if COLLAPSE in asked.body:
                 check_collapse(self._engine.about())
             return self._answered(asked, call)

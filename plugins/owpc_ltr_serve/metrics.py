@@ -102,7 +102,7 @@ class Metrics(Observer):
 
     def endpoints(self) -> list[Endpoint]:
         """`GET /metrics`."""
-        return [Endpoint("/metrics", self._answer, methods=("GET",), at_once=self._answer)]
+        return [Endpoint("/metrics", self._answer, methods=("GET",))]
 
     def _count_told(self) -> None:
         with suppress(IndexError):  # another thread may count, too

@@ -30,7 +30,7 @@ from owpc_ltr_serve.app import (
     Work,
     json_reply,
 )
-from owpc_ltr_serve.faults import BadRequest, TooLate
+from owpc_ltr_serve.faults import BadRequest
 from owpc_ltr_serve.features import (
     Candidates,
     Document,
@@ -104,6 +104,7 @@ class _Shape:
         """The answer to a request."""
         clock = _Clock(call, self.observer)
         request = self.parse(_object(call.body))
+        call.check_deadline()
         served = self.rankers.get(request.model)
         documents = decoded(request.documents, served.feature_names)
         return self._ranked(call, clock, request, served, documents)
@@ -140,8 +141,7 @@ class _Shape:
         ranking = ranked(served.score(found.matrix, found.fields), found)
         clock.ended("score")
         self.observer.scored(served, found.matrix)
-        if call.left() <= 0:
-            raise TooLate("the deadline passed before the documents were scored")
+        call.check_deadline()
         headers = {MODEL_HEADER: served.model}
         if found.absent:
             reason = f"{len(found.absent)} of {len(request.documents)} documents without features"

@@ -17,6 +17,8 @@ SECONDS = 10.0
 """For the headers of a request, and for a client to read what has been sent to it."""
 ACCEPTED = 25
 """Connections that are accepted in each round of the event loop: `backlog=` of uvicorn."""
+FIRST_BYTE = "owpc_ltr.first_byte"
+"""The key of an ASGI scope for when the first byte of the request came."""
 _RESERVED = 8 * ACCEPTED
 """File descriptors kept for some rounds of those, for connections to the engine and for files."""
 _QUIET_SECONDS = 60.0
@@ -34,6 +36,7 @@ class TimedHttp(H11Protocol):
     seconds = SECONDS
     _headers: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
+    _first_byte: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for headers from now on."""
@@ -60,18 +63,22 @@ class TimedHttp(H11Protocol):
     def on_response_complete(self) -> None:
         """Be idle again."""
         self._idle()[self] = None
+        self._first_byte = None
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         """The first byte of a further request begins its time."""
         if self._headers is None and not self._is_answering():
             self._await_headers()
+        if self._first_byte is None:
+            self._first_byte = self.loop.time()
         super().data_received(data)
 
     def handle_events(self) -> None:
         """Whole headers end their time."""
         super().handle_events()
-        if self._is_answering():
+        if self._is_answering() and FIRST_BYTE not in self.cycle.scope:
+            self.cycle.scope[FIRST_BYTE] = self._first_byte or self.loop.time()  # type: ignore[literal-required]
             self._headers_came()
 
     def pause_writing(self) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 import trustme
 import uvicorn
+from owpc_ltr_serve import admission
+from owpc_ltr_serve.admission import Busy, Places
 from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, ServeSettings, create_app
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
@@ -88,6 +90,7 @@ def running(folder: Path, **limits: Any) -> Iterator[Running]:
     endpoints = [
         *rerank_endpoints(rankers, noted),
         Endpoint("/slow", waits),
+        Endpoint("/loop", waits, at_once=waits),
         Endpoint("/bug", fails),
         Endpoint("/gone", refuses),
     ]
@@ -237,6 +240,81 @@ def test_more_at_once_are_told_to_come_again(plain: Running) -> None:
     until = time.monotonic() + 20
     while plain.ask("POST", "/gone", {})[2] == content:
         assert time.monotonic() < until
+
+
+def test_a_body_has_a_largest_number_of_values(tmp_path: Path) -> None:
+    with running(tmp_path) as made:
+        for body in (b'{"documents": [%s]}', b'{"documents": [{}], "params": {"a": [%s]}}'):
+            parts = [b"{}," * 100_000] * 4
+            with socket.create_connection(("127.0.0.1", made.port), timeout=20) as client:
+                head = b"POST /rerank HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                client.sendall(head + b"f\r\n" + body[:15] + b"\r\n")
+                with contextlib.suppress(ConnectionError):
+                    for part in parts:
+                        client.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+                with contextlib.suppress(ConnectionError):
+                    assert b" 413 " in client.recv(100)
+        assert made.ask("POST", "/v2/rerank", BODY)[0] == 200
+
+
+def half_a_body(made: Running, size: int) -> socket.socket:
+    """A connection with a request whose body does not end."""
+    client = socket.create_connection(("127.0.0.1", made.port), timeout=20)
+    head = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 4999\r\n\r\n"
+    client.sendall(head + b"x" * size)
+    return client
+
+
+def test_bodies_have_a_memory_in_common(plain: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MEMORY", 5_000)
+    with half_a_body(plain, 4_800):
+        status, headers, _ = plain.ask("POST", "/v2/rerank", BODY)
+        assert (status, headers["retry-after"]) == (503, "1")
+    until = time.monotonic() + 20
+    while plain.ask("POST", "/v2/rerank", BODY)[0] == 503:
+        assert time.monotonic() < until
+
+
+def test_bodies_that_do_not_end_hold_no_place(plain: Running) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(half_a_body(plain, 10))
+        assert plain.ask("POST", "/v2/rerank", BODY)[0] == 200
+
+
+def test_feature_values_are_refused_where_too_many_come_at_once(plain: Running) -> None:
+    body = json.dumps(BODY).encode()
+    head = b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    plain.slow.clear()
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for path in (b"/loop", *[b"/v2/rerank"] * 20):
+            client = socket.create_connection(("127.0.0.1", plain.port), timeout=20)
+            stack.enter_context(client)
+            client.sendall(head % (path, len(body)) + body)
+            clients.append(client)
+        plain.slow.set()
+        found = [client.recv(12)[9:] for client in clients]
+    assert set(found[1:]) <= {b"200", b"503"}
+    assert found.count(b"503") >= 10
+    assert plain.ask("POST", "/v2/rerank", BODY)[0] == 200
+
+
+def test_one_address_has_half_of_the_places_while_others_ask() -> None:
+    places = Places(4)
+    for _ in range(4):
+        places.take("10.0.0.1")
+    for address in ("10.0.0.1", "10.0.0.2"):
+        with pytest.raises(Busy):
+            places.take(address)
+    for _ in range(2):
+        places.give_back("10.0.0.1")
+    with pytest.raises(Busy):
+        places.take("10.0.0.1")
+    places.take("10.0.0.2")
+    places.take("10.0.0.2")
+    with pytest.raises(Busy):
+        places.take("10.0.0.2")
 
 
 def test_the_deadline_is_told(plain: Running) -> None:
