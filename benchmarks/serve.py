@@ -197,7 +197,7 @@ async def open_loop(
 
     Each port has as many connections as the others.
     """
-    head = f"POST /v1/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/rerank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     due: asyncio.Queue[float | None] = asyncio.Queue()
     latencies: list[float] = []

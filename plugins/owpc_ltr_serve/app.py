@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -71,6 +73,9 @@ class ServeSettings:
     largest_body: int = LARGEST_BODY
     receive_seconds: float = RECEIVE_SECONDS
     token: Secret | None = None
+    hosts: Sequence[str] = ()
+    """Names of the service that requests must use in `Host`; none: any. Without it, a page that
+    rebinds its own name to 127.0.0.1 may ask, and read the answers."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,10 @@ def create_app(
         ),
         405: _refusal(405, "this path takes another method"),
     }
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=refusals)
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=service.hosts, www_redirect=False)
+    app = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers=refusals, middleware=[hosts]
+    )
     # A redirect would name the host that the request claims.
     app.router.redirect_slashes = False
     return app
@@ -185,6 +193,7 @@ class _Service:
 
     def __init__(self, rankers: Rankers, settings: ServeSettings, observer: Observer) -> None:
         self._rankers, self._settings, self._observer = rankers, settings, observer
+        self.hosts = [*settings.hosts] or ["*"]
         self._threads = RequestThreads(settings.concurrency)
         self._places, self._turns = Places(settings.concurrency), Places(settings.concurrency)
         self._turn = asyncio.Lock()
@@ -227,6 +236,9 @@ class _Service:
         if not _allowed(request, settings.token):
             challenge = {"WWW-Authenticate": "Bearer"}
             return _fault(401, "send the token as Authorization: Bearer TOKEN", challenge)
+        kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
+        if not kind.lower().endswith(("/json", "+json")):
+            return _fault(415, "the body is not JSON by its Content-Type: send application/json")
         until, address = started + settings.deadline, request.client.host if request.client else ""
         call = Call(
             endpoint.path, b"", until, request.path_params,

@@ -51,6 +51,7 @@ _WAIT_SHARE = 0.5
 """The share of a search's time that it waits for others to end; the engine has the rest."""
 _GRACE = 5.0
 """Seconds beyond the deadline in which requests may end when the service stops."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _PANEL = "Advanced"
 
 
@@ -154,7 +155,9 @@ def serve(
     rankers = Rankers(
         cluster, models, index, tables_of(extra_features), plugins=plugins, searches=searches
     )
-    settings = ServeSettings(concurrency, deadline, largest_body, token=token)
+    # A page of a browser has neither token nor certificate.
+    hosts = () if token or "ssl_ca_certs" in tls else (*_LOOPBACK, host)
+    settings = ServeSettings(concurrency, deadline, largest_body, token=token, hosts=hosts)
     metrics = Metrics(rankers.states)
     log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
     endpoints: list[Endpoint] = [

@@ -275,6 +275,15 @@ def test_bodies_have_a_memory_in_common(plain: Running, monkeypatch: pytest.Monk
         assert time.monotonic() < until
 
 
+def test_a_body_that_is_not_json_by_its_type_is_refused(plain: Running) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        status, _, content = plain.ask("POST", "/v2/rerank", BODY, {"Content-Type": kind})
+        assert (status, "send application/json" in content["message"]) == (415, True)
+    known = "application/vnd.elasticsearch+json; compatible-with=8"
+    for kind in ("application/json", "Application/JSON; charset=utf-8", known):
+        assert plain.ask("POST", "/v2/rerank", BODY, {"Content-Type": kind})[0] == 200
+
+
 def test_bodies_that_do_not_end_hold_no_place(plain: Running) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(30):
@@ -391,6 +400,10 @@ def test_the_command_ends_with_a_signal_and_without_an_error(tmp_path: Path) -> 
         assert answer.status == 200
         assert answer.headers["x-ltr-model"].startswith("model@")
         assert "server" not in answer.headers
+        for host in ("evil.example.org", "127.0.0.1.example.org:8900", ""):
+            assert served.ask("POST", "/v2/rerank", BODY, {"Host": host}).status == 400
+        for host in ("localhost", "127.0.0.1:80", "[::1]:8900"):
+            assert served.ask("POST", "/v2/rerank", BODY, {"Host": host}).status == 200
         assert fastest(served) < 0.03  # 0.04 and more where its body waits for an acknowledgement
         served.process.terminate()
         assert served.process.wait(20) == 0

@@ -295,8 +295,8 @@ def connected(made: Service, sent: bytes) -> socket.socket:
     return connection
 
 
-HALF_HEADERS = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nX-"
-HALF_BODY = b"POST /v2/rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{"
+HALF_HEADERS = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nX-"
+HALF_BODY = b"POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
 
 
 def ended(connection: socket.socket) -> bytes:
