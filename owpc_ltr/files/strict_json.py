@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200
 _LARGEST_OBJECT = 10_000_000
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""A text with its quotes, or what there is of one that does not end: one pass, whatever comes."""
 
 
 def parse_json(content: bytes | str, where: str) -> Any:
@@ -27,7 +28,7 @@ def parse_json(content: bytes | str, where: str) -> Any:
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     if len(raw) > LARGEST_FILE:
         raise BadInput(f"{where} is larger than {LARGEST_FILE} bytes: not a model")
-    if _nesting(raw) > DEEPEST_NESTING:
+    if nesting(raw) > DEEPEST_NESTING:
         raise BadInput(f"{where} is nested deeper than {DEEPEST_NESTING} levels: not a model")
     try:
         return json.loads(raw, object_pairs_hook=each_once, parse_constant=_no_constant)
@@ -126,7 +127,8 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:60])
 
 
-def _nesting(raw: bytes) -> int:
+def nesting(raw: bytes) -> int:
+    """How many objects and lists of a JSON text stand in one another."""
     import numpy as np
 
     bare = np.frombuffer(_STRING.sub(b"", raw), dtype=np.uint8)

@@ -204,7 +204,18 @@ class _Service:
         """Whether it answers requests, and the model behind each name."""
         states = self._rankers.states()
         well = not any("fault" in one for one in states.values())
-        return _response(json_reply({"status": "ok" if well else "degraded", "models": states}))
+        content = {"status": "ok" if well else "degraded", "models": states}
+        return _response(self._without_address(json_reply(content), body=not well))
+
+    def _without_address(self, reply: Reply, *, body: bool = False) -> Reply:
+        """The answer, where it tells of an error without the engine's address."""
+        if reply.status == 200 and STATUS_HEADER not in reply.headers and not body:
+            return reply
+        url = self._rankers.engine.settings.url
+        headers = {name: text.replace(url, "the engine") for name, text in reply.headers.items()}
+        if body or reply.status != 200:
+            reply = replace(reply, body=reply.body.replace(url.encode(), b"the engine"))
+        return replace(reply, headers=headers)
 
     def answering(self, endpoint: Endpoint) -> Callable[[Request], Any]:
         """The endpoint as starlette has it."""
@@ -222,6 +233,7 @@ class _Service:
             except Exception as error:  # noqa: BLE001 - a bug of ours must not end the service
                 _log.error("%s: %s", endpoint.path, _where(error))
                 reply = _fault(500, f"{type(error).__name__}: please report this")
+            reply = self._without_address(reply)
             seconds = time.monotonic() - started
 
             async def sent() -> None:

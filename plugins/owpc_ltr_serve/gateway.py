@@ -219,7 +219,7 @@ class _Gateway:
         status: str,
     ) -> str:
         """The id under which an impression was written."""
-        query_id = str(asked.user.get("query_id") or uuid.uuid4())
+        query_id = asked.user.get("query_id") or str(uuid.uuid4())
         client = asked.user.get("client_id")
         words = asked.user.get("user_query") or query_text(asked.params)
         about = {"index": asked.index, "model": model, "status": status.partition(";")[0]}

@@ -13,9 +13,10 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.strict_json import kind_of, read_json_value, shown
+from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value, shown
 from owpc_ltr.names import check_index
 from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.faults import DEEPEST_NESTING, check_params
 
 PARAMETERS = frozenset(
     {
@@ -89,6 +90,8 @@ def read_search(call: Call) -> GatewaySearch:
     index = check_index(call.path_params["index"])
     if index.startswith("."):
         raise UsageError(f"'{index}' is a system index, which is not searched here")
+    if nesting(call.body) > DEEPEST_NESTING:
+        raise UsageError(f"the body is nested deeper than {DEEPEST_NESTING} levels")
     try:
         body = read_json_value(call.body.decode()) if call.body.strip() else {}
     except ValueError as error:
@@ -115,10 +118,11 @@ def read_search(call: Call) -> GatewaySearch:
             "in 'rescore': one of them; searches without a model go to the engine itself"
         )
     read = _of_ext(own) if rescore is None else _of_rescore(rescore)
+    check_params(read["params"])
+    if _object(user, "'ext.ubi'").get("query_id") is not None:
+        _query_id(user["query_id"])
     check_body({key: part for key, part in body.items() if key != "query"})
-    search = GatewaySearch(
-        index, body, params, read["model"], read["params"], user=_object(user, "'ext.ubi'")
-    )
+    search = GatewaySearch(index, body, params, read["model"], read["params"], user=user)
     given = {key: read[key] for key in ("window", "rescoring", "query_id") if key in read}
     return replace(search, **given)
 
@@ -185,6 +189,15 @@ def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise UsageError(f"{what} is {kind_of(value)}, not the text of a name")
     return value
+
+
+def _query_id(value: Any) -> None:
+    """Refuse an id that a header cannot bring back as it was logged."""
+    text = value if isinstance(value, str) else ""
+    if not (
+        0 < len(text) <= 100 and text.isascii() and text.isprintable() and text == text.strip()
+    ):
+        raise UsageError("the query_id of 'ext.ubi' is 1 to 100 printable ASCII characters")
 
 
 def _number(value: Any, what: str) -> float:

@@ -101,7 +101,10 @@ class ServedRanker:
 
 @dataclass
 class _Name:
-    """What a name means at present. `fault` is why it cannot be followed any more."""
+    """What a name means at present. `fault` is why it cannot be followed any more.
+
+    A model of the cluster is gone then; a file's is the one that was loaded last.
+    """
 
     ranker: ServedRanker
     confirmed: float
@@ -193,7 +196,7 @@ class Rankers:
         known = self._names.get(name)
         if known is None:
             known = self._first(name)
-        if known.fault is not None:
+        if known.fault is not None and known.path is None:
             # Raised again and again, it must not gather the frames of all requests.
             raise known.fault.with_traceback(None)
         return known.ranker
@@ -201,7 +204,9 @@ class Rankers:
     def loaded(self, name: str | None) -> ServedRanker | None:
         """The ranker that a name means now, where it is known without asking; else None."""
         known = self._names.get(self._default() if name is None else name)
-        return None if known is None or known.fault is not None else known.ranker
+        if known is None or (known.fault is not None and known.path is None):
+            return None
+        return known.ranker
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Of each name its model, the seconds since that was confirmed, and a fault if any."""
@@ -334,7 +339,8 @@ class Rankers:
             return
         except OwpcLtrError as error:
             if str(known.fault) != str(error):
-                _log.error("'%s' is not served any more: %s", name, error)
+                end = "is not served any more" if known.path is None else "stays as it was"
+                _log.error("'%s' %s: %s", name, end, error)
             fresh = replace(known, fault=error)
         if name in self._unconfirmed:
             _log.warning("the model of '%s' is confirmed again", name)

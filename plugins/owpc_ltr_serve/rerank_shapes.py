@@ -19,7 +19,7 @@ import orjson
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.stores import LARGEST_WINDOW
-from owpc_ltr.files.strict_json import json_text, kind_of
+from owpc_ltr.files.strict_json import json_text, kind_of, nesting
 from owpc_ltr_serve.app import (
     MODEL_HEADER,
     STATUS_HEADER,
@@ -30,7 +30,7 @@ from owpc_ltr_serve.app import (
     Work,
     json_reply,
 )
-from owpc_ltr_serve.faults import BadRequest
+from owpc_ltr_serve.faults import DEEPEST_NESTING, BadRequest, check_params
 from owpc_ltr_serve.features import (
     Candidates,
     Document,
@@ -38,6 +38,7 @@ from owpc_ltr_serve.features import (
     decoded,
     of_ids,
     of_values,
+    parsed,
 )
 from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
@@ -46,6 +47,8 @@ MOST_DOCUMENTS = LARGEST_WINDOW
 _AT_ONCE_BYTES, _AT_ONCE_DOCUMENTS = 250_000, 250
 """The largest request that is answered in the thread that received it: another one costs as much
 again as the arithmetic."""
+_FLAT = frozenset({"params", "return_documents", "return_text"})
+"""Keys of requests that are written again, in a search or an answer."""
 _DIGITS = 10
 """Significant digits of a score: some parsers of the JVM make a BigDecimal of what is longer than
 18 characters, and OpenSearch then fails to cast it."""
@@ -234,6 +237,8 @@ def _request(
     query = _value(content, "query", str)
     if query is None:
         raise BadRequest("'query' is missing")
+    params = _value(content, "params", dict) or {}
+    check_params({"query": query, **params})
     most = None if top is None else _value(content, top, int)
     if most is not None and most < 1:
         raise BadRequest(f"'{top}' is {most}: at least 1")
@@ -243,7 +248,7 @@ def _request(
         _value(content, "model", str),
         most,
         return_documents=bool(_value(content, returns, bool)),
-        params=_value(content, "params", dict) or {},
+        params=params,
         query_id=_value(content, "query_id", str),
     )
 
@@ -262,12 +267,14 @@ def _value(content: Mapping[str, Any], key: str, kind: type) -> Any:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        content = orjson.loads(body)
-    except ValueError as error:
+        content = parsed(body)
+    except (ValueError, RecursionError) as error:
         # The parser's message quotes nothing of the body.
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise BadRequest(f"the body is {kind_of(content)}, not an object")
+    if not _FLAT.isdisjoint(content) and nesting(body) > DEEPEST_NESTING:
+        raise BadRequest(f"the body is nested deeper than {DEEPEST_NESTING} levels")
     return content
 
 

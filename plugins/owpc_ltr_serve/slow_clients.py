@@ -81,6 +81,13 @@ class TimedHttp(H11Protocol):
             self.cycle.scope[FIRST_BYTE] = self._first_byte or self.loop.time()  # type: ignore[literal-required]
             self._headers_came()
 
+    def shutdown(self) -> None:
+        """Tell the client with the last answer that the connection ends."""
+        if self._is_answering():
+            scope = self.cycle.scope
+            scope["headers"] = [*scope["headers"], (b"connection", b"close")]
+        super().shutdown()
+
     def pause_writing(self) -> None:
         """The client has time to read from here on."""
         super().pause_writing()

@@ -25,6 +25,7 @@ from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, ServeSettings, c
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
+from owpc_ltr_serve.slow_clients import TimedHttp
 
 from owpc_ltr import connect
 from owpc_ltr.engine.client.settings import Secret
@@ -95,7 +96,9 @@ def running(folder: Path, **limits: Any) -> Iterator[Running]:
         Endpoint("/gone", refuses),
     ]
     app = create_app(rankers, ServeSettings(**limits), endpoints=endpoints, observer=noted)
-    config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, port=0, http=TimedHttp, log_config=None, timeout_graceful_shutdown=5
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -377,7 +380,7 @@ def test_it_ends_what_it_has_begun(tmp_path: Path) -> None:
             made.ask("GET", "/health")
         made.slow.set()
         thread.join(10)
-        assert found[0][0] == 200
+        assert (found[0][0], found[0][1]["connection"]) == (200, "close")
 
 
 def fastest(served: Service) -> float:

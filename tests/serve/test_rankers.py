@@ -21,7 +21,7 @@ from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 from owpc_ltr import Cluster, OwpcLtrError, connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.models.model_file import save_model
 from tests.engine.deployed import put
 from tests.engine.fake_engine import FakeEngine, Reply
@@ -191,7 +191,9 @@ def files(tmp_path: Path) -> Iterator[tuple[Path, FakeEngine]]:
         yield tmp_path / "shop.json", fake
 
 
-def test_a_file_is_followed_and_a_broken_one_refused(files: tuple[Path, FakeEngine]) -> None:
+def test_a_file_is_followed_and_a_broken_one_changes_nothing(
+    files: tuple[Path, FakeEngine], caplog: pytest.LogCaptureFixture
+) -> None:
     path, fake = files
     rankers = Rankers(connect(fake.url), [path], refresh=FAST)
     rankers.start()
@@ -199,11 +201,12 @@ def test_a_file_is_followed_and_a_broken_one_refused(files: tuple[Path, FakeEngi
         first = rankers.get("shop")
         save_model(replace(MODEL, weights=np.array([7.0, 1.0, 1.0])), path)
         wait_for(lambda: rankers.get().model != first.model)
+        second = rankers.get().model
         path.write_text("{}")
         wait_for(lambda: "fault" in rankers.states()["shop"])
-        with pytest.raises(BadInput, match="is not a model file of owpc-ltr") as raised:
-            rankers.get()
-        assert status_of(raised.value) == 502
+        assert "is not a model file of owpc-ltr" in rankers.states()["shop"]["fault"]
+        assert rankers.get().model == second
+        assert caplog.text.count("'shop' stays as it was: ") == 1
         save_model(MODEL, path)
         wait_for(lambda: "fault" not in rankers.states()["shop"])
         assert rankers.get().model == first.model

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -233,20 +234,17 @@ def test_an_engine_that_is_down_is_503_and_its_return_is_seen_at_once(gateway: R
 # Models
 
 
-def test_a_model_that_can_no_longer_be_loaded_degrades_until_it_can(gateway: Running) -> None:
+def test_a_model_that_can_no_longer_be_loaded_stays_as_it_was(gateway: Running) -> None:
     path = gateway.folder / "model.json"
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
 
-    def says() -> str:
-        answer = gateway.search()
-        said_order(answer)
-        return answer.headers.get(STATUS_NAME, "")
+    def health() -> Any:
+        return gateway.ask("GET", "/health").json()
 
-    assert eventually(lambda: says().startswith("degraded; model: "))
-    health = gateway.ask("GET", "/health").json()
-    assert health["status"] == "degraded"
-    assert "model.json" in health["models"]["model"]["fault"]
+    assert eventually(lambda: health()["status"] == "degraded")
+    assert recovers(gateway)
+    assert "model.json" in health()["models"]["model"]["fault"]
     path.write_bytes(whole)
     assert recovers(gateway)
 
@@ -477,13 +475,51 @@ def test_a_client_that_offers_http2_is_answered_in_http11(gateway: Running) -> N
 def test_no_header_of_an_answer_is_made_by_who_asks(tmp_path: Path) -> None:
     log = ImpressionLog(tmp_path / "shown.jsonl")
     with running(tmp_path, impressions=log) as made:
-        for given in ("q\r\nSet-Cookie: a=b", "\u6f22\u5b57", "x" * 10_000, {"a": 1}):
-            ext = {**SEARCH["ext"], "ubi": {"query_id": given}}
-            answer = made.search(ext=ext)
-            assert said_order(answer) == "ranked"
-            assert "set-cookie" not in answer.headers
-            assert answer.headers["x-ltr-query-id"].isascii()
-    assert json.loads((tmp_path / "shown.jsonl").read_text().splitlines()[1])["query_id"] == "漢字"
+        for given in ("q\r\nSet-Cookie: a=b", "\u6f22\u5b57", "x" * 101, {"a": 1}, 7, " a", ""):
+            answer = made.search(ext={**SEARCH["ext"], "ubi": {"query_id": given}})
+            assert answer.status == 400
+            assert "1 to 100 printable ASCII characters" in answer.json()["error"]["reason"]
+        for own in ("a b/c", "x" * 100, None):
+            answer = made.search(ext={**SEARCH["ext"], "ubi": {"query_id": own}})
+            logged = json.loads((tmp_path / "shown.jsonl").read_text().splitlines()[-1])
+            assert answer.headers["x-ltr-query-id"] == logged["query_id"]
+            assert own in {None, logged["query_id"]}
+
+
+def test_faults_of_a_request_are_its_own(gateway: Running) -> None:
+    deep: Any = {"match_all": {}}
+    for _ in range(180):
+        deep = {"bool": {"must": deep}}
+    assert gateway.search(query=deep).status == 400
+    for params in ({"keywords": "x" * 10_001}, {"keywords": "a " * 1_001}, {"v": [1.5] * 60_000}):
+        assert gateway.search(ext={"owpc_ltr": {"params": params}}).status == 400
+    ask: dict[str, Any] = {"query": "title", "documents": ["d1", "", "d2"]}
+    assert gateway.ask("POST", "/v2/rerank", ask).json()["results"][-1]["index"] == 1
+    wrong = [
+        {**ask, "params": {"keywords": ["a", "b"]}},
+        {**ask, "params": {"deep": deep}},
+        {**ask, "query": "a " * 1_001},
+        {**ask, "documents": ["", ""]},
+    ]
+    texts = [json.dumps(one).encode() for one in wrong]
+    texts.append(b'{"query": "a", "query": "b", "documents": ["d1"]}')
+    texts.append(b'{"query": "a", "documents": [{"title": 1, "title": 2}]}')
+    texts.append(b'{"query": "a", "documents": ["{\\"title\\": 1, \\"title\\": 2}"]}')
+    for body in texts:
+        answer = gateway.ask("POST", "/v2/rerank", body)
+        assert answer.status == 422, (body[:80], answer.content)
+    refused = {"type": "too_many_clauses", "reason": "maxClauseCount is set to 1024"}
+    reply = Reply({"error": refused, "status": 400}, 400)
+    gateway.fake.on("POST", f"/{INDEX}/_search", lambda _: reply)
+    assert gateway.ask("POST", "/v2/rerank", ask).status == 422
+
+
+def test_no_error_names_the_engines_address(gateway: Running) -> None:
+    gateway.fake.on("POST", f"/{INDEX}/_search", lambda _: Reply(b"<html>", 502))
+    ask = {"query": "title", "documents": ["d1", "d2"]}
+    for answer in (gateway.ask("POST", "/v2/rerank", ask), gateway.search()):
+        assert answer.status >= 500
+        assert urlsplit(gateway.fake.url).netloc not in f"{answer.headers} {answer.content!r}"
 
 
 def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
