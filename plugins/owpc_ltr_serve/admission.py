@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 MEMORY = 256_000_000
-"""Bytes that the bodies of all requests may take, by the estimate of `Memory`."""
+"""Bytes that the bodies of all requests may take, by the estimate of `BodyMemory`."""
 MOST_VALUES = 400_000
 """Objects, lists and commas of one body."""
 _VALUE_BYTES = 128
@@ -25,46 +26,40 @@ class TooManyValues(Exception):
     """A body of more values than are parsed."""
 
 
+@dataclass
 class Memory:
-    """What the bodies of requests take, from their first byte until their work has ended."""
+    """What the bodies of all requests take, by estimate."""
 
-    def __init__(self) -> None:
-        self._taken = 0
-
-    def body(self) -> BodyMemory:
-        """That of one more body."""
-        return BodyMemory(self)
-
-    def add(self, size: int) -> None:
-        """Take this much. Raises Busy where it is not there."""
-        if self._taken + size > MEMORY:
-            raise Busy
-        self._taken += size
+    taken: int = 0
 
 
+@dataclass
 class BodyMemory:
-    """What one body takes, before and after it is parsed."""
+    """What one body takes, from its first byte until the work with it has ended."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory, self._values, self._taken = memory, 0, 0
+    memory: Memory
+    values: int = 0
+    taken: int = 0
 
     def add(self, part: bytes) -> None:
         """Take what a part of the body needs. Raises Busy, and TooManyValues."""
         values = part.count(b"{") + part.count(b"[") + part.count(b",")
-        self._values += values
-        if self._values > MOST_VALUES:
+        self.values += values
+        if self.values > MOST_VALUES:
             raise TooManyValues
         size = len(part) + _VALUE_BYTES * values
-        self._memory.add(size)
-        self._taken += size
+        if self.memory.taken + size > MEMORY:
+            raise Busy
+        self.memory.taken += size
+        self.taken += size
 
     def release(self) -> None:
         """Take nothing any more."""
-        self._memory.add(-self._taken)
-        self._taken = 0
+        self.memory.taken -= self.taken
+        self.taken = 0
 
 
-class Places:
+class RequestSlots:
     """Places for requests; while several addresses ask, each has at most half of them.
 
     Behind a proxy all requests come from one address, which then has all places.

@@ -35,7 +35,7 @@ from owpc_ltr_serve.admission import (
     BodyMemory,
     Busy,
     Memory,
-    Places,
+    RequestSlots,
     TooManyValues,
 )
 from owpc_ltr_serve.faults import TooLate, status_of
@@ -195,7 +195,10 @@ class _Service:
         self._rankers, self._settings, self._observer = rankers, settings, observer
         self.hosts = [*settings.hosts] or ["*"]
         self._threads = RequestThreads(settings.concurrency)
-        self._places, self._turns = Places(settings.concurrency), Places(settings.concurrency)
+        self._places, self._turns = (
+            RequestSlots(settings.concurrency),
+            RequestSlots(settings.concurrency),
+        )
         self._turn = asyncio.Lock()
         self._memory = Memory()
         self._refusing = 0
@@ -260,7 +263,7 @@ class _Service:
             return endpoint.handler(call)
         # Whoever cannot be taken is told so before the body costs anything.
         (self._places if endpoint.at_once is None else self._turns).check(address)
-        memory = self._memory.body()
+        memory = BodyMemory(self._memory)
         try:
             body = await _received(request, settings, memory)
             if isinstance(body, Reply):
@@ -278,7 +281,7 @@ class _Service:
                     return begun
                 work = begun
             self._places.take(address)
-            answer, memory = self._begin(work, call, address, memory), self._memory.body()
+            answer, memory = self._begin(work, call, address, memory), BodyMemory(self._memory)
         finally:
             memory.release()
         timer = asyncio.get_running_loop().call_later(max(call.left(), 0.0), self._late, answer)

@@ -20,7 +20,7 @@ import pytest
 import trustme
 import uvicorn
 from owpc_ltr_serve import admission
-from owpc_ltr_serve.admission import Busy, Places
+from owpc_ltr_serve.admission import Busy, RequestSlots
 from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, ServeSettings, create_app
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
@@ -313,7 +313,7 @@ def test_feature_values_are_refused_where_too_many_come_at_once(plain: Running) 
 
 
 def test_one_address_has_half_of_the_places_while_others_ask() -> None:
-    places = Places(4)
+    places = RequestSlots(4)
     for _ in range(4):
         places.take("10.0.0.1")
     for address in ("10.0.0.1", "10.0.0.2"):
