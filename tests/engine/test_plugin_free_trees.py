@@ -44,6 +44,8 @@ from tests.faults.seeds import Seeds
 from tests.models import random_forest
 from tests.models import trees as trees_client
 
+pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
+
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}
 PATIENT = Budget(10_000.0, repeat=2)

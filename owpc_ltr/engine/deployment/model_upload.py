@@ -54,7 +54,14 @@ from owpc_ltr.engine.deployment.serving_mode import (
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores import Absent, Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import (
+    BadInput,
+    EngineUnavailable,
+    OwpcLtrError,
+    Refused,
+    UsageError,
+    give_warnings,
+)
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
@@ -79,10 +86,9 @@ _ATTEMPTS = 3
 class Uploaded(ShortRepr):
     """A model in an engine: its immutable name, its alias, and its proof.
 
-    `gate` is None where no gain was required. `cautions` are warnings, a line each. `features` is
-    the drift of each since training, the furthest first, and `rankings` its effect on rankings:
-    empty where the model remembers no features. `serving_mode` says where the model runs and why,
-    if that was a choice.
+    `gate` is None where no gain was required. `features` is the drift of each since training, the
+    furthest first, and `rankings` its effect on rankings: empty where the model remembers no
+    features. `serving_mode` says where the model runs and why, if that was a choice.
     """
 
     model: str
@@ -91,7 +97,6 @@ class Uploaded(ShortRepr):
     store_kind: str
     gate: GateResult | None = None
     type: str = ""
-    cautions: tuple[str, ...] = ()
     features: tuple[FeatureDrift, ...] = ()
     rankings: RankAgreement | None = None
     serving_mode: ServingMode | None = None
@@ -226,12 +231,12 @@ def upload_model(
             f"the client scores '{name}': applications must search with owpc-ltr serve or Python's "
             "search, as no request makes the engine alone run it",
         )
-    cautions = (*caution, *served.cautions)
+    give_warnings((*caution, *served.cautions))
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
-            return replace(upload.attempt(), cautions=cautions)
-    return replace(upload.attempt(), cautions=cautions)
+            return upload.attempt()
+    return upload.attempt()
 
 
 def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:

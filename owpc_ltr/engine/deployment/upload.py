@@ -298,7 +298,7 @@ def upload(
         )  # fmt: skip
     give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
     try:
-        uploaded = upload_model(
+        return upload_model(
             cluster.engine,
             holding.store,
             ranker,
@@ -328,8 +328,6 @@ def upload(
         }  # fmt: skip
         command = _settling(found, given, params, extra_features, cluster.typed_options)
         raise type(refusal)(found, command).with_result(RefusedUpload(found)) from None
-    give_warnings(uploaded.cautions)
-    return uploaded
 
 
 @dataclass(frozen=True)
