@@ -378,7 +378,7 @@ def fuse(team: Team) -> Answer:
     legs = fusion.LoggedLegs(data, found, found[:, 0], np.zeros(rows, np.int64), grades)
     kept = [int(query.query_id[1:]) for query in team.judged]
     # The engines' own fusions decide nothing here.
-    with patch.object(fusion, "engine_fusions", lambda legs: engine_fusions(legs)[:2]):
+    with patch.object(fusion, "engine_fusions", lambda legs, _: engine_fusions(legs)[:2]):
         figures = fusion.measure_fusion(
             legs, case.new[kept].ravel(), NDCG(cutoff=TOP), judged=team.judged,
             drawing=Drawing(0, team.resamples),
