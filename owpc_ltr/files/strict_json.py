@@ -248,12 +248,13 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def as_id(value: object) -> str:
-    """The text of a JSON value as an id. Raises ValueError for all but text and whole numbers."""
+def as_id(value: object, wanted: str = "text or a whole number") -> str:
+    """The text of a JSON value as an id. Raises ValueError for all but text and whole numbers.
+
+    `wanted` is what the error says that the value must be.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(
-        f"is {kind_of(value)}, {shown(repr(value))}, and must be text or a whole number"
-    )
+    raise ValueError(f"is {kind_of(value)}, {shown(repr(value))}, and must be {wanted}")

@@ -231,7 +231,6 @@ def _text(value: Any, role: str, place: str) -> str:
     if numeric and isinstance(value, float):
         return repr(value)
     try:
-        return as_id(value)
+        return as_id(value, "a number") if numeric else as_id(value)
     except ValueError as error:
-        why = str(error).replace("text or a whole number", "a number") if numeric else error
-        raise BadInput(f"cannot read {place}: the {role} {why}") from error
+        raise BadInput(f"cannot read {place}: the {role} {error}") from error
