@@ -197,7 +197,7 @@ def test_every_way_to_read_takes_the_bound(
     path = written(tmp_path / "a.txt", text)
     ways: list[Callable[[int | None], object]] = [
         lambda most: read_dataset(path, max_features=most),
-        lambda most: read_folds([path], max_features=most),
+        lambda most: read_folds(str(path), max_features=most),
     ]
     for read in ways:
         with pytest.raises(BadInput, match="beyond 10,000"):

@@ -182,16 +182,19 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
 
 @public
 def read_folds(
-    paths: Sequence[Path | str],
+    paths: Path | str | Sequence[Path | str],
     *,
     max_features: int | None = None,
     memory: int | Room | None = None,
 ) -> Data | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
 
+    One path is a dataset, or the folder of a single fold.
+
     Of a dataset that is a folder of parts, so many bytes may stay in `memory`.
     """
-    folders = [Path(path) for path in paths]
+    given = [paths] if isinstance(paths, Path | str) else paths
+    folders = [Path(path) for path in given]
     if len(folders) == 1 and (is_partitioned(folders[0]) or not folders[0].is_dir()):
         return open_or_read(folders[0], memory=memory, max_features=max_features)
     folds = []
