@@ -323,7 +323,7 @@ class Bundle:
     uses_loss: ClassVar[bool] = True
 
     C: float = 1.0
-    tolerance: float = 1e-3
+    tolerance: float = 1e-4
     passes: int = 2000
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ class Gradient:
     uses_loss: ClassVar[bool] = True
 
     C: float = 1.0
-    tolerance: float = 1e-3
+    tolerance: float = 1e-4
     passes: int = 2000
     model: Literal["linear", "network"] = "linear"
     hidden: int = 10

@@ -77,7 +77,7 @@ class LaRank:
     uses_loss: ClassVar[bool] = True
 
     C: float = 1.0
-    tolerance: float = 1e-3
+    tolerance: float = 1e-4
     passes: int = 500
 
     def __post_init__(self) -> None:
