@@ -270,12 +270,13 @@ def _agreement(data: RankingDataset) -> _Agreement:
     fold = np.random.default_rng(0).permutation(part.n_queries) % _FOLDS
     scores = np.empty(part.n_documents)
     row_fold = np.repeat(fold, sizes)
-    products = [features[row_fold == k].T @ features[row_fold == k] for k in range(_FOLDS)]
+    parts = [features[row_fold == k] for k in range(_FOLDS)]
+    products = [one.T @ one for one in parts]
     for k in range(_FOLDS):
         within = sum(products) - products[k]
         ridge = _RIDGE * np.trace(within) / len(within) + np.finfo(np.float64).tiny
         weights = np.linalg.solve(within + ridge * np.eye(len(within)), each[fold != k].sum(axis=0))
-        scores[row_fold == k] = features[row_fold == k] @ weights
+        scores[row_fold == k] = parts[k] @ weights
     standard = _standardised(scores[:, None], part)[:, 0]
     correlation = np.add.reduceat(standard * labels, part.offsets[:-1]) / sizes
     varies = [np.add.reduceat(np.abs(one), part.offsets[:-1]) > 0 for one in (standard, labels)]
