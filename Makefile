@@ -27,10 +27,15 @@ test-faults: $(VENV)/.dev
 	  --numprocesses 2 --dist loadgroup
 
 # Runs the commands of all pages, and writes the numbers of the outputs that they show anew. The pages
-# on movies need the data of OWPC_LTR_DATA. Minutes.
-outputs: $(VENV)/.dev
+# on movies need the data of OWPC_LTR_DATA; the results and the notebook on OHSUMED need LETOR_FOLDS,
+# the folder of its five folds. Minutes.
+outputs: $(VENV)/.dev $(VENV)/.notebook
 	OWPC_LTR_OUTPUTS=write OWPC_LTR_TESTS=all $(PYTEST) -k "code_of_a_page" \
 	  tests/test_docs.py tests/engine/test_workflows.py
+ifdef LETOR_FOLDS
+	$(BIN)/python benchmarks/ohsumed.py $(LETOR_FOLDS) --write docs/results.md
+	$(BIN)/python docs/notebooks/run.py ohsumed
+endif
 
 # The workflow without a plugin on each engine, one node after another; writes the table of
 # docs/engines.md. Elasticsearch is downloaded for it, under Elastic's own licences.
@@ -62,7 +67,7 @@ install: $(VENV)/.node
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 
-# Runs the notebook and writes its page; LETOR_FOLDS names the folder of the folds, if there is one.
+# Runs the notebooks whose data are named, and writes their pages: LETOR_FOLDS, MSRD_MOVIES.
 notebook: $(VENV)/.notebook
 	$(BIN)/python docs/notebooks/run.py
 

@@ -12,7 +12,7 @@
 # %% [markdown]
 # # OHSUMED, step by step
 #
-# The road from judged queries to a model, in Python, on the five folds of LETOR 3.0's OHSUMED.
+# The workflow from judged queries to a model, in Python, on the five folds of LETOR 3.0's OHSUMED.
 # The folder of the folds is named by `LETOR_FOLDS`; where it is not, a small synthetic stand-in
 # shows the same steps, with figures that mean nothing. `make notebook` runs this file, and writes
 # the page.

@@ -2,8 +2,8 @@
 
 LETOR_FOLDS=FOLDER MSRD_MOVIES=FOLDER python docs/notebooks/run.py [NAME …]
 
-The notebook on movies also needs a node with vectors (OWPC_LTR_URL, or the local one); where no
-folder of movies is named its page stays as it is.
+The notebook on movies also needs a node with vectors (OWPC_LTR_URL, or the local one). Where the
+folder of its data is not named, a page stays as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbconvert import MarkdownExporter
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor, ExecutePreprocessor
 
 FOLDER = Path(__file__).parent
-NEEDS = {"movies-hybrid": "MSRD_MOVIES"}
+NEEDS = {"movies-hybrid": "MSRD_MOVIES", "ohsumed": "LETOR_FOLDS"}
 """What a notebook cannot do without."""
 NOTE = "<!-- Made by docs/notebooks/run.py from {name}; do not edit. -->\n\n"
 
@@ -27,6 +27,9 @@ def page_of(notebook: Path) -> str:
     """A notebook, run from its beginning, as Markdown. An error in a cell is raised."""
     content = jupytext.read(notebook, fmt="py:percent")
     content, _ = ExecutePreprocessor(timeout=1800, kernel_name="python3").preprocess(content)
+    for cell in content.cells:
+        # Warnings name temporary files of the kernel.
+        cell["outputs"] = [one for one in cell.get("outputs", []) if one.get("name") != "stderr"]
     content, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(content, {})
     text, _ = MarkdownExporter().from_notebook_node(content)
     return NOTE.format(name=notebook.name) + _fenced(text).strip() + "\n"

@@ -1,0 +1,113 @@
+"""The figures of docs/results.md and of the notebook's page are those of the code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import lzma
+import os
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from owpc_ltr_papers.folders import rotation
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "docs" / "notebooks" / "ohsumed.py"
+WHOLE = os.environ.get("OWPC_LTR_TESTS") == "all"
+QUICK = {"owpc generator=logarithmic", "listnet"}
+"""Rows that every run fits again; the thorough tests fit all."""
+_NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?")
+
+
+@pytest.fixture(scope="module")
+def folds(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`Fold1` to `Fold5` of LETOR 3.0's OHSUMED."""
+    folder = tmp_path_factory.mktemp("folds")
+    parts = {k: shared_data / "letor3-ohsumed" / f"S{k}.txt.xz" for k in range(1, 6)}
+    texts = {path: lzma.decompress(path.read_bytes()) for path in parts.values()}
+    for fold in rotation(parts):
+        own = folder / fold.name
+        own.mkdir()
+        sides = (("train", fold.training), ("vali", fold.validation), ("test", fold.test))
+        for name, paths in sides:
+            (own / f"{name}.txt").write_bytes(b"".join(texts[path] for path in paths))
+    return folder
+
+
+def test_rows_of_the_results_are_those_of_the_code(folds: Path) -> None:
+    benchmark = _benchmark()
+    page = (ROOT / "docs" / "results.md").read_text()
+    read = benchmark.folds_in(folds)
+    for fit in benchmark.FITS:
+        if WHOLE or _shown(fit) in QUICK:
+            made = benchmark.line(benchmark.row(read, *fit))
+            named = made[: made.index("| 0")]
+            (shown,) = [line for line in page.splitlines() if line.startswith(named)]
+            assert _numbers(made) == pytest.approx(_numbers(shown), abs=0.003), shown
+
+
+def test_the_page_of_the_notebook_has_its_code_and_words() -> None:
+    page = NOTEBOOK.with_suffix(".md").read_text()
+    code, prose = _cells()
+    assert _blocks("python", page) == code
+    around = re.sub(r"^```.*?^```$|^<!--.*?-->$", "", page, flags=re.M | re.S)
+    assert around.split() == " ".join(prose).split()
+
+
+@pytest.mark.filterwarnings("ignore:no value, or one and the same")
+def test_the_page_of_the_notebook_shows_what_it_prints(
+    folds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LETOR_FOLDS", str(folds))
+    shown = _blocks("text", NOTEBOOK.with_suffix(".md").read_text())
+    namespace: dict[str, Any] = {"__name__": "notebook"}
+    for cell in _cells()[0]:
+        if not WHOLE and "for number in range" in cell:
+            return
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(cell, namespace)  # noqa: S102 - our own notebook
+        if printed.getvalue():
+            expected = shown.pop(0)
+            assert (
+                _NUMBER.sub("#", printed.getvalue()).split() == _NUMBER.sub("#", expected).split()
+            )
+            numbers = _numbers(expected)
+            assert _numbers(printed.getvalue()) == pytest.approx(numbers, abs=0.003, rel=0.01)
+    assert not shown
+
+
+def _cells() -> tuple[list[str], list[str]]:
+    """The cells of code and the prose of the notebook."""
+    cells = re.split(r"^# %%", NOTEBOOK.read_text(), flags=re.M)[1:]
+    code = [cell.strip() for cell in cells if not cell.startswith(" [markdown]")]
+    prose = [re.sub("^# ?", "", cell[11:], flags=re.M) for cell in cells if cell.startswith(" [m")]
+    return code, prose
+
+
+def _blocks(kind: str, page: str) -> list[str]:
+    return [one.strip() for one in re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)]
+
+
+def _shown(fit: tuple[str, dict[str, str], str, dict[str, str]]) -> str:
+    loss, settings, _, of_optimizer = fit
+    named = [f"{name}={value}" for name, value in settings.items()]
+    return " ".join([loss, *named, *of_optimizer.values()])
+
+
+def _benchmark() -> ModuleType:
+    path = ROOT / "benchmarks" / "ohsumed.py"
+    specification = importlib.util.spec_from_file_location("ohsumed", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
