@@ -265,7 +265,7 @@ def runs(team: Team) -> Answer:
 
 
 def live(team: Team) -> Answer:
-    """`owpc-ltr evaluate-live`, and `compare-live`, of a model that knows its training."""
+    """`owpc-ltr compare-live` of one model, and of two, of a model that knows its training."""
     records = {name: model.record for name, model in team.models.items()}
     chosen = choose_queries(records, team.judged)
     kept = [team.judged[number] for number in chosen.queries.tolist()]

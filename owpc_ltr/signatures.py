@@ -161,9 +161,13 @@ class Without:
 
 @dataclass(frozen=True)
 class ConnectsWith:
-    """Marks the parameter `cluster` of a job that needs one only where another one is given."""
+    """Marks the parameter `cluster` of a job that needs one only where another one is given.
+
+    With a `prefix` it is needed where the value begins with it.
+    """
 
     parameter: str
+    prefix: str = ""
 
 
 NO_STORE = Without(("store_kind", "store"))

@@ -87,7 +87,7 @@ def test_an_uploaded_name_is_measured_live_and_evaluate_says_so(run: Run) -> Non
     code, out, err = run("evaluate", "movies-owpc", "--data", "judgments.tsv")
     assert (code, out) == (3, "")
     assert "cannot read the model movies-owpc" in err
-    assert "evaluate-live" in err
+    assert "compare-live" in err
 
 
 def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
@@ -106,17 +106,17 @@ def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
         "kind", "name", "claims", "settings", "choices", "chosen", "variants", "summary", "formula",
         "meaning", "source",
     }  # fmt: skip
-    told = run("plugins", "larank")[1].splitlines()
+    told = run("plugins", "show", "larank")[1].splitlines()
     assert told[0].startswith("optimizer larank, of owpc-ltr")
     assert "claims: needs_convex, uses_loss" in told
     assert any(line.split()[:2] == ["C", "chosen"] for line in told)
-    words = " ".join(run("plugins", "owpc")[1].split())
+    words = " ".join(run("plugins", "show", "owpc")[1].split())
     assert "generator constant constant, top, inverse, exponential, logarithmic" in words
     assert "`generator` g gives the weights" in words
-    assert "also: ndcg-letor" in run("plugins", "ndcg-letor")[1]
-    assert run("plugins", "nosuch")[0] == 2
-    assert "'owcp': did you mean 'owpc'?" in run("plugins", "owcp")[2]
-    assert "use --loss lambdarank --optimizer boosting" in run("plugins", "lambdamart")[2]
+    assert "also: ndcg-letor" in run("plugins", "show", "ndcg-letor")[1]
+    assert run("plugins", "show", "nosuch")[0] == 2
+    assert "'owcp': did you mean 'owpc'?" in run("plugins", "show", "owcp")[2]
+    assert "use --loss lambdarank --optimizer boosting" in run("plugins", "show", "lambdamart")[2]
     assert listed["failures"] == []
 
 
@@ -209,7 +209,7 @@ def test_bad_training_data_is_named_by_file_and_line(
             "--url is no",
         ),
         (
-            ("models", "list", "--url", "https://me:secret@host"),
+            ("models", "show", "--url", "https://me:secret@host"),
             2,
             "OWPC_LTR_USER",
         ),
@@ -249,7 +249,7 @@ def test_a_cluster_that_is_not_there_is_exit_4(
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
     url = ("--url", f"http://127.0.0.1:{closed_port}")
-    for words in (("models", "list"), ("search", "x", "--index", "i", "--model", "m")):
+    for words in (("models", "show"), ("search", "x", "--index", "i", "--model", "m")):
         code, _, err = run(*words, *url)
         assert code == 4
         assert err.count("\n") == 1
@@ -334,7 +334,7 @@ def test_a_name_that_cannot_be_one_is_told_with_one_that_can(name: str, meant: s
     assert check_name("model", meant) == meant
 
 
-@pytest.mark.parametrize("group", [(), ("judge",), ("models",), ("featureset",)])
+@pytest.mark.parametrize("group", [(), ("judge",)])
 def test_without_a_command_the_help_is_printed(run: Run, group: tuple[str, ...]) -> None:
     code, out, err = run(*group)
     assert (code, out) == (2, "")

@@ -264,7 +264,7 @@ def test_who_listens_is_told_once_that_something_is_compiled() -> None:
 def test_a_warm_up_does_a_job_for_every_plugin_that_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = commands_in(tmp_path, monkeypatch, capsys)("warm-up", "--json")
+    code, out, _ = commands_in(tmp_path, monkeypatch, capsys)("plugins", "warm-up", "--json")
     told = json.loads(out)
     assert code == 0
     assert told["failures"] == []

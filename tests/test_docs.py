@@ -164,7 +164,7 @@ def test_a_block_that_does_not_do_what_it_says_is_noticed(
 
 def test_an_output_that_a_command_does_not_print_is_noticed(tmp_path: Path, run: Run) -> None:
     page = tmp_path / "page.md"
-    page.write_text("```console\n$ owpc-ltr metrics --metric ndcg\nno such line\n```\n")
+    page.write_text("```console\n$ owpc-ltr plugins metrics --metric ndcg\nno such line\n```\n")
     with pytest.raises(AssertionError, match="does not print 'no such line', as page"):
         run_page(page, tmp_path, run)
 

@@ -126,8 +126,8 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
         (("explain", "linear.json", "--data", "data.parquet"), "--query-id"),
         (of("linear", "--above", "d1"), "--above is for one document: give its id too"),
         (
-            ("explain-search", "words", "--model", "m", "--reranker", "linear.json"),
-            "give one of --model",
+            (*of("linear"), "--window", "5"),
+            "--window has no effect without --search: leave it out",
         ),
     ]
     for words, said in refused:

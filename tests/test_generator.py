@@ -376,6 +376,7 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
         assert (code, out) == (2, "")
         assert run(*words, "-h")[1] in error
         assert error.endswith("\n")
+    assert run("plugins") == run("plugins", "show")
 
 
 def test_a_command_of_ours_imports_no_plugin(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plugins from files: refused when incomplete, `owpc-ltr check`, the example projects."""
+"""Plugins from files: refused when incomplete, `owpc-ltr plugins check`, the example projects."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_the_examples_are_of_every_kind() -> None:
 )
 def test_an_honest_file_holds(run: Run, name: str) -> None:
     Path("mine.py").write_text(TEXTS[name])
-    code, out, err = run("check", "mine.py")
+    code, out, err = run("plugins", "check", "mine.py")
     assert (code, err) == (0, "")
     assert out.startswith("holds   ")
     assert "every promise holds; checks made: " in out
@@ -220,7 +220,7 @@ def test_a_liar_of_each_kind_is_exit_5_and_said_by_its_name(
 ) -> None:
     assert before in TEXTS[name]
     Path("mine.py").write_text(TEXTS[name].replace(before, after))
-    code, out, err = run("check", "mine.py", "--json")
+    code, out, err = run("plugins", "check", "mine.py", "--json")
     assert code == 5
     told = json.loads(out)
     faults = [one["fault"] for one in told["checks"] if not one["holds"]]
@@ -241,7 +241,7 @@ def test_every_plugin_of_a_file_is_checked_and_what_breaks_stands_beside_what_ho
     liar = liar.replace("return float(taken @ hinge)", "return 1 + float(taken @ hinge[::-1])")
     text = honest.replace("@hookimpl", f"{liar}\n\n@hookimpl")
     Path("mine.py").write_text(text.replace("[WorstPairs]", "[WorstPairs, Liar]"))
-    code, out, err = run("check", "mine.py")
+    code, out, err = run("plugins", "check", "mine.py")
     assert code == 5
     assert "holds   loss worst-pairs, with share=20.0 margin=1.0\n" in out
     assert "BREAKS  loss liar, with share=20.0 margin=1.0\n        loss 'liar'" in out
@@ -252,7 +252,7 @@ def test_every_plugin_of_a_file_is_checked_and_what_breaks_stands_beside_what_ho
 def test_an_installed_plugin_is_checked_by_name_with_every_choice_of_its_settings(
     run: Run,
 ) -> None:
-    code, out, _ = run("check", "pairwise", "--json")
+    code, out, _ = run("plugins", "check", "pairwise", "--json")
     assert code == 0
     told = json.loads(out)
     assert len({one["given"] for one in told["checks"]}) == len(told["checks"]) > 1
@@ -261,7 +261,7 @@ def test_an_installed_plugin_is_checked_by_name_with_every_choice_of_its_setting
 
 
 def test_with_settings_a_plugin_is_checked_as_they_say(run: Run) -> None:
-    code, out, _ = run("check", "owpc", "--set", "loss.generator=inverse", "--json")
+    code, out, _ = run("plugins", "check", "owpc", "--set", "loss.generator=inverse", "--json")
     (one,) = json.loads(out)["checks"]
     assert code == 0
     assert one["given"].startswith("generator=inverse ")
@@ -277,7 +277,7 @@ def test_a_reader_that_can_write_its_format_is_checked_on_hard_files(run: Run) -
     text = TEXTS["json_lines"]
     place = text.index("    def example(self)")
     Path("mine.py").write_text(text[:place] + write + text[place:])
-    code, out, err = run("check", "mine.py")
+    code, out, err = run("plugins", "check", "mine.py")
     assert (code, err) == (0, "")
     assert "holds   judgment-reader json-lines, with files of its writer\nevery" in out
 
@@ -294,7 +294,7 @@ def test_a_reader_that_can_write_its_format_is_checked_on_hard_files(run: Run) -
 def test_what_cannot_be_checked_is_a_fault_of_usage(
     run: Run, words: tuple[str, ...], message: str
 ) -> None:
-    code, _, err = run("check", *words)
+    code, _, err = run("plugins", "check", *words)
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
@@ -308,7 +308,7 @@ def test_an_exception_in_a_plugin_is_told_with_its_own_line(
     broken = LOSS.replace(before, f'{{}}["lost"]\n        {before}')
     Path("mine.py").write_text(broken)
     place = f"mine.py, line {broken[: broken.index('lost')].count(chr(10)) + 1}: KeyError: 'lost'"
-    code, _, err = run("check", "mine.py")
+    code, _, err = run("plugins", "check", "mine.py")
     assert (code, err) == (5, f"owpc-ltr: 1 of 1 checks broke; the first: {place}\n")
     Path("data.txt").write_text("".join(f"{d} qid:{q} 1:{d}\n" for q in range(9) for d in (0, 1)))
     words = ("--plugin", "mine.py", "--loss", "worst-pairs", "--set", "optimizer.C=1")
@@ -336,15 +336,15 @@ def test_an_installed_plugin_that_does_not_load_is_named_with_its_fault(
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (installed / "entry_points.txt").write_text("[owpc_ltr]\nbroken = not_there_at_all\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    code, _, err = run("check", "broken")
+    code, _, err = run("plugins", "check", "broken")
     assert code == 2
     assert "failed to load: ModuleNotFoundError: No module named 'not_there_at_all'" in err
-    assert "did you mean 'pairwise'?" in run("check", "pairwize")[2]
+    assert "did you mean 'pairwise'?" in run("plugins", "check", "pairwize")[2]
 
 
 def test_a_file_named_twice_is_loaded_once(run: Run) -> None:
     Path("mine.py").write_text(LOSS)
-    words = ("plugins", "worst-pairs", "--plugin", "mine.py", "--plugin", "mine.py")
+    words = ("plugins", "show", "worst-pairs", "--plugin", "mine.py", "--plugin", "mine.py")
     assert run(*words)[0] == 0
 
 

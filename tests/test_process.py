@@ -254,7 +254,7 @@ def test_a_message_is_bounded_with_its_remedy(run: Run) -> None:
     told = one_line(run("evaluate", name, "--data", "data.txt")[2].encode())
     assert len(told) < 1300
     assert told.startswith("owpc-ltr: cannot read the model xxx")
-    assert told.endswith("(evaluate-live)\n")
+    assert told.endswith("(compare-live)\n")
 
 
 # --- signals

@@ -336,7 +336,9 @@ def test_the_command_line_explains_and_lists(
 
     run = commands_in(tmp_path, monkeypatch, capsys)
     path = str(tmp_path / "data.parquet")
-    code, out, _ = run("metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5")
+    code, out, _ = run(
+        "plugins", "metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5"
+    )
     assert code == 0
     found = ltr.explain_metric("feature:s", data, "ndcg@5")
     assert "XGBoost" in str(found)
@@ -346,10 +348,10 @@ def test_the_command_line_explains_and_lists(
     assert all(len(line) <= 80 for line in out.splitlines())
     for library in {library.name for library in LIBRARIES}:
         assert library in out
-    code, out, _ = run("metrics")
+    code, out, _ = run("plugins", "metrics")
     assert code == 0
     assert "pairwise-error" in out
-    code, _, err = run("metrics", "--data", path)
+    code, _, err = run("plugins", "metrics", "--data", path)
     assert code == 2
     assert "--explain" in err
 

@@ -98,7 +98,7 @@ def check_files(*known: Path) -> None:
 def test_an_address_of_a_command_tells_no_secret(
     place: int, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    code, out, err = run("models", "list", "--url", ADDRESSES[place])
+    code, out, err = run("models", "show", "--url", ADDRESSES[place])
     assert code == 2
     assert err.startswith("owpc-ltr: --url ")
     check_hidden(out, err, caplog.text)
@@ -112,7 +112,7 @@ def test_an_environment_tells_no_secret(
     for name, value in ENVIRONMENTS[place].items():
         monkeypatch.setenv(name, value)
     asked = () if "OWPC_LTR_URL" in ENVIRONMENTS[place] else ("--url", NOBODY)
-    code, out, err = run("models", "list", *asked)
+    code, out, err = run("models", "show", *asked)
     assert code in {2, 4}
     assert err.count("\n") == 1
     check_hidden(out, err, caplog.text)
@@ -132,7 +132,7 @@ def test_a_configuration_file_tells_no_secret(
     file.write_text(FILES[place])
     file.chmod(0o600)
     for asked in ((), ("--url", NOBODY)):
-        code, out, err = run("models", "list", *asked)
+        code, out, err = run("models", "show", *asked)
         assert code in {2, 3, 4}
         check_hidden(out, err, caplog.text)
     check_files(file)

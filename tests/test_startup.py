@@ -102,7 +102,7 @@ def test_comparing_linear_models_compiles_nothing(folder: Path) -> None:
 
 
 def test_a_cluster_that_is_not_there_is_told_without_what_its_answers_need(folder: Path) -> None:
-    told = run(folder, "models", "list", "--url", "http://127.0.0.1:9")
+    told = run(folder, "models", "show", "--url", "http://127.0.0.1:9")
     assert told.code == 4
     # The client of the engine is imported with the first request.
     client = {"urllib3", "tenacity", "asyncio", "opensearchpy", "requests"}
@@ -159,7 +159,7 @@ def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
     url = small.engine.settings.url
     environ = {**os.environ, "OWPC_LTR_URL": url, "XDG_CONFIG_HOME": str(tmp_path)}
     for told in imported_by(
-        ("models", "list", *place),
+        ("models", "show", *place),
         ("models", "show", small.name, *place),
         ("request", *model, *place),
         ("search", "alpha beta", *model, *place),

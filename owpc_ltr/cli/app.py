@@ -34,14 +34,9 @@ COMMANDS = (
         "Compare rankers on the same judged queries.",
     ),
     Command(
-        "evaluate-live",
-        "owpc_ltr.engine.live_results.evaluate_live:evaluate_live",
-        "Measure live results of the whole index with a model, against the query alone.",
-    ),
-    Command(
         "compare-live",
         "owpc_ltr.engine.live_results.compare_live:compare_live",
-        "Compare rankers by their live results of the whole index.",
+        "Compare rankers, or one with the query alone, by live results of the whole index.",
     ),
     Command(
         "judge sample",
@@ -80,13 +75,8 @@ COMMANDS = (
     ),
     Command(
         "explain",
-        "owpc_ltr.explanations.explain:explain",
-        "Explain how a ranker orders a query's documents in a dataset.",
-    ),
-    Command(
-        "explain-search",
-        "owpc_ltr.engine.explain_search:explain_search",
-        "Explain the results of a live search.",
+        "owpc_ltr.engine.explain_search:explain_ranking",
+        "Explain how a ranker orders a query's documents.",
     ),
     Command(
         "search",
@@ -124,16 +114,6 @@ COMMANDS = (
         "Predict how an upgrade of the engine changes rankings.",
     ),
     Command(
-        "plugins",
-        "owpc_ltr.host.plugin_list:plugins",
-        "List the installed plugins, or the settings of one.",
-    ),
-    Command(
-        "check",
-        "owpc_ltr.plugin_checks.check:check",
-        "Test whether plugins fulfil the contract of their kind.",
-    ),
-    Command(
         "partition",
         "owpc_ltr.data.datasets:partition",
         "Write datasets as one folder of Parquet files.",
@@ -148,16 +128,16 @@ COMMANDS = (
         "owpc_ltr.engine.deployment.verify:verify",
         "Check an uploaded model again, and look for drift.",
     ),
-    Command("models", "", "Uploaded models: list, show, promote, roll back, prune."),
-    Command(
-        "models list",
-        "owpc_ltr.engine.deployment.uploaded_models:overview",
-        "List the aliases and their models.",
-    ),
+    Command("models", "", "Uploaded models: show, diff, promote, roll back, delete."),
     Command(
         "models show",
-        "owpc_ltr.engine.deployment.uploaded_models:show",
-        "Show where a model comes from, and how it uses features.",
+        "owpc_ltr.engine.deployment.uploaded_models:show_models",
+        "List the aliases and their models, or show one model.",
+    ),
+    Command(
+        "models delete",
+        "owpc_ltr.engine.deployment.uploaded_models:delete_models",
+        "Delete a model, a name with all of its models, or all unused models.",
     ),
     Command(
         "models diff",
@@ -174,17 +154,7 @@ COMMANDS = (
         "owpc_ltr.engine.deployment.uploaded_models:rollback",
         "Roll the alias NAME back to its previous model.",
     ),
-    Command(
-        "models delete",
-        "owpc_ltr.engine.deployment.uploaded_models:delete",
-        "Delete an unused model, or a name with all of its models.",
-    ),
-    Command(
-        "models prune",
-        "owpc_ltr.engine.deployment.uploaded_models:prune",
-        "Delete unused models; without MODEL or --yes, only list them.",
-    ),
-    Command("featureset", "", "Feature sets: suggest, push, show, list, delete."),
+    Command("featureset", "", "Feature sets: suggest, push, show, delete."),
     Command(
         "featureset suggest",
         "owpc_ltr.engine.suggested_features:suggest",
@@ -197,13 +167,8 @@ COMMANDS = (
     ),
     Command(
         "featureset show",
-        "owpc_ltr.engine.feature_sets:get",
-        "Print the features of a set; with --json what `push` accepts.",
-    ),
-    Command(
-        "featureset list",
-        "owpc_ltr.engine.feature_sets:names",
-        "List the feature sets of the cluster.",
+        "owpc_ltr.engine.feature_sets:show",
+        "List the feature sets of the cluster, or print the features of one.",
     ),
     Command(
         "featureset delete",
@@ -212,35 +177,46 @@ COMMANDS = (
     ),
     Command("judge", "", "What to judge next; judgments from clicks, in other formats."),
     Command(
+        "judge convert",
+        "owpc_ltr.engine.workbench:convert_judgments",
+        "Write judgments in another format.",
+    ),
+    Command(
         "judge pool",
         "owpc_ltr.engine.live_results.judge_pool:judge_pool",
         "Write a sheet of the rankers' top documents, for people to grade.",
     ),
+    Command("plugins", "", "Plugins: show, check, compile; the conventions of metrics."),
     Command(
-        "judge convert",
-        "owpc_ltr.host.judgment_lists:convert_judgments",
-        "Write judgments in another format.",
+        "plugins show",
+        "owpc_ltr.host.plugin_list:plugins",
+        "List the installed plugins, or the settings of one.",
     ),
     Command(
-        "judge fetch",
-        "owpc_ltr.engine.workbench:judgments",
-        "Fetch a judgment list of OpenSearch's Search Relevance Workbench.",
+        "plugins check",
+        "owpc_ltr.plugin_checks.check:check",
+        "Test whether plugins fulfil the contract of their kind.",
     ),
     Command(
-        "metrics",
+        "plugins metrics",
         "owpc_ltr.evaluation.metric_explanation:metrics",
         "Explain metrics, and why other libraries' figures differ.",
     ),
-    Command("warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything before its first use."),
+    Command(
+        "plugins warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything before its first use."
+    ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
 
 
 class _Group(TyperGroup):
-    """A group of commands, which shows its help where no command is given."""
+    """A group of commands: without a command `show`, which lists, or the group's help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse what stands before the command."""
+        named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        if "show" in self.commands and not named and not ctx.resilient_parsing:
+            args = ["show", *args]
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help(), err=True)
             ctx.exit(UsageError.exit_code)
@@ -354,7 +330,6 @@ _PANELS = {
             "fuse",
             "evaluate",
             "compare",
-            "evaluate-live",
             "compare-live",
             "report",
             "average",
@@ -368,13 +343,12 @@ _PANELS = {
         "verify",
         "search",
         "explain",
-        "explain-search",
         "request",
         "lint",
         "profile",
         "models",
     ),
-    "Plugins": ("plugins", "metrics", "check", "warm-up"),
+    "Plugins": ("plugins",),
     "Papers": ("reproduce", "bounds"),
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""

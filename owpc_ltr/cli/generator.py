@@ -440,9 +440,12 @@ def _connects(
     Without such a parameter a cluster that has a default is connected to where an option names it.
     """
     marks = getattr(cluster.annotation, "__metadata__", ())
-    needed = [one.parameter for one in marks if isinstance(one, ConnectsWith)]
+    needed = [one for one in marks if isinstance(one, ConnectsWith)]
     if needed:
-        return any(name in given for name in needed)
+        return any(
+            one.parameter in given and str(given[one.parameter]).startswith(one.prefix)
+            for one in needed
+        )
     return cluster.default is cluster.empty or any(to_cluster.values())
 
 

@@ -1,10 +1,11 @@
-"""`explain_search`: why the results of a live search are where they are."""
+"""`explain`: why documents are where they are, in a live search or by a dataset."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.options import Memory
 from owpc_ltr.engine.options import (
     ExtraFeatures,
     Keywords,
@@ -18,13 +19,82 @@ from owpc_ltr.engine.options import (
     Window,
 )
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument
+from owpc_ltr.evaluation.options import Documents, IdField
+from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument, explain
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Help, Plugins, job, spelled
+from owpc_ltr.signatures import ConnectsWith, Help, Plugins, Reads, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.explanations.explanation import Explanation
+
+
+@job
+def explain_ranking(
+    ranker: Annotated[
+        str,
+        Reads(
+            "MODEL.json or feature:NAME; with --search an uploaded name, or a reranker's file.",
+            names="model",
+            unless="feature:",
+            absent=None,
+        ),
+    ],
+    document: ExplainedDocument = None,
+    *,
+    data: Annotated[
+        Path | str | None,
+        Reads("The query is one of this dataset: Parquet, LETOR text or a folder of parts."),
+    ] = None,
+    query_id: Annotated[
+        str | None, Help("The id of the query in --data, or in --extra-features.", metavar="ID")
+    ] = None,
+    keywords: Annotated[
+        str | None, Help("The query is this live search.", flag="--search", metavar="QUERY")
+    ] = None,
+    size: Size = None,
+    above: RivalDocument = None,
+    documents: Documents = None,
+    id_field: IdField = None,
+    index: SearchIndex = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    window: Window = None,
+    title_field: TitleField = None,
+    extra_features: ExtraFeatures = (),
+    report: ReportPage = None,
+    memory: Memory = None,
+    plugins: Plugins = (),
+    cluster: Annotated[Cluster | None, ConnectsWith("keywords")] = None,
+) -> Explanation:
+    """Explain how a ranker orders a query's documents.
+
+    The query is one of a dataset (--data, --query-id), or a live search (--search). Shows the best
+    documents, with what each feature adds to their scores; or one document in full, with what would
+    have to change for it to be above the next. Documents without ids are called by their row within
+    the query, from 1. Of a live search, warns if the contributions do not add up to the score that
+    was served.
+    """
+    shared: Any = {"above": above, "query_id": query_id, "report": report, "plugins": plugins}
+    local: Any = {"data": data, "documents": documents, "id_field": id_field, "memory": memory}
+    live: Any = {
+        "index": index, "query_template": query_template, "params": params, "window": window,
+        "title_field": title_field, "extra_features": extra_features,
+    }  # fmt: skip
+    for name, value in (live if cluster is None else local).items():
+        if value:
+            where = "without" if cluster is None else "with"
+            raise UsageError(
+                f"{spelled(name)} has no effect {where} {spelled('keywords')}: leave it out"
+            )
+    if cluster is not None:
+        served: Any = {"reranker" if Path(ranker).is_file() else "model": ranker}
+        return cluster.explain(str(keywords), document, size=size, **served, **shared, **live)
+    if data is None or query_id is None:
+        raise UsageError(
+            "which query? give --data FILE and --query-id ID, or --search QUERY for a live search"
+        )
+    return explain(ranker, document=document, size=size or 10, **shared, **local)
 
 
 @job

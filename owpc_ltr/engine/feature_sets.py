@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
-Name = Annotated[str, Help("The name of a feature set.", names="featureset", metavar="NAME")]
+_NAME = Help("The name of a feature set.", names="featureset", metavar="NAME")
+Name = Annotated[str, _NAME]
 _LONGEST = 100
 
 
@@ -158,12 +159,9 @@ def push(
     return pushed
 
 
-@job(shows=FeatureSetTable)
+@job
 def get(cluster: Cluster | FeatureSets, name: Name) -> FeatureSet:
-    """Print the features of a set; with --json what `push` accepts.
-
-    Raises BadInput if there is no set of this name.
-    """
+    """The feature set of this name. Raises BadInput if there is none."""
     from owpc_ltr.engine.stores import naming_close_sets
 
     store = cluster.holding_set(name).store
@@ -171,10 +169,21 @@ def get(cluster: Cluster | FeatureSets, name: Name) -> FeatureSet:
         return store.get_featureset(name)
 
 
-@job(shows=FeatureSetNames)
+@job
 def names(cluster: Cluster | FeatureSets) -> list[str]:
-    """List the feature sets of the cluster."""
+    """The names of the feature sets of the store."""
     return cluster.store.list_featuresets()
+
+
+@job
+def show(
+    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME] = None
+) -> FeatureSetNames | FeatureSetTable:
+    """List the feature sets of the cluster, or print the features of one.
+
+    With --json the features are printed as `push` accepts them.
+    """
+    return FeatureSetNames(names(cluster)) if name is None else FeatureSetTable(get(cluster, name))
 
 
 @job(shows=DeletedFeatureSet, changes_cluster=True)

@@ -1,13 +1,26 @@
-"""`judge fetch`: judgment lists that the Search Relevance Workbench of a cluster keeps."""
+"""`judge convert`: judgments of a file, or of the Search Relevance Workbench of a cluster."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import DEFAULT_FORMAT, DuplicatePolicy, JudgmentFormat, SkipUnjudged
-from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.signatures import NO_STORE, Help, Writes, job
+from owpc_ltr.data.options import (
+    DEFAULT_FORMAT,
+    Columns,
+    DuplicatePolicy,
+    JudgmentFormat,
+    SkipUnjudged,
+    Topics,
+)
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.host.judgment_lists import (
+    check_policy,
+    judgments_of,
+    read_judgments,
+    write_judgments,
+)
+from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, Writes, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -15,6 +28,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
 
+_WORKBENCH = "workbench:"
 _LISTS = "/_plugins/_search_relevance/judgments"
 
 
@@ -37,15 +51,49 @@ def judgments(
 
     Raises Refused if the cluster has no workbench.
     """
-    from owpc_ltr.errors import give_warnings
-    from owpc_ltr.host.judgment_lists import check_policy, judgments_of, write_judgments
-
     check_policy(duplicates)
     found = judgments_of(fetch_list(cluster.engine, name), duplicates, skip_unjudged)
     give_warnings(found.notes)
     if out is not None:
         write_judgments(found, out, format=to)
     return found
+
+
+@job
+def convert_judgments(
+    judgments: Annotated[
+        Path | str,
+        Reads(
+            "Judgments, in any format that an installed plugin reads; or workbench:ID, a list of "
+            "OpenSearch's Search Relevance Workbench.",
+            unless=_WORKBENCH,
+        ),
+    ],
+    *,
+    out: Annotated[Path | str, Writes("The file of the judgments.")],
+    to: JudgmentFormat = DEFAULT_FORMAT,
+    columns: Columns = None,
+    topics: Topics = None,
+    duplicates: DuplicatePolicy = "refuse",
+    skip_unjudged: SkipUnjudged = False,
+    cluster: Annotated[Cluster | None, NO_STORE, ConnectsWith("judgments", _WORKBENCH)] = None,
+) -> Judgments:
+    """Write judgments in another format.
+
+    Warns of what the format cannot hold (ids, parameters, weights); documents and grades are kept,
+    or nothing is written. Lists of the workbench have no ids of queries: their texts are used.
+    """
+    how: Any = {"duplicates": duplicates, "skip_unjudged": skip_unjudged}
+    if cluster is not None:
+        for name, value in {"columns": columns, "topics": topics}.items():
+            if value is not None:
+                raise UsageError(f"{spelled(name)} is for files, and this is a list of a workbench")
+        name = str(judgments).removeprefix(_WORKBENCH)
+        return cluster.judgments(name, out=out, to=to, **how)
+    read = read_judgments(judgments, topics=topics, columns=columns, **how)
+    give_warnings(read.notes)
+    write_judgments(read, out, format=to)
+    return read
 
 
 def fetch_list(engine: Engine, name: str) -> JudgmentLines:

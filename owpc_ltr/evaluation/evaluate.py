@@ -51,7 +51,7 @@ def evaluate(
             cli=str,
             unless="feature:",
             absent="cannot read the model {path}: No such file or directory; an uploaded model is "
-            "measured live (evaluate-live)",
+            "measured live (compare-live)",
         ),
     ],
     data: Annotated[

@@ -84,7 +84,8 @@ def metrics(
         return _installed(plugins)
     if data is None or model is None:
         raise UsageError(
-            f"{spelled('explain')} is of one ranking: owpc-ltr metrics --explain MODEL --data DATA"
+            f"{spelled('explain')} is of one ranking: owpc-ltr plugins metrics --explain MODEL "
+            "--data DATA"
         )
     if isinstance(data, Path | str):
         from owpc_ltr.data.datasets import read_dataset

@@ -59,7 +59,7 @@ def explain(
 
     Shows the best documents, with what each feature adds to their scores; or one document in full,
     with what would have to change for it to be above the next. Documents without ids are called by
-    their row within the query, from 1. `owpc-ltr explain-search` explains a live search.
+    their row within the query, from 1. `cluster.explain` explains a live search.
 
     Raises UsageError for a query or a document that is not there, BadInput for data with other
     features, Refused for a kind of model that is not known.

@@ -96,7 +96,7 @@ def fuse(
     """Learn one weight for each leg of a hybrid search, or say why not to fuse.
 
     Each leg's best documents are candidates, and every leg scores all of them. The weights are a
-    linear model of the legs' scores: upload, search, evaluate-live and models rollback treat it as
+    linear model of the legs' scores: upload, search, compare-live and models rollback treat it as
     any other. It is compared, on queries that it was not learned from, with the best leg alone; the
     table also has reciprocal rank fusion and the engines' other ways. Candidates without a judgment
     count as irrelevant.

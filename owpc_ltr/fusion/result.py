@@ -207,6 +207,6 @@ def _facts(found: Fusion) -> Iterator[str]:
     )
     yield (
         f"the model has learned from all queries, and has {found.on_all_queries.mean():.4f} on "
-        "them, as evaluate-live --split all with the query template must show"
+        "them, as compare-live --split all with the query template must show"
     )
     yield from found.notes

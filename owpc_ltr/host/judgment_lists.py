@@ -8,22 +8,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from owpc_ltr.data.options import (
     DEFAULT_FORMAT,
-    Columns,
-    DuplicatePolicy,
     Duplicates,
-    JudgmentFormat,
-    SkipUnjudged,
-    Topics,
     checked_columns,
 )
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import Reads, Writes, job, public, spelled
+from owpc_ltr.signatures import public, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -89,36 +84,6 @@ def _read_columns(
         )
     lines: JudgmentLines = read(path, texts, columns=checked_columns(columns))
     return lines
-
-
-@job
-def convert_judgments(
-    judgments: Annotated[
-        Path | str, Reads("Judgments, in any format that an installed plugin reads.")
-    ],
-    *,
-    out: Annotated[Path | str, Writes("The file of the judgments.")],
-    to: JudgmentFormat = DEFAULT_FORMAT,
-    columns: Columns = None,
-    topics: Topics = None,
-    duplicates: DuplicatePolicy = "refuse",
-    skip_unjudged: SkipUnjudged = False,
-) -> Judgments:
-    """Write judgments in another format.
-
-    Warns of what the format cannot hold (ids, parameters, weights); documents and grades are kept,
-    or nothing is written.
-    """
-    read = read_judgments(
-        judgments,
-        topics=topics,
-        duplicates=duplicates,
-        skip_unjudged=skip_unjudged,
-        columns=columns,
-    )
-    give_warnings(read.notes)
-    write_judgments(read, out, format=to)
-    return read
 
 
 def judgments_of(

@@ -1,4 +1,4 @@
-"""Checks of what a plugin promises (`owpc-ltr check`).
+"""Checks of what a plugin promises (`owpc-ltr plugins check`).
 
     from owpc_ltr.plugin_checks import check_loss
 

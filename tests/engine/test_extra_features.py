@@ -248,15 +248,15 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
     figures = []
     for ranker in (small.name, "model.json"):
-        code, _, err = run("evaluate-live", ranker, *ask)
+        code, _, err = run("compare-live", ranker, *ask)
         assert (code, "--extra-features FILE" in err) == (2, True)
-        code, out, _ = run("evaluate-live", ranker, *ask, "--extra-features", "ctr.parquet")
+        code, out, _ = run("compare-live", ranker, *ask, "--extra-features", "ctr.parquet")
         assert code == 0
         figures.append(json.loads(out)["metrics"][0]["unjudged_irrelevant"])
     assert figures[0] == figures[1]
     assert figures[0]["mean_difference"] > 0.1
     # By query id too: of judged queries it is known.
-    code, out, _ = run("evaluate-live", small.name, *ask, "--extra-features", "by_id.parquet")
+    code, out, _ = run("compare-live", small.name, *ask, "--extra-features", "by_id.parquet")
     assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
     tables = ["--extra-features", "by_id.parquet"]
     search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
@@ -360,7 +360,17 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (code, found["reason"]) == (0, None)
     assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
-    explain = ["explain-search", *search[1:6], "--query-template", "query.json", "--json", *place]
+    explain = [
+        "explain",
+        "reranker.json",
+        "--search",
+        text,
+        *search[4:6],
+        "--query-template",
+        "query.json",
+        "--json",
+        *place,
+    ]
     code, _, err = run(*explain)
     assert (code, "the reranker reads 'ctr'" in err) == (2, True)
     code, out, _ = run(*explain, "--extra-features", "ctr.parquet")

@@ -80,11 +80,13 @@ def test_the_command_writes_what_it_fetched(
     run = commands_in(tmp_path, monkeypatch, capsys)
     with FakeEngine() as fake:
         fake.on("GET", PATH, fetched(RAMBO))
-        code, out, _ = run("judge", "fetch", ID, "--out", "a.tsv", "--url", fake.url)
+        words = ("judge", "convert", f"workbench:{ID}", "--url", fake.url, "--out")
+        code, out, _ = run(*words, "a.tsv")
     assert (code, out) == (0, "3 judgments of 2 queries\nwrote a.tsv\n")
     assert told(ltr.read_judgments("a.tsv")) == told(asked(fetched(RAMBO)))
     with FakeEngine() as fake:
         fake.on("GET", PATH, Reply({"error": NO_HANDLER}, 400))
-        code, _, err = run("judge", "fetch", ID, "--out", "b.tsv", "--url", fake.url)
+        words = ("judge", "convert", f"workbench:{ID}", "--url", fake.url, "--out")
+        code, _, err = run(*words, "b.tsv")
     assert (code, "has no Search Relevance Workbench" in err) == (5, True)
     assert not Path("b.tsv").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -68,13 +69,15 @@ GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
 
 @pytest.mark.node
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
-    code, out, _ = run("evaluate-live", "good.json", *LIVE, *place)
+    code, out, _ = run("compare-live", "good.json", *LIVE, *place)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     out = " ".join(out.split())
     for words in ("irrelevant", "left out", "judged among the first 10", "recall of the window"):
         assert words in out
-    code, out, _ = run("evaluate-live", "good.json", *LIVE, "--json", *place)
+    rows = ("--per-query", "rows.parquet", "--report", "page.html")
+    code, out, _ = run("compare-live", "good.json", *LIVE, "--json", *rows, *place)
+    assert all(map(os.path.exists, rows[1::2]))
     told = json.loads(out)
     (one,) = told["metrics"]
     assert one["unjudged_irrelevant"]["mean_difference"] > 0
@@ -194,7 +197,7 @@ def renamed(place: list[str], tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
-        (["evaluate-live", "good.json", *QUERY], "--judgments"),
+        (["compare-live", "good.json", *QUERY], "--judgments"),
         (["compare-live", "query.json", "good.json", "--metric", "map"], "--judgments"),
     ],
 )
@@ -254,7 +257,9 @@ def test_the_command_that_a_gate_prints_names_the_columns_too(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate-live", "good.json"], "--judgments"),
+        (["compare-live", "good.json"], "--judgments"),
+        (["compare-live", "good.json", *LIVE, "--worst", "3"], "--worst is for two rankers"),
+        (["compare-live", "query", *LIVE], "a comparison needs 2 rankers, and there is 1"),
         (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
         (["upload", "good.json", "--columns", "query=q"], "--columns names columns of a judgment"),
         (

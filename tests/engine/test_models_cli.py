@@ -69,10 +69,10 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert json.loads(out)["challenger"] == json.loads(out)["model"]
     assert err.splitlines()[0] == f"cluster: {small.engine.settings.url}"
 
-    _, out, _ = run("models", "list", "--json")
+    _, out, _ = run("models", "show", "--json")
     (alias,) = [p for p in json.loads(out)["aliases"] if p["name"] == small.name]
     assert alias["challenger"] != alias["current"]
-    _, out, _ = run("models", "list")
+    _, out, _ = run("models", "show")
     assert "CHALLENGER" in out
     _, out, _ = run("models", "diff", small.name, f"{small.name}:challenger")
     assert "weight.size" in out
@@ -98,12 +98,12 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
         f"to undo: owpc-ltr {forward}\n"
     )
     assert run(*fetch.split()[1:], "--index", small.index)[1] != before
-    _, out, _ = run("models", "prune")
+    _, out, _ = run("models", "delete")
     assert f"would be deleted: {alias['challenger']}" in out
-    code, _, err = run("models", "prune", alias["current"])
+    code, _, err = run("models", "delete", alias["current"], "--yes")
     assert code == 5
     assert "a model in use is not removed" in err
-    _, out, _ = run("models", "prune", "--yes")
+    _, out, _ = run("models", "delete", "--yes")
     assert out == f"deleted {alias['challenger']}\n"
     assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)
@@ -127,11 +127,11 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     for number in range(3):
         save_model(linear((1.0, 0.0, number / 8)), Path("one.json"))
         assert run("upload", "one.json", *at, "--history", "1")[0] == 0
-    _, out, _ = run("models", "list", "--json")
+    _, out, _ = run("models", "show", "--json")
     listed = json.loads(out)
     (alias,) = listed["aliases"]
     assert (alias["store"], len(alias["previous"])) == (small.store.name, 1)
-    _, out, _ = run("models", "list")
+    _, out, _ = run("models", "show")
     place = rf"{small.store.name} \(plugin-free\)"
     assert re.search(rf"^{small.name} +{place} +{alias['current']} ", out, re.MULTILINE)
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")

@@ -190,22 +190,22 @@ def run(
 def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     put(small, linear(probes=probes()))
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    index = ("--index", small.index, "--model", small.name, *place)
-    told = (*index, "--query-template", "query.json")
-    code, out, err = run("explain-search", WORDS, *told, "--size", "3")
+    index = ("--index", small.index, "--query-template", "query.json", *place)
+    told = ("--search", WORDS, *index)
+    code, out, err = run("explain", small.name, *told, "--size", "3")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     assert sum("█" in line for line in lines) >= 3
-    listed = json.loads(run("explain-search", WORDS, *told, "--size", "3", "--json")[1])
+    listed = json.loads(run("explain", small.name, *told, "--size", "3", "--json")[1])
     assert [hit["rank"] for hit in listed["hits"]] == [1, 2, 3]
     last = listed["hits"][2]["document_id"]
-    code, out, err = run("explain-search", WORDS, last, *told)
+    code, out, err = run("explain", small.name, last, *told)
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "to be above" in out
     assert "weight 0.5" in out
-    asked = (*index, "--query-template", "query.json")
+    asked = ("--model", small.name, *index)
     code, out, err = run("search", WORDS, *asked, "--size", "3", "--explain")
     assert (code, err) == (0, "")
     assert "the engine took" in out

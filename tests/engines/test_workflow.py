@@ -101,12 +101,10 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
     assert again <= 1e-5
     assert "Insidious" in did("search", "insidious 2", *index, "--model", "movies-owpc")
     assert "rescore" in did("request", *index, "--model", "movies-owpc")
-    told = json.loads(
-        did("explain-search", "insidious 2", *index, "--model", "movies-owpc", "--json")
-    )
+    told = json.loads(did("explain", "movies-owpc", "--search", "insidious 2", *index, "--json"))
     assert told["hits"]
     live = ("--metric", "ndcg@10", *index, "--json", "--judgments", "judgments.tsv")
-    (measured,) = json.loads(did("evaluate-live", "movies-owpc", *live))["metrics"]
+    (measured,) = json.loads(did("compare-live", "movies-owpc", *live))["metrics"]
     assert 0 < measured["unjudged_irrelevant"]["mean_a"] < 1
     # The model that the name is rolled back to, and its file: users would get the same lists.
     compared = json.loads(did("compare-live", "live:movies-owpc", "model.json", *live))

@@ -207,7 +207,7 @@ FAULTS = [
     Fault("200 html", wrong.instead(b"<h1>Welcome</h1>", "text/html"), *_AWAY),
     Fault("404 html", _nowhere, "0|3|4|5", "0|3|4|5", "0|3|4|5"),
     Fault("404 no such index", GONE, "3|5", "0|3|5", "-", on=is_search,
-          only=("log-features", "verify", "search", "evaluate-live", "profile", "judge pool")),
+          only=("log-features", "verify", "search", "compare-live", "profile", "judge pool")),
     Fault("200 empty", wrong.instead(b""), *_TRANSIENT),
     Fault("200 no JSON", wrong.instead(b'{"took": 3, '), *_TRANSIENT),
     Fault("200 of another charset", wrong.instead('{"took": 3}'.encode("utf-16")), *_TRANSIENT),

@@ -65,15 +65,15 @@ STAGES = [
     Stage("search", Kind.READS, _placed("search", "alpha beta", "--model", "RANKER", "--json"),
           printed=without_times),
     Stage(
-        "evaluate-live",
+        "compare-live",
         Kind.READS,
         _placed(
-            *("evaluate-live", "RANKER", "--judgments", "judged.tsv", "--json"),
+            *("compare-live", "RANKER", "--judgments", "judged.tsv", "--json"),
             *("--query-template", "query.json", "--in-flight", "2", "--metric", "ndcg@10"),
         ),
         printed=without_times,
     ),
-    Stage("models list", Kind.READS, _placed("models", "list", "--json", index=False)),
+    Stage("models show", Kind.READS, _placed("models", "show", "--json", index=False)),
     Stage(
         "models rollback",
         Kind.WRITES,
@@ -94,7 +94,8 @@ STAGES = [
         _placed("models", "delete", "RANKER", "--yes", index=False),
         once=True,
     ),
-    Stage("models prune", Kind.WRITES, _placed("models", "prune", "--yes", index=False), _unused),
+    Stage("models delete --yes", Kind.WRITES,
+          _placed("models", "delete", "--yes", index=False), _unused),
     Stage(
         "profile",
         Kind.READS,

@@ -198,7 +198,7 @@ def test_a_file_of_ones_own_is_a_target(
         line for line in listed.splitlines() if line.split()[:2] == ["export-target", "lines"]
     ]
     assert "A target of one's own" in line
-    assert "separator  =" in run("plugins", "lines", "--plugin", "lines.py")[1]
+    assert "separator  =" in run("plugins", "show", "lines", "--plugin", "lines.py")[1]
 
 
 def test_a_model_that_no_engine_has_is_refused_by_each(rng: np.random.Generator) -> None:

@@ -358,7 +358,7 @@ class Aliases:
                 if not found or found[0] != alias:
                     raise Unsettled(
                         f"{fault}; alias '{alias.name}' may still be switched: check its model "
-                        "(owpc-ltr models list) before you try again"
+                        "(owpc-ltr models show) before you try again"
                     ) from second
         if found and found[0] == alias:
             return
@@ -376,7 +376,7 @@ class Aliases:
         except EngineUnavailable as second:
             raise Unsettled(
                 f"{fault}; whether alias '{name}' was switched could not be read either: check its "
-                "model (owpc-ltr models list) before you try again"
+                "model (owpc-ltr models show) before you try again"
             ) from second
 
     def _switched_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
@@ -384,7 +384,7 @@ class Aliases:
             return fault
         return Refused(
             f"another process changed alias '{name}' at the same time: check its model (owpc-ltr "
-            "models list), and try again"
+            "models show), and try again"
         )
 
     def _content(self, alias: Alias) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Uploaded(ShortRepr):
         store = f" --store {alias.store}" if alias.store else ""
         return (
             "not compared with the query alone or another model: measure live results by owpc-ltr "
-            f"evaluate-live {role}{store} --judgments FILE, or upload with "
+            f"compare-live {role}{store} --judgments FILE, or upload with "
             f"{spelled('require_gain')}"
         )
 
@@ -457,7 +457,7 @@ class _Upload:
             if isinstance(because, OwpcLtrError):
                 raise EngineUnavailable(
                     f"{because}; no alias uses '{name}', but it could not be removed ({fault}): "
-                    f"remove it later: owpc-ltr models prune {name}"
+                    f"remove it later: owpc-ltr models delete {name} --yes"
                 ) from because
 
     def restore(self, record: DeploymentRecord | None) -> None:

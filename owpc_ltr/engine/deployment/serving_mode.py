@@ -430,7 +430,7 @@ def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
     if store.kind != "ltr-plugin" or is_client_scored(model):
         yield model
         return
-    # By the hash of its content `models prune` knows what a killed process left as ours.
+    # By the hash of its content `models delete` knows what a killed process left as ours.
     name = immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model)
     with _stored_meanwhile(store, replace(model, name=name)) as stored:
         yield stored
@@ -468,5 +468,5 @@ def _delete(store: Store, name: str) -> None:
     except OwpcLtrError as fault:
         raise EngineUnavailable(
             f"the model on trial could not be deleted ({fault}): delete it later: owpc-ltr models "
-            f"prune {name}"
+            f"delete {name} --yes"
         ) from fault

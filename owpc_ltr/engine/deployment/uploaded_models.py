@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.models.score_range import ScoreInterval
 
+_SHOWN_MODEL = Help(
+    "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", names="model", metavar="NAME"
+)
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME")]
+
+_DELETED = Help(
+    "A model, NAME-HASH, or NAME for it and all of its models.", names="model", metavar="NAME"
+)
+_Yes = Annotated[bool, Help("Delete them, instead of only listing them.")]
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,17 +206,21 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
 
 
 @job
-def show(
+def show_models(
     cluster: Cluster | UploadedModels,
-    name: Annotated[
-        str,
-        Help(
-            "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.",
-            names="model",
-            metavar="NAME",
-        ),
-    ],
-) -> ModelDescription:
+    name: Annotated[str | None, _SHOWN_MODEL] = None,
+) -> ModelDescription | ModelList:
+    """List the aliases and their models, or show one model.
+
+    Lists aliases of all stores, or with --store of that one; unused models of one store only. Of
+    one model shows where it comes from, and how it uses features: of an uploaded one also the check
+    of its upload; of a FILE, its training record.
+    """
+    return overview(cluster) if name is None else show(cluster, name)
+
+
+@job
+def show(cluster: Cluster | UploadedModels, name: Annotated[str, _SHOWN_MODEL]) -> ModelDescription:
     """Show where a model comes from, and how it uses features.
 
     Of an uploaded model also the check of its upload; of a FILE, its training record.
@@ -287,16 +299,9 @@ def rollback(
 @job(changes_cluster=True)
 def delete(
     cluster: Cluster | UploadedModels,
-    name: Annotated[
-        str,
-        Help(
-            "A model, NAME-HASH, or NAME for it and all of its models.",
-            names="model",
-            metavar="NAME",
-        ),
-    ],
+    name: Annotated[str, _DELETED],
     *,
-    yes: Annotated[bool, Help("Delete them, instead of only listing them.")] = False,
+    yes: _Yes = False,
 ) -> Removal:
     """Delete an unused model, or a name with all of its models.
 
@@ -313,6 +318,24 @@ def delete(
     act = model_lifecycle.delete if yes else model_lifecycle.to_delete
     models = act(cluster.engine, store, called)
     return Removal(models, yes, None if name in models or called in models else name)
+
+
+@job(changes_cluster=True)
+def delete_models(
+    cluster: Cluster | UploadedModels,
+    name: Annotated[str | None, _DELETED] = None,
+    *,
+    yes: _Yes = False,
+) -> Removal:
+    """Delete a model, a name with all of its models, or all unused models.
+
+    Without --yes they are only listed. A model is unused if no alias uses it or can be rolled back
+    to it. A deleted model is also removed from the history of its name. Models that owpc-ltr did
+    not make are kept.
+
+    Raises Refused where an alias uses the model, or owpc-ltr did not make it.
+    """
+    return prune(cluster, yes=yes) if name is None else delete(cluster, name, yes=yes)
 
 
 @job(changes_cluster=True)

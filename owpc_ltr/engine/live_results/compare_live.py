@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import (
@@ -13,6 +13,7 @@ from owpc_ltr.engine.live_queries import (
     LiveQueries,
     ModelFeatureSet,
 )
+from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.options import (
     IN_FLIGHT,
     ExtraFeatures,
@@ -21,6 +22,7 @@ from owpc_ltr.engine.options import (
     SearchIndex,
     Window,
 )
+from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     WORST_QUERIES,
@@ -37,7 +39,7 @@ from owpc_ltr.evaluation.options import (
 )
 from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
+from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -83,12 +85,15 @@ def compare_live(
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> RankerComparison:
-    """Compare rankers by their live results of the whole index.
+    """Compare rankers, or one with the query alone, by live results of the whole index.
 
     Every judged query is searched with every ranker, with the request that an application sends.
     Judged or not, the first documents of each list are measured. A query (JSON) ranks by itself;
     models rescore the best documents of the query template, and are stored in the cluster only
     during the command. Figures, tests and verdicts are those of `compare`.
+
+    One model is compared with the query alone. Then figures take unjudged documents as irrelevant,
+    or leave them out; bounds are the lowest and highest possible values.
 
     Python: `rankers` are also models, runs (`read_run`), or a mapping of names to rankers;
     `judgments` may be what was read before.
@@ -111,6 +116,26 @@ def compare_live(
     from owpc_ltr.metrics import parse_metrics
 
     check_table(per_query)
+    if _is_one_model(rankers):
+        for name, idle in {
+            "baseline": baseline, "unjudged": unjudged != "zero", "worst": worst != WORST_QUERIES,
+            "resamples": resamples != RESAMPLES,
+        }.items():  # fmt: skip
+            if idle:
+                raise UsageError(
+                    f"{spelled(name)} is for two rankers or more: name another one, or "
+                    "'query' for the query alone"
+                )
+        alone = evaluate_live(
+            cluster, rankers[0], judgments=judgments, metrics=metrics, split=split,
+            unweighted=unweighted, smallest_gain=smallest_gain, index=index,
+            query_template=query_template, params=params, window=window, columns=columns,
+            topics=topics, featureset=featureset, extra_features=extra_features,
+            in_flight=in_flight, seed=seed, plugins=plugins, progress=progress,
+        )  # fmt: skip
+        write_comparison(alone, per_query, latex)
+        write_report(alone, report, plugins)
+        return alone
     named = named_rankers(rankers)
     check_baseline(baseline, named)
     check_unjudged(unjudged)
@@ -133,3 +158,19 @@ def compare_live(
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found
+
+
+def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> TypeGuard[Sequence[Any]]:
+    """Whether there is one ranker, which is a model, and no other ranker to compare it with."""
+    from owpc_ltr.data.runs import TrecRun, is_run
+    from owpc_ltr.engine.live_results.rankers import QUERY
+    from owpc_ltr.evaluation.data_comparison import LIVE
+    from owpc_ltr.models.reordering import FEATURE
+
+    if isinstance(rankers, Mapping) or len(rankers) != 1:
+        return False
+    (one,) = rankers
+    if isinstance(one, Path | str):
+        other = str(one) == QUERY or str(one).startswith((LIVE, FEATURE))
+        return not other and not is_run(Path(one))
+    return not isinstance(one, TrecRun | Mapping)
