@@ -20,6 +20,7 @@ from python_reference import markdown, python_page
 from typer.testing import CliRunner
 
 from owpc_ltr.cli.app import app
+from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.host import registry
 from owpc_ltr.host.settings import describe_settings
 
@@ -48,6 +49,7 @@ def cli_page() -> str:
         usage, text, sections = _help(words)
         parts.append(f"## {' '.join(['owpc-ltr', *words])}\n")
         parts.append(f"```text\n{usage}\n```\n\n{markdown(text)}\n")
+        sections.pop(f"{TO_CONNECT} options", None)
         for title, rows in sections.items():
             shown = [_row(words, name, what) for name, what in rows if name not in EVERYWHERE]
             if shown:
@@ -64,8 +66,10 @@ def _row(words: list[str], name: str, what: str) -> str:
     return f"- `{name}`: {markdown(told)}"
 
 
-CLI_INTRODUCTION = """Every command has `-h` (`--help`), and every command with a result has
-`--json`, which prints one JSON object. Exit codes:
+CLI_INTRODUCTION = """Every command has `-h` (`--help`), those with many options or a cluster also
+`--help-all`, and every command with a result has `--json`, which prints one JSON object. The
+options that connect to a cluster are [listed once](#owpc-ltr).
+Exit codes:
 [Errors and exit codes](formats.md#errors-and-exit-codes).
 
 `owpc-ltr --install-completion` makes the Tab key of bash, zsh, fish or PowerShell complete
@@ -74,7 +78,7 @@ or `OWPC_LTR_URL`; it has one second to answer), and features of the models and 
 line.
 `--show-completion` prints the script.
 """
-EVERYWHERE = {"-h, --help", "--json"}
+EVERYWHERE = {"-h, --help", "--help-all", "--json"}
 
 
 def plugins_page() -> str:
@@ -125,10 +129,11 @@ def _commands(command: Any, words: list[str]) -> Iterator[list[str]]:
 
 def _help(words: list[str]) -> tuple[str, str, dict[str, list[tuple[str, str]]]]:
     """A command's help in its parts: the usage, the text, and the rows of each section."""
-    result = CliRunner().invoke(
-        app, [*words, "--help"], prog_name="owpc-ltr", terminal_width=_WIDE, max_content_width=_WIDE
-    )
-    usage, *lines = result.output.strip().splitlines()
+    wide: Any = {"terminal_width": _WIDE, "max_content_width": _WIDE, "prog_name": "owpc-ltr"}
+    output = CliRunner().invoke(app, [*words, "--help"], **wide).output
+    if "--help-all" in output:
+        output = CliRunner().invoke(app, [*words, "--help-all"], **wide).output
+    usage, *lines = output.strip().splitlines()
     text: list[str] = []
     sections: dict[str, list[tuple[str, str]]] = {}
     for line in lines:

@@ -287,7 +287,7 @@ def test_commands_stand_in_the_order_of_the_workflow() -> None:
     workflow = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
             "search"]  # fmt: skip
     assert [name for name in names if name in workflow] == workflow
-    assert set(names) == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
+    assert {one for one in names if one[0] != "-"} == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
 
 
 def test_completion_can_be_installed() -> None:

@@ -317,6 +317,8 @@ def test_every_option_of_a_command_has_another_name(command: Command) -> None:
         assert len(spellings) == len(set(spellings))
 
 
+EVERY = (*COMMANDS, *plugin_commands().commands)
+
 PLUGIN = """
 from owpc_ltr.signatures import Command
 
@@ -399,8 +401,7 @@ def test_the_functions_of_plugins_are_public_names(run: Run) -> None:
 
 
 def test_the_first_options_of_every_command_fit_a_screen() -> None:
-    plugins = plugin_commands().commands
-    for about in (*COMMANDS, *plugins):
+    for about in EVERY:
         if not about.function:
             continue
         lines = CliRunner().invoke(app, [*about.name.split(), "--help"]).output.splitlines()
@@ -413,15 +414,24 @@ def test_the_first_options_of_every_command_fit_a_screen() -> None:
         assert not [line for line in lines if re.search(r"\bNone\b|<class|Sequence|Path\b", line)]
 
 
-@pytest.mark.parametrize("words", [("train",), ("upload",), ("judge", "clicks")])
-def test_the_first_page_has_the_first_fifteen_options_and_another_has_all(
-    words: Sequence[str],
+@pytest.mark.parametrize(
+    "command", [one for one in EVERY if one.function], ids=lambda one: one.name
+)
+def test_the_first_page_has_fifteen_options_none_that_connects_and_another_has_all(
+    command: Command,
 ) -> None:
+    words = command.name.split()
     printed = [CliRunner().invoke(app, [*words, one]).stdout for one in ("--help", "--help-all")]
-    pages = [page[page.index("\nOptions:") :] for page in printed]
+    pages = [page[page.index("\nOptions:") :] if page else "" for page in printed]
     first, whole = (len(re.findall(r"^  (?:-\w, )?--", page, re.MULTILINE)) for page in pages)
     assert 0 < first <= 15
-    more = re.search(r"and (\d+) more \(.*\): owpc-ltr .* --help-all", " ".join(pages[0].split()))
-    assert more is not None
-    assert whole == first + int(more[1])
+    assert "--url" not in pages[0]
+    more = re.search(r"and (\d+) more \(.*\) in owpc-ltr .* --help-all", " ".join(pages[0].split()))
+    assert whole == (first + int(more[1]) if more else 0)
     assert "more (" not in pages[1]
+
+
+def test_the_options_that_connect_are_shown_once() -> None:
+    page = CliRunner().invoke(app, ["--help"]).stdout
+    for option in ("--url URL", "--store-kind", "--store ", "--ca FILE", "--insecure"):
+        assert len(re.findall(f"^  {option}", page, re.MULTILINE)) == 1

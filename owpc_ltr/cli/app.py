@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import Interrupted
-from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
+from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand, connection_rows
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
@@ -260,6 +260,7 @@ class _Commands(_Group):
             panel: str = next((one for one, names in _PANELS.items() if name in names), own)
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
+        panels["Connection options of every command that uses a cluster"] = connection_rows()
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):

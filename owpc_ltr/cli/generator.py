@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -25,6 +25,7 @@ import typer
 from typer.core import TyperCommand
 
 from owpc_ltr.cli import finishing, print_json, progress
+from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.signatures import (
@@ -40,7 +41,7 @@ from owpc_ltr.signatures import (
 )
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
-PANELS = ("", "Data", "Model", "Engine", "Advanced")
+PANELS = ("", "Data", "Model", "Engine", "Advanced", TO_CONNECT)
 """The parts of a help page, in order; others follow them."""
 _FIRST_PAGE = 15
 """Options on the first page of a command's help."""
@@ -274,13 +275,16 @@ def _show_all(ctx: Any, _param: Any, asked: bool) -> None:
 class _Command(TyperCommand):
     """A command whose help has its options in panels, and no types of Python.
 
-    Of many options the first are shown: those of the first panels. `--help-all` shows all.
+    Of many options the first are shown: those of the first panels, and not those that connect.
+    `--help-all` shows all.
     """
 
     def get_params(self, ctx: Any) -> Any:
         """The parameters; with `--help-all` where the first page does not take all."""
         params = super().get_params(ctx)
-        if sum(one.param_type_name == "option" for one in params) <= _FIRST_PAGE:
+        options = [one for one in params if one.param_type_name == "option"]
+        connects = any(getattr(one, "rich_help_panel", "") == TO_CONNECT for one in options)
+        if len(options) <= _FIRST_PAGE and not connects:
             return params
         whole = copy.copy(self.get_help_option(ctx))
         if whole is not None:
@@ -311,7 +315,8 @@ class _Command(TyperCommand):
             panels.setdefault(panel, []).append((name, record[1]))
         left, hidden = math.inf if ctx.meta.get(_ALL) else _FIRST_PAGE, dict[str, int]()
         for panel, rows in panels.items():
-            shown = rows if panel == "Arguments" else rows[: int(min(left, len(rows)))]
+            room = 0 if panel == TO_CONNECT and left != math.inf else left
+            shown = rows if panel == "Arguments" else rows[: int(min(room, len(rows)))]
             left -= 0 if panel == "Arguments" else len(shown)
             if len(shown) < len(rows):
                 hidden[panel] = len(rows) - len(shown)
@@ -321,10 +326,8 @@ class _Command(TyperCommand):
                     formatter.write_dl(shown)
         if hidden:
             formatter.write_paragraph()
-            formatter.write_text(
-                f"and {sum(hidden.values())} more ({', '.join(hidden)}): {ctx.command_path} "
-                "--help-all"
-            )
+            formatter.write_text(f"and {sum(hidden.values())} more ({', '.join(hidden)}) in")
+            formatter.write(f"  {ctx.command_path} --help-all\n")
 
 
 def command_of(about: Command) -> Any:
@@ -417,6 +420,20 @@ def help_text(function: Callable[..., Any]) -> str:
     return f"{' '.join(summary.split())}.\n\n{rest.strip()}".strip()
 
 
+def _connection() -> list[Option]:
+    """The options of `connect`."""
+    options = filter(None, map(option_of, described(_connect()).parameters.values()))
+    return [replace(one, argument=False) for one in options]
+
+
+def connection_rows() -> list[tuple[str, str]]:
+    """The options of `connect` and their texts, as a help page lists them."""
+    return [
+        (one.flag if one.kind is bool else f"{one.flag} {one.metavar}", one.help.text)
+        for one in _connection()
+    ]
+
+
 def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     """The options of a function, and those of the cluster that it works on, if it does."""
     parameters = dict(described(function).parameters)
@@ -425,10 +442,7 @@ def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     if cluster is not None:
         marks = getattr(cluster.annotation, "__metadata__", ())
         without = {name for one in marks if isinstance(one, Without) for name in one.parameters}
-        for parameter in described(_connect()).parameters.values():
-            option = option_of(parameter)
-            if option is not None and option.name not in without:
-                connection.append(Option(parameter, option.help, option.kind, argument=False))
+        connection = [one for one in _connection() if one.name not in without]
     return [one for one in map(option_of, parameters.values()) if one is not None], connection
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
 
 PANEL = "Engine"
+TO_CONNECT = "Connection"
+"""Options of every command of a cluster, which `owpc-ltr --help` shows for all of them."""
 DEFAULT_WINDOW = 100
 """How many of the query's best documents to rescore."""
 IN_FLIGHT = 4
@@ -27,24 +29,32 @@ Url = Annotated[
         "The address of the cluster; default: OWPC_LTR_URL, or the local node. "
         "Credentials are read from OWPC_LTR_USER and OWPC_LTR_PASSWORD, or "
         "OWPC_LTR_API_KEY, never from the address.",
-        panel=PANEL,
+        panel=TO_CONNECT,
         metavar="URL",
     ),
 ]
 StoreKind = Annotated[
     str | None,
-    Help("ltr-plugin or plugin-free; default: what the cluster has.", panel=PANEL, metavar="KIND"),
+    Help(
+        "ltr-plugin or plugin-free; default: what the cluster has.",
+        panel=TO_CONNECT,
+        metavar="KIND",
+    ),
 ]
 StoreName = Annotated[
     str | None,
     Help(
-        "The store, where there are several; default: the unnamed one.", panel=PANEL, metavar="NAME"
+        "The store, where there are several; default: the unnamed one.",
+        panel=TO_CONNECT,
+        metavar="NAME",
     ),
 ]
 Authority = Annotated[
-    Path | str | None, Help("Certificate authority of the cluster (PEM).", panel=PANEL)
+    Path | str | None, Help("Certificate authority of the cluster (PEM).", panel=TO_CONNECT)
 ]
-Insecure = Annotated[bool, Help("Do not verify the cluster's certificate. Warns.", panel=PANEL)]
+Insecure = Annotated[
+    bool, Help("Do not verify the cluster's certificate. Warns.", panel=TO_CONNECT)
+]
 
 
 def params_from(texts: Sequence[str]) -> dict[str, Any]:
