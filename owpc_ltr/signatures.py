@@ -450,6 +450,11 @@ def in_python() -> bool:
     return _OPTIONS.get() is None
 
 
+def row_number(row: int) -> int:
+    """A row, counted from 0, as the caller counts it: an index in Python, else from 1."""
+    return row if in_python() else row + 1
+
+
 @contextmanager
 def spelled_as(options: Mapping[str, str]) -> Iterator[None]:
     """In this block parameters are spelled as these options of the command line."""

@@ -108,14 +108,14 @@ def test_what_float32_cannot_tell_apart_is_rounded() -> None:
         ({"y": ["1", "0"]}, r"labels\[0\] is '1', a str"),
         ({"y": [[0], [1]]}, "labels have 2 dimensions, and must be one number a row"),
         ({"y": [0, 1e39]}, r"labels\[1\] is 1e\+39, which is beyond float32"),
-        ({"y": [0, np.inf]}, "labels must be finite and not negative: entry 2 is inf"),
-        ({"y": [0, None]}, "labels must be finite and not negative: entry 2 is nan"),
+        ({"y": [0, np.inf]}, "labels must be finite and not negative: entry 1 is inf"),
+        ({"y": [0, None]}, "labels must be finite and not negative: entry 1 is nan"),
         ({"y": [0, 1, 1]}, "labels has 3 entries where 2 are needed"),
         ({"q": [2]}, r"sizes of groups are no ids; give np\.repeat"),
         ({"q": [1.5, 1.5]}, "query ids must be text or whole numbers.* are double"),
         ({"q": [True, True]}, "query ids must be text or whole numbers.* are bool"),
         ({"q": ["a", 1]}, "query ids are of several kinds"),
-        ({"q": ["a", None]}, "the first in row 2"),
+        ({"q": ["a", None]}, "the first in row 1"),
         ({"doc_ids": ["d"]}, "doc_ids has 1 entries where 2 are needed"),
         ({"document_weights": ["x", "y"]}, r"document_weights\[0\] is 'x'"),
         ({"feature_names": ["x"]}, "feature_names has 1 entries where 2 are needed"),
@@ -190,7 +190,7 @@ def test_it_is_said_that_rows_were_brought_together() -> None:
 
 
 def test_an_entry_is_named_as_it_was_given_and_not_as_it_was_sorted() -> None:
-    with pytest.raises(BadInput, match="entry 3 is -1"):
+    with pytest.raises(BadInput, match="entry 2 is -1"):
         make_dataset([[1], [2], [3]], [0, 1, -1], ["a", "b", "a"])
 
 
@@ -333,8 +333,8 @@ def test_an_id_keeps_its_last_zero_byte() -> None:
         ([[1.0], [2.0]], [0], ["a", "a"], "labels has 1 entries where 2 are needed"),
         ([[1.0], [2.0]], [0, 1], [1.0, np.nan], "query ids must be text or whole numbers"),
         ([[1.0], [2.0]], [0, 1], ["a", None], "and some are missing"),
-        ([[1.0], [2.0]], [0, np.nan], ["a", "a"], "labels must be finite .* entry 2 is nan"),
-        ([[1.0], [2.0]], [0, -1], ["a", "a"], "labels must be finite .* entry 2 is -1"),
+        ([[1.0], [2.0]], [0, np.nan], ["a", "a"], "labels must be finite .* entry 1 is nan"),
+        ([[1.0], [2.0]], [0, -1], ["a", "a"], "labels must be finite .* entry 1 is -1"),
     ],
 )
 def test_rows_that_make_no_dataset_are_refused(
@@ -366,7 +366,7 @@ def test_rows_that_make_no_dataset_are_refused(
         ({"document_fields": {"site": pa.array(["a"])}}, "field 'site' has 1 entries where 6"),
         ({"query_params": pa.array(["a"])}, "query_params has 1 entries where 3"),
         ({"query_weights": np.ones(2)}, "query_weights has 2 entries where 3"),
-        ({"query_weights": np.array([1.0, -1, 1])}, "query_weights must be .* entry 2 is -1"),
+        ({"query_weights": np.array([1.0, -1, 1])}, "query_weights must be .* entry 1 is -1"),
         ({"document_weights": np.ones(6)}, "document_weights must be .* float32"),
         ({"feature_scales": np.ones(3)}, "feature_scales has 3 entries where 2"),
     ],

@@ -157,7 +157,7 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     (
         "null label",
         setting("label", pa.array([1.0] * 19 + [None], pa.float32())),
-        "the column 'label' has no value in row 20",
+        "the column 'label' has no value in row 19",
     ),
     (
         "negative label",
@@ -167,7 +167,7 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     (
         "two params",
         setting("query_params", pa.array([str(i) for i in range(20)])),
-        "query 'q0' has two values of 'query_params': one on its first row, one on row 2",
+        "query 'q0' has two values of 'query_params': one on its first row, one on row 1",
     ),
     (
         "nan weight",

@@ -185,14 +185,14 @@ TWO = {"query_id": ["q1", "q2"], "document_id": ["d1", "d2"]}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a key that comes back": (
         {"query_id": ["q", "p", "q"], "document_id": ["d", "d", "d"], "x": [1, 2, 3]},
-        "query_id 'q', document_id 'd' stands in row 1 and again in row 3",
+        "query_id 'q', document_id 'd' stands in row 0 and again in row 2",
     ),
-    "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 2: 'x' is -inf, infinite"),
-    "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 1: 'x' is 1e+300, beyond"),
-    "text": ({**TWO, "brand": [None, "acme"]}, "row 2: 'brand' is 'acme', and the column holds"),
-    "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 1: 'v' is '[1.0]'"),
-    "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 1: 'v' is '2026"),
-    "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 2"),
+    "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 1: 'x' is -inf, infinite"),
+    "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 0: 'x' is 1e+300, beyond"),
+    "text": ({**TWO, "brand": [None, "acme"]}, "row 1: 'brand' is 'acme', and the column holds"),
+    "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 0: 'v' is '[1.0]'"),
+    "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 0: 'v' is '2026"),
+    "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 1"),
     "a key that is no text": ({"doc_id": [1.5, 2.0], "x": [1, 2]}, "text or whole numbers"),
     "no key": ({"sku": ["a"], "x": [1]}, "needs query_id or query, or document_id, or both; found"),
     "nothing but keys": (TWO, "no column of numbers"),
@@ -223,14 +223,14 @@ def test_a_row_is_named_by_its_place_in_the_whole_file(
     monkeypatch.setattr("owpc_ltr.data.external_features.table._BATCH_ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
-        ([math.inf if n == 32 else n for n in range(35)], "row 33: 'x' is inf"),
-        (pa.array([None] * 31 + ["no", None, None, None], pa.string()), "row 32: 'x' is 'no'"),
+        ([math.inf if n == 32 else n for n in range(35)], "row 32: 'x' is inf"),
+        (pa.array([None] * 31 + ["no", None, None, None], pa.string()), "row 31: 'x' is 'no'"),
     ):
         path = written(tmp_path / "far.parquet", {"doc_id": ids, "x": column})
         with pytest.raises(BadInput, match=message):
             read_external_features(path)
     path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
-    with pytest.raises(BadInput, match="'d21' stands in row 22 and again in row 35"):
+    with pytest.raises(BadInput, match="'d21' stands in row 21 and again in row 34"):
         read_external_features(path)
 
 

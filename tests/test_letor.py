@@ -475,7 +475,7 @@ def test_query_ids_with_blanks_are_not_written(query: str, tmp_path: Path) -> No
 
 
 def test_infinite_features_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="feature '2' of row 1 is infinite"):
+    with pytest.raises(BadInput, match="feature '2' of row 0 is infinite"):
         write_letor(make_dataset([[1, np.inf]], [0], ["q"]), tmp_path / "a.txt")
 
 

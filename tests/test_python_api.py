@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_metrics.ndcg import NDCG
 from sklearn.base import clone
@@ -25,6 +27,7 @@ from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import public
 from owpc_ltr.types import FeatureSets
+from tests.commands import commands_in
 from tests.datasets import arrays
 from tests.fresh_process import printed_by
 
@@ -498,3 +501,36 @@ def test_validation_queries_may_have_their_ids_in_a_column() -> None:
     wrong: Any = [X, Y, QID]
     with pytest.raises(UsageError, match=r"validation= is a tuple: \(X, y, qid\)"):
         ltr.OwpcRanker().fit(X, Y, qid=QID, validation=wrong)
+
+
+def test_python_counts_rows_from_0_and_the_command_line_from_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, query_id=QID)
+    spoilt = {name: frame.astype({name: object}) for name in ("a", "label", "query_id")}
+    for name, bad in spoilt.items():
+        bad.loc[4, name] = None if name != "a" else 1e39
+    huge = pd.DataFrame({"query_id": ["q", "r"], "x": [1.0, 1e39]})
+    infinite = ltr.make_dataset(*arrays())
+    infinite.features[4, 0] = np.inf
+    ltr.save_dataset(DATA, tmp_path / "null.parquet")
+    table = pq.read_table(tmp_path / "null.parquet")
+    labels = pa.array([None if row == 4 else 0.0 for row in range(len(table))], pa.float32())
+    place = table.column_names.index("label")
+    pq.write_table(table.set_column(place, "label", labels), tmp_path / "null.parquet")
+    for call, row in (
+        (lambda: ltr.from_frame(spoilt["label"], query="query_id", label="label"), 4),
+        (lambda: ltr.from_frame(spoilt["query_id"], query="query_id", label="label"), 4),
+        (lambda: ltr.make_dataset(X, spoilt["label"]["label"], QID), 4),
+        (lambda: ltr.make_dataset(X, Y, spoilt["query_id"]["query_id"]), 4),
+        (lambda: ltr.make_dataset(spoilt["a"][["a"]].astype(float), Y, QID), 4),
+        (lambda: ltr.read_external_features(huge), 1),
+        (lambda: ltr.save_dataset(infinite, tmp_path / "d.parquet"), 4),
+        (lambda: ltr.save_dataset(infinite, tmp_path / "d.txt"), 4),
+        (lambda: ltr.read_dataset(tmp_path / "null.parquet"), 4),
+    ):
+        with pytest.raises(OwpcLtrError, match=rf"(row|entry|document) {row}\b"):
+            call()
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    code, _, err = run("train", "null.parquet", "--out", "m.json")
+    assert (code, "the column 'label' has no value in row 5" in err) == (3, True)

@@ -240,7 +240,7 @@ def test_data_without_an_order_is_refused() -> None:
 def test_an_infinite_feature_is_named() -> None:
     data = dataset()
     data.features[13, 2] = np.inf
-    with pytest.raises(Refused, match="feature '3' is infinite for query 'query 1', document 2"):
+    with pytest.raises(Refused, match="feature '3' is infinite for query 'query 1', document 1"):
         train_plan(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
 
 

@@ -24,7 +24,7 @@ from owpc_ltr.data.conversion import (
 from owpc_ltr.data.dataset import RankingDataset, check_not_negative
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import shown
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import public, row_number
 
 
 @public
@@ -71,7 +71,7 @@ def from_frame(
     `query`, `label`, `document` and `weight` name the columns of query ids, labels, document ids
     and document weights. All others are features, in their order, unless `features` names them.
     Missing features are NaN. Raises BadInput where an id or a label is missing (naming the row,
-    from 1), where a feature is no number (naming the column), or where a column is not there.
+    from 0), where a feature is no number (naming the column), or where a column is not there.
 
     >>> table = pa.table({"query_id": ["a", "a"], "grade": [1, 0], "bm25": [2.5, None]})
     >>> from_frame(table, query="query_id", label="grade").feature_names
@@ -229,7 +229,7 @@ def _column_of_numbers(table: pa.Table, name: str, what: str) -> Any:
 
 def _refuse_nulls(column: pa.ChunkedArray, name: str) -> None:
     if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py() + 1
+        row = row_number(pc.index(pc.is_null(column), True).as_py())
         raise BadInput(
             f"the column {shown(name)} has no value in row {row} ({column.null_count} are "
             "missing): fill it, or leave the row out"

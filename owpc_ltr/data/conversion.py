@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, is_pandas
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
+from owpc_ltr.signatures import row_number
 
 _ROWS = 1 << 16
 """Rows converted at a time, so that a column's copy stays small."""
@@ -140,8 +141,8 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
     if len(beyond):
         row = int(beyond[0])
         raise BadInput(
-            f"{where} {first + row + 1}: {values[row]} is beyond float32: scale it down, or leave "
-            "it out"
+            f"{where} {row_number(first + row)}: {values[row]} is beyond float32: scale it down, "
+            "or leave it out"
         )
 
 
@@ -180,7 +181,7 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
         # A merge of data frames makes floats of whole numbers.
         ids = ids.cast(pa.int64(), safe=False)
     if not any(is_known(ids.type) for is_known in known) or missing:
-        row = pc.index(pc.is_null(ids), True).as_py() + 1 if missing else 0
+        row = row_number(pc.index(pc.is_null(ids), True).as_py()) if missing else 0
         raise BadInput(
             f"{what} must be text or whole numbers, each of them: these are {ids.type}"
             f"{f', and some are missing: the first in row {row}' * bool(missing)}"

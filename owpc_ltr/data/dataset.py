@@ -17,6 +17,7 @@ from owpc_ltr.data import html
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.signatures import row_number
 
 _MOST_LABELS = 8
 """More different labels than these are shown as a range."""
@@ -335,7 +336,8 @@ def check_not_negative(name: str, part: Any) -> None:
     """Refuse a negative number, a missing or an infinite one, naming its entry."""
     if part is not None and not ((part >= 0) & np.isfinite(part)).all():
         row = int(np.flatnonzero(~((part >= 0) & np.isfinite(part)))[0])
-        raise BadInput(f"{name} must be finite and not negative: entry {row + 1} is {part[row]}")
+        where = f"entry {row_number(row)}"
+        raise BadInput(f"{name} must be finite and not negative: {where} is {part[row]}")
 
 
 def infinite_value(data: Any) -> str:
@@ -345,7 +347,7 @@ def infinite_value(data: Any) -> str:
         if len(found):
             row, column = int(found[0][0]) + start, int(found[0][1])
             return (
-                f"feature '{data.feature_names[column]}' of row {row + 1} is "
+                f"feature '{data.feature_names[column]}' of row {row_number(row)} is "
                 f"{data.features[row, column]}: fix the feature; a missing value is NaN"
             )
     raise ValueError("no feature is infinite")

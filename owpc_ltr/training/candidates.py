@@ -28,6 +28,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
+from owpc_ltr.signatures import row_number
 from owpc_ltr.training.plan import (
     ZERO,
     C,
@@ -279,8 +280,8 @@ def check_trainable(data: RankingDataset) -> None:
         query = int(np.searchsorted(data.offsets, row, side="right")) - 1
         raise Refused(
             f"feature '{data.feature_names[column]}' is infinite for query "
-            f"'{data.query_ids[query].as_py()}', document {row - data.offsets[query] + 1}: fix "
-            "the feature, or leave the document out"
+            f"'{data.query_ids[query].as_py()}', document "
+            f"{row_number(row - data.offsets[query])}: fix the feature, or leave the document out"
         )
     highest = np.maximum.reduceat(data.labels, data.offsets[:-1])
     lowest = np.minimum.reduceat(data.labels, data.offsets[:-1])

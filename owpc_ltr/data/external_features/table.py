@@ -33,7 +33,7 @@ from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in
 from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import public, row_number
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
@@ -106,7 +106,7 @@ def read_external_features(given: Any) -> tuple[ExternalTable, ...]:
     """The tables of Parquet files and data frames: one, or a list of them; None for none.
 
     Tables that were read already stay as they are, so that who searches often reads them once.
-    Raises BadInput, naming the file, the row (from 1) and the value of what cannot be joined, and
+    Raises BadInput, naming the file, the row (from 0) and the value of what cannot be joined, and
     for a column that two tables have.
     """
     if given is None:
@@ -175,7 +175,7 @@ def _from_batches(
 def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
     column.validate(full=True)
     if column.null_count:
-        row = first + pc.index(pc.is_null(column), True).as_py() + 1
+        row = row_number(first + pc.index(pc.is_null(column), True).as_py())
         raise BadInput(
             f"cannot use {file}: the column {shown(name)} has no value in row {row}: fill it, or "
             "leave the row out"
@@ -198,8 +198,8 @@ def _fill(
             row = int(np.flatnonzero(np.isinf(rows[:, place]))[0])
             why = "infinite" if np.isinf(numbers[row]) else "beyond float32"
             raise BadInput(
-                f"cannot use {file}, row {first + row + 1}: {shown(name)} is {numbers[row]}, "
-                f"{why}: fix it; a missing value is null or NaN"
+                f"cannot use {file}, row {row_number(first + row)}: {shown(name)} is "
+                f"{numbers[row]}, {why}: fix it; a missing value is null or NaN"
             )
 
 
@@ -217,7 +217,7 @@ def _numbers(column: pa.Array, name: str, file: str, first: int) -> Any:
             return np.full(len(column), np.nan)
         row = pc.index(pc.is_valid(column), True).as_py()
         raise BadInput(
-            f"cannot use {file}, row {first + row + 1}: {shown(name)} is "
+            f"cannot use {file}, row {row_number(first + row)}: {shown(name)} is "
             f"{shown(str(column[row].as_py()))}, and the column holds {kind}: features are "
             "numbers; turn it into one, or leave it out"
         )
@@ -395,8 +395,8 @@ def _refuse_repeated(
 ) -> None:
     told = keys_in_words(source, texts, first)
     raise BadInput(
-        f"cannot use {source.file}: {told} stands in row {first + 1} and again in row "
-        f"{second + 1}: keep one row of each"
+        f"cannot use {source.file}: {told} stands in row {row_number(first)} and again in row "
+        f"{row_number(second)}: keep one row of each"
     )
 
 

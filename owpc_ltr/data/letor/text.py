@@ -30,6 +30,7 @@ from owpc_ltr.data.letor.reader import BLOCK, ByteStream, Reader
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import ByteSource, open_bytes, open_regular, shown
 from owpc_ltr.files.output import open_output
+from owpc_ltr.signatures import row_number
 
 PIECE = 8 << 20
 _LONGEST = 4
@@ -336,8 +337,8 @@ def _refuse_infinite(dataset: RankingDataset) -> None:
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise BadInput(
-            f"cannot write LETOR text: feature '{dataset.feature_names[column]}' of row {row + 1} "
-            "is infinite, which it does not hold: fix the feature"
+            f"cannot write LETOR text: feature '{dataset.feature_names[column]}' of row "
+            f"{row_number(row)} is infinite, which it does not hold: fix the feature"
         )
 
 

@@ -21,6 +21,7 @@ from owpc_ltr.data.options import ROLES, judgment_list
 from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FORMAT, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_for_arrow, shown
+from owpc_ltr.signatures import row_number
 
 NEEDED = ("query_id", "label")
 LEARNABLE = ("query_id", "label", "document_weight", "query_weight")
@@ -185,7 +186,7 @@ class Parts:
         whole.validate(full=True)
         if name in COLUMNS and whole.null_count:
             row = pc.index(pc.is_null(whole), True).as_py()
-            raise self._bad(f"the column '{name}' has no value in row {row + 1}")
+            raise self._bad(f"the column '{name}' has no value in row {row_number(row)}")
         return whole
 
     def _one_a_query(self, name: str, values: Any, offsets: Any, query_ids: Any) -> Any:
@@ -200,7 +201,7 @@ class Parts:
             query = int(np.searchsorted(offsets, row, side="right")) - 1
             raise self._bad(
                 f"query {shown(query_ids[query].as_py())} has two values of '{name}': one on its "
-                f"first row, one on row {row + 1}"
+                f"first row, one on row {row_number(row)}"
             )
         return first
 
