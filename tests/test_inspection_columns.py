@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import owpc_ltr as ltr
-from owpc_ltr import OwpcLtrWarning, train
+from owpc_ltr import OwpcLtrWarning, open_dataset, partition, select, train, train_reranker
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
@@ -339,20 +341,43 @@ def test_eight_are_named_and_the_others_counted() -> None:
     assert silent_in_training([]) == []
 
 
-def dataset(*columns: float) -> RankingDataset:
+def dataset(*columns: float, queries: int = 12) -> RankingDataset:
     """Two features that say something, then constant ones."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(120, 2))
+    X = rng.normal(size=(queries * 10, 2))
     y = (X[:, 0] > 0.3).astype(int)
-    constant = np.tile(np.array(columns), (120, 1))
+    constant = np.tile(np.array(columns), (len(X), 1))
     names = ("good", "noise", *(f"flat{n}" for n in range(len(columns))))
     rows = np.column_stack([X, constant])
-    return make_dataset(rows, y, np.repeat(np.arange(12), 10), feature_names=names)
+    return make_dataset(rows, y, np.repeat(np.arange(queries), 10), feature_names=names)
 
 
 def test_training_warns_of_columns_that_say_nothing() -> None:
     with pytest.warns(OwpcLtrWarning, match="in all documents: flat0, flat1: nothing was learned"):
         train(dataset(0.0, np.nan), settings={"C": 1.0}, validation_share=0, test_share=0)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        train,
+        lambda data: train(data, folds=3, loss="listnet"),
+        lambda data: select(data, losses=["owpc", "listnet"], grid={"C": [0.1, 1.0]}),
+        lambda data: train_reranker(data, base="feature:good", loss="listnet"),
+    ],
+)
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_every_job_says_it_once(
+    tmp_path: Path, job: Callable[[Any], object], in_parts: bool
+) -> None:
+    data: Any = dataset(0.0, np.nan, queries=60)
+    if in_parts:
+        partition(data, out=tmp_path / "parts", buckets=5)
+        data = open_dataset(tmp_path / "parts")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        job(data)
+    assert sum("flat0, flat1: nothing was learned" in str(one.message) for one in told) == 1
 
 
 def test_nothing_is_said_of_them_where_there_are_none() -> None:

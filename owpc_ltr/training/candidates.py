@@ -472,6 +472,18 @@ class Facts:
         return ColumnFacts(low, high, np.zeros_like(self.columns.missing), self.columns.rows)
 
 
+def silent_in_all(datasets: Sequence[Data]) -> list[str]:
+    """The features that say nothing in any of these data: folds share most of their rows."""
+    found = []
+    for data in datasets:
+        if isinstance(data, PartitionedDataset):
+            facts = facts_of(data).columns
+        else:
+            facts = column_facts(data.features)
+        found.append(silent_features(facts, data.feature_names))
+    return [name for name in found[0] if all(name in other for other in found)]
+
+
 def facts_of(data: PartitionedDataset) -> Facts:
     """The facts of all parts, each of which is checked by its digest meanwhile."""
     found: Facts | None = None
