@@ -53,19 +53,24 @@ def join_datasets(
     )
 
 
-def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
-    """Refuse parts of other features, or of which only one knows something. Raises BadInput."""
+def check_same_features(one: Any, name: str, other: Any, other_name: str) -> None:
+    """Refuse datasets of other features. Raises BadInput."""
     if one.feature_names != other.feature_names:
         raise BadInput(
-            f"{name} and {other_name} have other features: {_difference(one, other)}; read files "
-            "of the same features (of LETOR text, say n_features)"
+            f"{name} and {other_name} have other features: {_difference(one, other)}"
+            f"{_sets(one, other)}; use data of the same features (of LETOR text, say n_features)"
         )
     hashes = one.featureset_hash, other.featureset_hash
     if all(hashes) and hashes[0] != hashes[1]:
         raise BadInput(
-            f"{name} and {other_name} were logged with other versions of the feature set "
-            f"({str(hashes[0])[:12]} and {str(hashes[1])[:12]}): log one of them again"
+            f"{name} and {other_name} were logged with other versions of the feature set"
+            f"{_sets(one, other)}: log one of them again"
         )
+
+
+def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
+    """Refuse parts of other features, or of which only one knows something. Raises BadInput."""
+    check_same_features(one, name, other, other_name)
     joined = [external_names(sources_in(part.manifest)) for part in (one, other)]
     if joined[0] != joined[1]:
         differing = next(iter(set(joined[0]) ^ set(joined[1])), joined[0][0])
@@ -85,8 +90,20 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
         raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
 
 
-def _difference(one: RankingDataset, other: RankingDataset) -> str:
-    sizes = f"{one.n_features} against {other.n_features}"
+def logged_with(data: Any) -> str:
+    """The name of the feature set that a dataset was logged with, if known, and its hash."""
+    about = (data.manifest or {}).get("featureset")
+    name = [f"'{about['name']}'"] if isinstance(about, dict) and "name" in about else []
+    return ", hash ".join([*name, str(data.featureset_hash)[:12]])
+
+
+def _sets(one: Any, other: Any) -> str:
+    known = one.featureset_hash and other.featureset_hash
+    return f" ({logged_with(one)} and {logged_with(other)})" if known else ""
+
+
+def _difference(one: Any, other: Any) -> str:
+    sizes = f"{len(one.feature_names)} against {len(other.feature_names)}"
     pairs = zip(one.feature_names, other.feature_names, strict=False)
     differing = next((f", '{a}' where the other has '{b}'" for a, b in pairs if a != b), "")
     return sizes + differing

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joining import logged_with
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.query_clusters import clusters_of
@@ -210,7 +211,7 @@ def model_data(
     check_side(side)
     records: dict[str, Mapping[str, Any]] = {}
     if not isinstance(model, TrecRun):
-        _check_features(model, data)
+        check_features(model, data)
         records = {_NAME: model.record}
     try:
         chosen = choose_queries(records, data, side, by_folds=by_folds and side in _HELD_OUT)
@@ -312,22 +313,28 @@ def check_side(side: str) -> None:
         raise UsageError(f"unknown split '{side}': choose among {', '.join(SIDES)}")
 
 
-def _check_features(model: RankingModel, data: Data) -> None:
-    if data.feature_names != model.feature_names:
-        raise BadInput(_difference(model, data))
+def check_features(model: RankingModel, data: Data, own: str | None = None) -> None:
+    """Refuse data of other features than the model's; `own` names the model's feature set."""
     trained_hash = model.record.get("featureset_hash")
-    if trained_hash and data.featureset_hash and trained_hash != data.featureset_hash:
-        raise BadInput(
+    if data.feature_names != model.feature_names:
+        what = _difference(model, data)
+    elif trained_hash and data.featureset_hash and trained_hash != data.featureset_hash:
+        what = (
             "the data was logged with another version of the feature set than the model was "
-            f"trained on (hash {data.featureset_hash[:12]} against {trained_hash[:12]}): log again"
+            f"trained on (hash {trained_hash[:12]})"
         )
+    else:
+        return
+    logged = f"; it was logged with {logged_with(data)}" if data.featureset_hash else ""
+    right = f"'{own}' (log-features --featureset {own})" if own else "the model's feature set"
+    raise BadInput(f"{what}{logged}: log the data with {right}")
 
 
 def _difference(model: RankingModel, data: Data) -> str:
     missing = [name for name in model.feature_names if name not in data.feature_names]
     extra = [name for name in data.feature_names if name not in model.feature_names]
     if not missing and not extra:
-        return "the data has the model's features in another order: log again with its feature set"
+        return "the data has the model's features in another order"
     named = [f"lacks '{missing[0]}'" if missing else "", f"has '{extra[0]}'" if extra else ""]
     return (
         f"the model was trained on other features than the data has: the data "

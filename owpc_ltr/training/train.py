@@ -348,6 +348,7 @@ def training_splits(
     """
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.datasets import dataset_of
+    from owpc_ltr.data.joining import check_same_features
     from owpc_ltr.data.partitioned.dataset import split_parts
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
@@ -358,6 +359,7 @@ def training_splits(
     known, name = read(data)
     if validation is not None:
         chosen, chosen_name = read(validation)
+        check_same_features(known, name or "the data", chosen, chosen_name or "the validation data")
         splits = with_validation(known, chosen, name, chosen_name)
         return splits, None if name is None else splits.source
     if known.origin is not None:

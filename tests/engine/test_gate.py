@@ -231,7 +231,7 @@ def test_features_that_mean_something_else_are_not_compared(small: Small) -> Non
     with pytest.raises(Refused, match="reads the feature 'title'"):
         upload_model(
             small.engine, small.store, model, changed, index=small.index, name=small.name,
-            gate=Gate(parse_metric("ndcg@10"), DATA, never),
+            gate=Gate(parse_metric("ndcg@10"), replace(DATA, featureset_hash=changed.hash), never),
         )  # fmt: skip
     fewer = replace(DATA, features=DATA.features[:, :2].copy(), feature_names=("title", "body"))
     with pytest.raises(BadInput, match="other features"):

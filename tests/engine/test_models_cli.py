@@ -46,7 +46,8 @@ def run(
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
 
     def command(*words: str) -> tuple[int, str, str]:
-        return plain(*words) if words[0] == "train" else plain(*words, *place)
+        local = words[0] in {"train", "evaluate", "compare"} or "--query-id" in words
+        return plain(*words) if local else plain(*words, *place)
 
     return command
 
@@ -410,3 +411,31 @@ def test_a_wrong_feature_set_is_told_with_the_one_that_the_model_was_trained_on(
     assert "'fewer' is not the one that the model was trained on, which is 'small'" in err
     assert "give that as --featureset" in err
     assert run(*upload, "--featureset", "small")[0] == 0
+
+
+def test_data_of_another_feature_set_are_told_with_the_set_to_log_them_with(
+    run: Run, small: Small
+) -> None:
+    fewer = FeatureSet("fewer", SMALL_SET.features[:2])
+    whole = logged_dataset(small)
+    data = replace(
+        whole, features=whole.features[:, :2].copy(), feature_names=fewer.feature_names,
+        featureset_hash=fewer.hash, manifest={"featureset": {"name": "fewer"}},
+    )  # fmt: skip
+    save_dataset(data, "fewer.parquet")
+    save_dataset(whole, "whole.parquet")
+    save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
+    said = f"it was logged with 'fewer', hash {fewer.hash[:12]}: log the data with"
+    own = ("--data", "fewer.parquet")
+    for words in (
+        ("evaluate", "one.json", *own),
+        ("compare", "one.json", "feature:title", *own),
+        ("explain", "one.json", *own, "--query-id", "q1"),
+        ("upload", "one.json", "--index", small.index, *own),
+        ("upload", "one.json", "--index", small.index, *own, "--require-gain", "map"),
+    ):
+        code, _, err = run(*words)
+        right = "'small' (log-features --featureset small)" if words[0] == "upload" else "the model"
+        assert (code, f"{said} {right}" in err) == (3, True), err
+    code, _, err = run("train", "whole.parquet", "--validation", "fewer.parquet", "--out", "m.json")
+    assert (code, "'fewer'" in err) == (3, True), err

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.live_gate import (
 )
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -41,7 +41,12 @@ from owpc_ltr.evaluation.proxy_labels import (
     sample_weights,
     strata_of,
 )
-from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries, compared_queries
+from owpc_ltr.evaluation.query_choice import (
+    ChosenQueries,
+    check_features,
+    choose_queries,
+    compared_queries,
+)
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_doubts
 from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
@@ -281,11 +286,7 @@ def held_out(
     data: RankingDataset, model: Model, other: DeploymentRecord
 ) -> tuple[RankingDataset, ChosenQueries]:
     """The queries that neither model was trained or selected on, and why these."""
-    if data.feature_names != model.feature_names:
-        raise BadInput(
-            f"the data for {spelled('require_gain')} has other features than the model: log it "
-            "with the model's feature set"
-        )
+    check_features(model, data)
     records = {NEW: model.record, other.model: other.record}
     chosen = choose_queries(records, data)
     if len(chosen.queries) < 2:

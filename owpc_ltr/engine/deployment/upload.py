@@ -278,10 +278,10 @@ def upload(
     holding = cluster.holding(called)
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
     where = cluster.the_index(index)
-    if judged is not None and (metric is None or live is not None):
-        _warn_of_judgments(
-            cluster, judged, trained_on, index if live is None else None,
-            {"query_template": query_template, "window": window},
+    if judged is not None:
+        _check_data(
+            cluster, judged, ranker, trained_on, warn=metric is None or live is not None,
+            index=index if live is None else None, query_template=query_template, window=window,
         )  # fmt: skip
     tables = tables_of(extra_features)
 
@@ -450,21 +450,28 @@ def _gate(
     )
 
 
-def _warn_of_judgments(
+def _check_data(
     cluster: Cluster,
     data: RankingDataset,
+    ranker: Model,
     featureset: FeatureSet,
+    *,
+    warn: bool,
     index: str | None,
-    how: Mapping[str, Any],
+    **how: Any,
 ) -> None:
-    """Warn about judgments that look harmful; where an index is named, searches check them.
+    """Refuse data of other features; `warn` of judgments that look harmful, as gates do themselves.
 
-    `how` is the application's query, and the window.
+    Where an index is named, searches check them. `how` is the application's query, and the window.
     """
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judged_data import judgment_findings
+    from owpc_ltr.evaluation.query_choice import check_features
     from owpc_ltr.features.score_analysis import text_scores
 
+    check_features(ranker, data, featureset.name)
+    if not warn:
+        return
     doubts = judgment_findings(data, text_scores(featureset))
     asks = index is not None and data.doc_ids is not None and data.query_params is not None
     if asks:
