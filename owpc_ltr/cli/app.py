@@ -136,7 +136,7 @@ COMMANDS = (
     ),
     Command(
         "models delete",
-        "owpc_ltr.engine.deployment.uploaded_models:delete_models",
+        "owpc_ltr.engine.deployment.uploaded_models:delete",
         "Delete a model, a name with all of its models, or all unused models.",
     ),
     Command(

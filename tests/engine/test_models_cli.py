@@ -99,12 +99,12 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
         f"to undo: owpc-ltr {forward}\n"
     )
     assert run(*fetch.split()[1:], "--index", small.index)[1] != before
-    _, out, _ = run("models", "delete")
+    _, out, _ = run("models", "delete", "--unused")
     assert f"would be deleted: {alias['challenger']}" in out
     code, _, err = run("models", "delete", alias["current"], "--yes")
     assert code == 5
     assert "a model in use is not removed" in err
-    _, out, _ = run("models", "delete", "--yes")
+    _, out, _ = run("models", "delete", "--unused", "--yes")
     assert out == f"deleted {alias['challenger']}\n"
     assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)

@@ -106,7 +106,7 @@ def commands(world: World) -> dict[str, Command]:
         "rollback": lambda engine: _models(engine).rollback("m"),
         "promote": lambda engine: _models(engine).promote("m"),
         "delete": lambda engine: _models(engine).delete("m", yes=True),
-        "prune": lambda engine: _models(engine).prune(yes=True),
+        "prune": lambda engine: _models(engine).delete(unused=True, yes=True),
         "recreate": lambda engine: world.fill("docs", range(3, 9), "recreate", engine),
         "append": lambda engine: world.fill("docs", range(3, 9), "append", engine),
         "append to a new one": lambda engine: world.fill("new", range(3), "append", engine),

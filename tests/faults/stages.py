@@ -94,8 +94,8 @@ STAGES = [
         _placed("models", "delete", "RANKER", "--yes", index=False),
         once=True,
     ),
-    Stage("models delete --yes", Kind.WRITES,
-          _placed("models", "delete", "--yes", index=False), _unused),
+    Stage("models delete --unused", Kind.WRITES,
+          _placed("models", "delete", "--unused", "--yes", index=False), _unused),
     Stage(
         "profile",
         Kind.READS,

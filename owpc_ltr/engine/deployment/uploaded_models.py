@@ -19,10 +19,10 @@ from owpc_ltr.engine.deployment.deployment_record import (
     provenance,
 )
 from owpc_ltr.engine.stores import Absent
-from owpc_ltr.errors import OwpcLtrError, give_warnings
+from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.names import split_immutable
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Help, job
+from owpc_ltr.signatures import Help, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -34,11 +34,6 @@ _SHOWN_MODEL = Help(
     "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", names="model", metavar="NAME"
 )
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME")]
-
-_DELETED = Help(
-    "A model, NAME-HASH, or NAME for it and all of its models.", names="model", metavar="NAME"
-)
-_Yes = Annotated[bool, Help("Delete them, instead of only listing them.")]
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,74 +294,43 @@ def rollback(
 @job(changes_cluster=True)
 def delete(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, _DELETED],
+    name: Annotated[
+        str | None,
+        Help(
+            "A model, NAME-HASH, or NAME for it and all of its models.",
+            names="model",
+            metavar="NAME",
+        ),
+    ] = None,
     *,
-    yes: _Yes = False,
+    unused: Annotated[
+        bool, Help("All models that no alias uses or can be rolled back to.")
+    ] = False,
+    yes: Annotated[bool, Help("Delete them, instead of only listing them.")] = False,
 ) -> Removal:
-    """Delete an unused model, or a name with all of its models.
+    """Delete a model, a name with all of its models, or all unused models.
 
     Without --yes they are only listed.
 
-    A deleted model is also removed from the history of its name.
+    A deleted model is also removed from the history of its name. Models that owpc-ltr did not make
+    are kept.
 
     Raises Refused where an alias uses the model, or owpc-ltr did not make it.
     """
     from owpc_ltr.engine.deployment import model_lifecycle
 
+    if (name is None) is not unused:
+        raise UsageError(f"which models? give one of NAME and {spelled('unused')}")
+    if name is None:
+        models = model_lifecycle.prunable(cluster.engine, cluster.store)
+        if yes:
+            model_lifecycle.prune(cluster.engine, cluster.store, models)
+        return Removal(models, yes)
     store = cluster.holding(name).store
     called = DeploymentRecords(cluster.engine, store).model_called(name)
     act = model_lifecycle.delete if yes else model_lifecycle.to_delete
     models = act(cluster.engine, store, called)
     return Removal(models, yes, None if name in models or called in models else name)
-
-
-@job(changes_cluster=True)
-def delete_models(
-    cluster: Cluster | UploadedModels,
-    name: Annotated[str | None, _DELETED] = None,
-    *,
-    yes: _Yes = False,
-) -> Removal:
-    """Delete a model, a name with all of its models, or all unused models.
-
-    Without --yes they are only listed. A model is unused if no alias uses it or can be rolled back
-    to it. A deleted model is also removed from the history of its name. Models that owpc-ltr did
-    not make are kept.
-
-    Raises Refused where an alias uses the model, or owpc-ltr did not make it.
-    """
-    return prune(cluster, yes=yes) if name is None else delete(cluster, name, yes=yes)
-
-
-@job(changes_cluster=True)
-def prune(
-    cluster: Cluster | UploadedModels,
-    model: Annotated[
-        str | None,
-        Help("The exact name, NAME-HASH, of one model to delete.", names="model", metavar="MODEL"),
-    ] = None,
-    *,
-    yes: Annotated[bool, Help("Delete all unused models.")] = False,
-) -> Removal:
-    """Delete unused models; without MODEL or --yes, only list them.
-
-    A model is unused if no alias uses it or can be rolled back to it. Models that owpc-ltr did not
-    make are kept.
-
-    Raises Refused, and deletes none, where one of them is in use.
-    """
-    from owpc_ltr.engine.deployment import model_lifecycle
-
-    if model is None:
-        store = cluster.store
-        chosen = model_lifecycle.prunable(cluster.engine, store)
-    else:
-        store = cluster.holding(model).store
-        chosen = [DeploymentRecords(cluster.engine, store).model_called(model)]
-    done = yes or model is not None
-    if done:
-        model_lifecycle.prune(cluster.engine, store, chosen)
-    return Removal(chosen, done)
 
 
 def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
@@ -430,7 +394,6 @@ class UploadedModels:
     promote = promote
     rollback = rollback
     delete = delete
-    prune = prune
     resolve = resolve
 
     def deployment(self, name: str, *, whole: bool = False) -> DeploymentRecord | None:
