@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -435,3 +436,18 @@ def test_the_options_that_connect_are_shown_once() -> None:
     page = CliRunner().invoke(app, ["--help"]).stdout
     for option in ("--url URL", "--store-kind", "--store ", "--ca FILE", "--insecure"):
         assert len(re.findall(f"^  {option}", page, re.MULTILINE)) == 1
+
+
+def test_every_command_of_a_group_that_a_text_of_ours_names_is_there() -> None:
+    there = {about.name for about in EVERY}
+    groups = "|".join(about.name for about in EVERY if not about.function)
+    named = {
+        command
+        for folder in ("owpc_ltr", "plugins")
+        for path in (Path(__file__).parents[1] / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for command in re.findall(rf"owpc-ltr ((?:{groups}) [a-z][a-z-]*)", node.value)
+    }
+    assert len(named) > 5
+    assert named <= there

@@ -119,7 +119,7 @@ def _check_ours(engine: Engine, store: Store, names: Sequence[str]) -> None:
         if name not in there:
             raise BadInput(
                 f"there is no model '{name}' in the store: type its exact name (owpc-ltr models "
-                "list)"
+                "show)"
             )
     ours = made_here(engine, store, names)
     for name in names:
