@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,8 @@ MOST_VALUES = 400_000
 """Objects, lists and commas of one body."""
 _VALUE_BYTES = 128
 """Bytes that Python takes for a value, an empty object with its place in a list."""
+_UNCOUNTED = 100_000
+"""Bytes of a body whose values are not counted: what Python makes of them takes 3 MB at most."""
 _SHARED_SECONDS = 60.0
 """Seconds for which a second client keeps half of the places free of the first."""
 
@@ -24,43 +25,48 @@ class Busy(Exception):
     """A request that is not taken now, and may come again."""
 
 
-class TooManyValues(Exception):
-    """A body of more values than are parsed."""
+class BodyRefused(Exception):
+    """A body that is too large or too slow: the status of its answer, and what is wrong."""
 
 
-@dataclass
-class Memory:
+class BodyMemory:
     """What the bodies of all requests take, by estimate."""
 
-    taken: int = 0
+    def __init__(self) -> None:
+        self._taken = 0
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[bytes], None]]:
+        """Around the work with one body; what it gives takes what each part of the body needs.
+
+        That raises Busy, and BodyRefused.
+        """
+        size = values = taken = 0
+
+        def add(part: bytes) -> None:
+            nonlocal size, values, taken
+            size += len(part)
+            more = _values(part) if size > _UNCOUNTED else 0
+            values += more
+            if values > MOST_VALUES:
+                many = f"the body has more than {MOST_VALUES} objects, lists and commas"
+                raise BodyRefused(413, many)
+            needed = len(part) + _VALUE_BYTES * more
+            if self._taken + needed > MEMORY:
+                raise Busy
+            self._taken += needed
+            taken += needed
+
+        try:
+            yield add
+        finally:
+            self._taken -= taken
 
 
-@dataclass
-class BodyMemory:
-    """What one body takes, from its first byte until the work with it has ended."""
-
-    memory: Memory
-    values: int = 0
-    taken: int = 0
-
-    def add(self, part: bytes) -> None:
-        """Take what a part of the body needs. Raises Busy, and TooManyValues."""
-        # numpy counts several times as fast as bytes do.
-        marks = np.frombuffer(part or b" ", np.uint8)
-        values = sum(int(np.count_nonzero(marks == mark)) for mark in b"{[,")
-        self.values += values
-        if self.values > MOST_VALUES:
-            raise TooManyValues
-        size = len(part) + _VALUE_BYTES * values
-        if self.memory.taken + size > MEMORY:
-            raise Busy
-        self.memory.taken += size
-        self.taken += size
-
-    def release(self) -> None:
-        """Take nothing any more."""
-        self.memory.taken -= self.taken
-        self.taken = 0
+def _values(part: bytes) -> int:
+    """Objects, lists and commas; numpy counts several times as fast as bytes do."""
+    marks = np.frombuffer(part or b" ", np.uint8)
+    return sum(int(np.count_nonzero(marks == mark)) for mark in b"{[,")
 
 
 class RequestSlots:
@@ -85,22 +91,14 @@ class RequestSlots:
         if self._taken.total() >= self._most or self._taken[address] >= share:
             raise Busy
 
-    def take(self, address: str) -> None:
-        """Take a place. Raises Busy."""
-        self.check(address)
-        self._taken[address] += 1
-
-    def give_back(self, address: str) -> None:
-        """Free a place."""
-        self._taken[address] -= 1
-        if not self._taken[address]:
-            del self._taken[address]
-
     @contextmanager
     def held(self, address: str) -> Iterator[None]:
         """Around what needs a place. Raises Busy."""
-        self.take(address)
+        self.check(address)
+        self._taken[address] += 1
         try:
             yield
         finally:
-            self.give_back(address)
+            self._taken[address] -= 1
+            if not self._taken[address]:
+                del self._taken[address]

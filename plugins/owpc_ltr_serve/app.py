@@ -11,7 +11,7 @@ import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,7 @@ from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr_serve.admission import (
-    MOST_VALUES,
-    BodyMemory,
-    Busy,
-    Memory,
-    RequestSlots,
-    TooManyValues,
-)
+from owpc_ltr_serve.admission import BodyMemory, BodyRefused, Busy, RequestSlots
 from owpc_ltr_serve.faults import TooLate, status_of
 from owpc_ltr_serve.slow_clients import FIRST_BYTE
 
@@ -195,12 +188,9 @@ class _Service:
         self._rankers, self._settings, self._observer = rankers, settings, observer
         self.hosts = [*settings.hosts] or ["*"]
         self._threads = RequestThreads(settings.concurrency)
-        self._places, self._turns = (
-            RequestSlots(settings.concurrency),
-            RequestSlots(settings.concurrency),
-        )
-        self._turn = asyncio.Lock()
-        self._memory = Memory()
+        self._places = RequestSlots(settings.concurrency)
+        self._turns, self._turn = RequestSlots(settings.concurrency), asyncio.Lock()
+        self._memory = BodyMemory()
         self._refusing = 0
 
     async def health(self, _: Request) -> Response:
@@ -229,6 +219,9 @@ class _Service:
                 reply = await self._answer(endpoint, request, started)
             except OwpcLtrError as error:
                 reply = _fault(status_of(error), str(error))
+            except BodyRefused as refused:
+                status, message = refused.args
+                reply = _fault(status, message, {"Connection": "close"})
             except Busy:
                 reply = await self._refused()
             except ClientDisconnect:
@@ -255,20 +248,18 @@ class _Service:
         if not kind.lower().endswith(("/json", "+json")):
             return _fault(415, "the body is not JSON by its Content-Type: send application/json")
         until, address = started + settings.deadline, request.client.host if request.client else ""
-        call = Call(
-            endpoint.path, b"", until, request.path_params,
-            query_params=request.query_params, headers=request.headers,
-        )  # fmt: skip
-        if endpoint.methods == ("GET",):
-            return endpoint.handler(call)
-        # Whoever cannot be taken is told so before the body costs anything.
-        (self._places if endpoint.at_once is None else self._turns).check(address)
-        memory = BodyMemory(self._memory)
-        try:
-            body = await _received(request, settings, memory)
-            if isinstance(body, Reply):
-                return body
-            call = replace(call, body=body)
+        with ExitStack() as held:
+            body, is_get = b"", endpoint.methods == ("GET",)
+            if not is_get:
+                # Whoever cannot be taken is told so before the body costs anything.
+                (self._places if endpoint.at_once is None else self._turns).check(address)
+                body = await _received(request, settings, held.enter_context(self._memory.held()))
+            call = Call(
+                endpoint.path, body, until, request.path_params,
+                query_params=request.query_params, headers=request.headers,
+            )  # fmt: skip
+            if is_get:
+                return endpoint.handler(call)
             work: Work = partial(endpoint.handler, call)
             if endpoint.at_once is not None:
                 with self._turns.held(address):
@@ -280,10 +271,8 @@ class _Service:
                 if isinstance(begun, Reply):
                     return begun
                 work = begun
-            self._places.take(address)
-            answer, memory = self._begin(work, call, address, memory), BodyMemory(self._memory)
-        finally:
-            memory.release()
+            held.enter_context(self._places.held(address))
+            answer = self._begin(work, call, held.pop_all())
         timer = asyncio.get_running_loop().call_later(max(call.left(), 0.0), self._late, answer)
         try:
             return await answer
@@ -299,16 +288,13 @@ class _Service:
             self._refusing -= 1
         return _fault(503, "too many requests at once: try again", _RETRY)
 
-    def _begin(
-        self, work: Work, call: Call, address: str, memory: BodyMemory
-    ) -> asyncio.Future[Reply]:
+    def _begin(self, work: Work, call: Call, held: ExitStack) -> asyncio.Future[Reply]:
         """Answer a request in a thread, which holds its place and memory until it ends."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
 
         def ended(reply: Reply | None, fault: Exception | None) -> None:
-            self._places.give_back(address)
-            memory.release()
+            held.close()
             if answer.done():
                 return
             if reply is None:
@@ -335,28 +321,26 @@ class _Service:
             answer.set_result(_fault(504, late))
 
 
-async def _received(request: Request, settings: ServeSettings, memory: BodyMemory) -> bytes | Reply:
-    """The body of a request, or the answer to one that is too large or too slow."""
-    most = settings.largest_body
-    too_large = _fault(413, f"the body is larger than {most} bytes", {"Connection": "close"})
+async def _received(
+    request: Request, settings: ServeSettings, take_memory: Callable[[bytes], None]
+) -> bytes:
+    """The body of a request. Raises BodyRefused, and Busy."""
+    too_large = BodyRefused(413, f"the body is larger than {settings.largest_body} bytes")
     length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > most:
-        return too_large
+    if not length.isdigit() or int(length) > settings.largest_body:
+        raise too_large
     parts, size = [], 0
     try:
         async with asyncio.timeout(settings.receive_seconds):
             async for part in request.stream():
                 size += len(part)
-                if size > most:
-                    return too_large
-                memory.add(part)
+                if size > settings.largest_body:
+                    raise too_large
+                take_memory(part)
                 parts.append(part)
-    except TimeoutError:
+    except TimeoutError as error:
         late = f"the request did not arrive within {settings.receive_seconds:g} s"
-        return _fault(408, late, {"Connection": "close"})
-    except TooManyValues:
-        many = f"the body has more than {MOST_VALUES} objects, lists and commas"
-        return _fault(413, many, {"Connection": "close"})
+        raise BodyRefused(408, late) from error
     return b"".join(parts)
 
 

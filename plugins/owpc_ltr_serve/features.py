@@ -14,8 +14,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import itemgetter
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class Candidates:
         """The position in the request of each row."""
         absent = set(self.absent)
         every = range(len(self.matrix) + len(absent))
-        return [place for place in every if place not in absent]
+        return [place for place in every if place not in absent] if absent else list(every)
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,11 @@ def decoded(documents: Sequence[Document], names: Sequence[str]) -> Documents:
 
     Engines send an empty text where a hit lacks the field. Raises BadRequest naming the document.
     """
-    texts = [document for document in documents if isinstance(document, str)]
-    if len(texts) == len(documents) and "{" not in "".join(texts):
-        return Documents(True, texts)
-    known = set(names)
+    known, kinds = set(names), set(map(type, documents))
+    if kinds == {dict} and not any(map(known.isdisjoint, documents)):
+        return Documents(False, list(documents))
+    if kinds == {str} and "{" not in "".join(map(str, documents)):
+        return Documents(True, list(documents))
     kind = ""
     content: list[Any] = []
     for place, document in enumerate(documents):
@@ -124,12 +125,15 @@ def of_values(served: ServedRanker, given: Sequence[Mapping[str, Any] | None]) -
     empty = tuple(place for place, document in enumerate(given) if document is None)
     documents = [document for document in given if document is not None]
     try:
-        flat = list(chain.from_iterable(map(_row(names), documents)))
+        flat: list[Any] = []
+        for values in map(_row(names), documents):
+            flat += values
     except KeyError:
         flat = [document.get(name) for document in documents for name in names]
     if not _NUMBERS.issuperset(map(type, flat)):
         flat = [_number(value, *divmod(i, len(names)), names) for i, value in enumerate(flat)]
-    exact = np.array(flat, dtype=np.float64).reshape(len(documents), len(names))
+    # Twice as fast as numpy reads a list.
+    exact = np.frombuffer(pack(f"{len(flat)}d", *flat)).reshape(len(documents), len(names))
     with np.errstate(over="ignore"):
         matrix = exact.astype(np.float32)
     if np.isinf(matrix).any():

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,18 +55,18 @@ class Metrics(Observer):
     def __init__(self, states: States) -> None:
         self._told: deque[Callable[[], None]] = deque()
         self.registry = CollectorRegistry()
-        self._requests = Counter(
+        self._requests = cache(Counter(
             "owpc_ltr_requests", "Requests that were answered.", ["path", "status"],
             registry=self.registry,
-        )  # fmt: skip
-        self._seconds = Histogram(
+        ).labels)  # fmt: skip
+        self._seconds = cache(Histogram(
             "owpc_ltr_request_seconds", "From the whole request to its answer.", ["path"],
             buckets=BUCKETS, registry=self.registry,
-        )  # fmt: skip
-        self._stages = Histogram(
+        ).labels)  # fmt: skip
+        self._stages = cache(Histogram(
             "owpc_ltr_stage_seconds", "The parts of a request.", ["path", "stage"],
             buckets=BUCKETS, registry=self.registry,
-        )  # fmt: skip
+        ).labels)  # fmt: skip
         self._degraded = Counter(
             "owpc_ltr_degraded", "Searches that kept the engine's own order, by reason.",
             ["path", "reason"], registry=self.registry,
@@ -80,13 +81,13 @@ class Metrics(Observer):
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        self._requests(path, status).inc()
+        self._seconds(path).observe(seconds)
         self._count_told()
 
     def stage(self, path: str, stage: str, seconds: float) -> None:
         """Count the time of a part of a request."""
-        self._told.append(lambda: self._stages.labels(path, stage).observe(seconds))
+        self._told.append(lambda: self._stages(path, stage).observe(seconds))
 
     def degraded(self, path: str, reason: str) -> None:
         """Count a search that kept the engine's order."""

@@ -314,19 +314,19 @@ def test_feature_values_are_refused_where_too_many_come_at_once(plain: Running) 
 
 def test_one_address_has_half_of_the_places_while_others_ask() -> None:
     places = RequestSlots(4)
-    for _ in range(4):
-        places.take("10.0.0.1")
-    for address in ("10.0.0.1", "10.0.0.2"):
+    with contextlib.ExitStack() as first:
+        with contextlib.ExitStack() as second:
+            for stack in (first, first, second, second):
+                stack.enter_context(places.held("10.0.0.1"))
+            for address in ("10.0.0.1", "10.0.0.2"):
+                with pytest.raises(Busy):
+                    places.check(address)
         with pytest.raises(Busy):
-            places.take(address)
-    for _ in range(2):
-        places.give_back("10.0.0.1")
-    with pytest.raises(Busy):
-        places.take("10.0.0.1")
-    places.take("10.0.0.2")
-    places.take("10.0.0.2")
-    with pytest.raises(Busy):
-        places.take("10.0.0.2")
+            places.check("10.0.0.1")
+        for _ in range(2):
+            first.enter_context(places.held("10.0.0.2"))
+        with pytest.raises(Busy):
+            places.check("10.0.0.2")
 
 
 def test_the_deadline_is_told(plain: Running) -> None:
