@@ -47,6 +47,8 @@ RECEIVE_SECONDS = 10.0
 _REFUSALS = 1000.0
 """Refused requests that are answered in a second, at most: each costs a fifth of a millisecond, and
 who waits for an answer does not ask again."""
+_LONGEST_REFUSAL = 3.0
+"""Seconds: longer than a deadline, or three thousand clients bring more than one loop can read."""
 _RETRY = {"Retry-After": "1"}
 """When one who was turned away may come again."""
 MODEL_HEADER = "X-LTR-Model"
@@ -283,7 +285,7 @@ class _Service:
         """The answer to a request that is not taken; the more there are, the later it comes."""
         self._refusing += 1
         try:
-            await asyncio.sleep(min(self._refusing / _REFUSALS, self._settings.deadline))
+            await asyncio.sleep(min(self._refusing / _REFUSALS, _LONGEST_REFUSAL))
         finally:
             self._refusing -= 1
         return _fault(503, "too many requests at once: try again", _RETRY)
