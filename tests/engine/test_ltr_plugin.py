@@ -27,6 +27,7 @@ from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, Normaliser
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
+from tests.commands import commands_in
 from tests.engine.deployed import KINDS, Plugin, connected, liar, put, trees
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.scripted_plugin import ScriptedPlugin
@@ -415,3 +416,40 @@ def test_what_a_killed_upload_left_in_the_plugin_is_known_by_the_hash_of_its_con
     assert prunable(engine, store) == sorted(names)
     prune(engine, store, names)
     assert list(plugin.models) == ["m-12345678"]
+
+
+def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
+    fake: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plugin = Plugin("3.8.0")
+    engine = connected(fake, plugin)
+    ours = upload_model(
+        engine, LtrPluginStore(engine), linear(), FEATURESET, index="small", name="m"
+    ).model
+    body = {"type": "model/linear", "definition": {"title": 1.5}}
+    made = FEATURESET.to_body()["featureset"]
+    for name in ("hello_lin", "other-12345678"):
+        model = {"name": name, "feature_set": made, "model": body}
+        plugin.models[name] = {"model": model}
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    at = ("--url", fake.url, "--store-kind", "ltr-plugin")
+    listed = run("models", "list", *at)[1].splitlines()
+    assert listed[-2:] == [
+        "foreign, not made by owpc-ltr: 'hello_lin'",
+        "foreign, not made by owpc-ltr: 'other-12345678'",
+    ]
+    assert not any("hello_lin" in line for line in listed[:-2])
+    for name in ("hello_lin", "other-12345678"):
+        code, out, _ = run("models", "show", name, *at)
+        assert (code, out.splitlines()[1].split()) == (0, ["model", name])
+        assert "not owpc-ltr" in out
+        assert "model/linear" in out
+        assert "title, body, size" in out
+        for command in ("promote", "rollback", "delete", "prune"):
+            code, _, told = run("models", command, name, *at)
+            assert code in {3, 5}
+            assert len(told.splitlines()) == 2  # the cluster, and the error
+    assert list(plugin.models) == [ours, "hello_lin", "other-12345678"]

@@ -23,10 +23,15 @@ _SHOWN = 5
 
 def prunable(engine: Engine, store: Store) -> list[str]:
     """Models of owpc-ltr in the store that no alias uses."""
+    return unused_models(engine, store)[0]
+
+
+def unused_models(engine: Engine, store: Store) -> tuple[list[str], list[str]]:
+    """Models in the store that no alias uses: those of owpc-ltr, and those of other tools."""
     used = Aliases(engine, store).models_in_use()
     unused = [name for name in store.list_models() if name not in used]
     ours = made_here(engine, store, unused)
-    return [name for name in unused if name in ours]
+    return [name for name in unused if name in ours], [name for name in unused if name not in ours]
 
 
 def made_here(engine: Engine, store: Store, models: Collection[str]) -> set[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store
+    from owpc_ltr.formats.stored_model import StoredModel
     from owpc_ltr.models.score_range import ScoreInterval
 
 _SHOWN_MODEL = Help(
@@ -38,11 +39,15 @@ _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", names="model
 
 @dataclass(frozen=True, repr=False)
 class ModelList(ShortRepr):
-    """The aliases and models of a store; `unused` are the models that no alias uses."""
+    """The aliases and models of a store.
+
+    `unused` are the models of owpc-ltr that no alias uses, `foreign` those of other tools.
+    """
 
     aliases: list[Alias]
     models: list[str]
     unused: list[str]
+    foreign: list[str]
     store_kind: str
     store: str | None
 
@@ -67,7 +72,9 @@ class ModelList(ShortRepr):
         challenged = any(one.challenger for one in self.aliases)
         columns = len(headers) if challenged else len(headers) - 1
         table = text_table(headers[:columns], [row[:columns] for row in rows])
-        return "\n".join([table, *(f"unused: '{model}'" for model in self.unused)])
+        unused = [f"unused: '{model}'" for model in self.unused]
+        foreign = [f"foreign, not made by owpc-ltr: '{model}'" for model in self.foreign]
+        return "\n".join([table, *unused, *foreign])
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,14 +197,16 @@ class Removal(ShortRepr):
 def overview(cluster: Cluster | UploadedModels) -> ModelList:
     """List the aliases and their models.
 
-    Aliases of all stores, or with --store of that one; unused models of one store only.
+    Aliases of all stores, or with --store of that one; unused models of one store only, and models
+    that other tools have stored there.
     """
-    from owpc_ltr.engine.deployment.model_lifecycle import prunable
+    from owpc_ltr.engine.deployment.model_lifecycle import unused_models
 
     engine, store = cluster.engine, cluster.store
     own = cluster.store_name is not None
     aliases = Aliases(engine, store).all() if own else all_aliases(engine)
-    return ModelList(aliases, store.list_models(), prunable(engine, store), store.kind, store.name)
+    unused, foreign = unused_models(engine, store)
+    return ModelList(aliases, store.list_models(), unused, foreign, store.kind, store.name)
 
 
 @job
@@ -218,17 +227,25 @@ def show_models(
 def show(cluster: Cluster | UploadedModels, name: Annotated[str, _SHOWN_MODEL]) -> ModelDescription:
     """Show where a model comes from, and how it uses features.
 
-    Of an uploaded model also the check of its upload; of a FILE, its training record.
+    Of an uploaded model also the check of its upload; of a FILE, its training record; of a model
+    that another tool has stored, its type and feature set.
 
-    Raises BadInput for a model without a deployment record.
+    Raises BadInput for a model of owpc-ltr without a deployment record.
     """
+    from owpc_ltr.engine.deployment.model_lifecycle import made_here
     from owpc_ltr.models.feature_use import importances
 
     file = Path(name)
     if file.suffix == ".json" and file.is_file():
         found = ModelDescription(*describe_model_file(file))
     else:
-        deployment = _deployment(cluster, name)
+        engine, store = cluster.engine, cluster.holding(name).store
+        records, model = DeploymentRecords(engine, store), resolve(cluster, name)
+        deployment = records.find(model)
+        if deployment is None and not made_here(engine, store, [model]):
+            facts = _foreign(store.get_model(model))
+            return ModelDescription(facts, facts, {})
+        deployment = deployment or records.get(model)
         used = importances(deployment.ranker())
         found = ModelDescription(deployment.as_dict(), provenance(deployment), used)
     warned = found.content["record"].get("warnings") or ()
@@ -415,6 +432,18 @@ class UploadedModels:
 def _deployment(cluster: Cluster | UploadedModels, name: str) -> DeploymentRecord:
     found = DeploymentRecords(cluster.engine, cluster.holding(name).store)
     return found.get(resolve(cluster, name))
+
+
+def _foreign(stored: StoredModel) -> dict[str, Any]:
+    """What is known of a model that another tool has stored."""
+    return {
+        "model": stored.name,
+        "made_by": "another tool: not owpc-ltr",
+        "type": stored.type,
+        "featureset": stored.featureset.name,
+        "featureset_hash": stored.featureset.hash,
+        "features": ", ".join(stored.featureset.feature_names),
+    }
 
 
 def _fetch_again(cluster: Cluster | UploadedModels, alias: Alias) -> str | None:
