@@ -14,6 +14,7 @@ import pytest
 from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.deployment import model_upload
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
@@ -606,3 +607,24 @@ def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Kno
     for link in LINKS:
         model = as_stored(forest, 0.25, link)
         check(known, model, store_plugin_free_trees(model, FEATURESET, "m"), 20)
+
+
+def test_an_upload_says_what_each_search_request_takes(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = put(small, trees(small))
+    own = small.name.removeprefix("m-")
+    cluster = connect(small.engine.settings.url, store=own, store_kind="plugin-free")
+    with pytest.warns(OwpcLtrWarning, match="so that none is negative"):
+        body = cluster.request("alpha gamma", model=small.name, index=small.index)
+    sent = len(json.dumps(body, separators=(",", ":")))
+    assert done.request_bytes is not None
+    assert 0.8 * sent < done.request_bytes <= sent
+    assert f"\nsearch request with the model: {-(-done.request_bytes // 1000)} kB\n" in str(done)
+    assert done.as_dict()["request_bytes"] == done.request_bytes
+    monkeypatch.setattr(model_upload, "LARGE_REQUEST", done.request_bytes - 1)
+    with pytest.warns(OwpcLtrWarning, match=r"has \d+ kB, as the engine keeps no models"):
+        put(small, trees(small))
+    by_client = put(small, trees(small), client_scored=True)
+    assert by_client.request_bytes is None
+    assert "search request" not in str(by_client)

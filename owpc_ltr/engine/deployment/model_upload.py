@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -53,6 +54,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
 )
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.search.capacity import check_room
+from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
     BadInput,
@@ -78,6 +80,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
 
 _CHANGED = "the engine, the index or the feature set changed during the upload: try again"
+LARGE_REQUEST = 100_000
+"""Bytes of a search request from which on an upload warns."""
 _ATTEMPTS = 3
 """How often the same model is stored where failing uploads of it remove it meanwhile."""
 
@@ -89,6 +93,8 @@ class Uploaded(ShortRepr):
     `gate` is None where no gain was required. `features` is the drift of each since training, the
     furthest first, and `rankings` its effect on rankings: empty where the model remembers no
     features. `serving_mode` says where the model runs and why, if that was a choice.
+    `request_bytes` is the size of each search request; None where the LTR plugin or the client has
+    the model, so that requests only name it.
     """
 
     model: str
@@ -100,6 +106,7 @@ class Uploaded(ShortRepr):
     features: tuple[FeatureDrift, ...] = ()
     rankings: RankAgreement | None = None
     serving_mode: ServingMode | None = None
+    request_bytes: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -111,6 +118,7 @@ class Uploaded(ShortRepr):
             "store_kind": self.store_kind,
             "type": self.type,
             "form": self.serving_mode.as_dict() if self.serving_mode else None,
+            "request_bytes": self.request_bytes,
             "parity": self.parity.as_dict(),
             "drift": drift_as_dict(self.features, self.rankings),
             "gate": self.gate.as_dict() if self.gate else None,
@@ -124,6 +132,8 @@ class Uploaded(ShortRepr):
         lines = [f"stored {self.model} ({self.store_kind}); {role}"]
         if self.serving_mode is not None and self.serving_mode.words:
             lines.append(self.serving_mode.words)
+        if self.request_bytes is not None:
+            lines.append(f"search request with the model: {_kilobytes(self.request_bytes)}")
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
         if gate is not None:
             lines.append(str(gate))
@@ -368,6 +378,7 @@ class _Upload:
                 ) from error
             raise
         self.restore(record)
+        request_bytes = self.request_bytes(answered[0].sample["params"], interval)
         return Uploaded(
             self.stored.name,
             alias,
@@ -378,7 +389,22 @@ class _Upload:
             features=features,
             rankings=rankings,
             serving_mode=self.serving_mode,
+            request_bytes=request_bytes,
         )
+
+    def request_bytes(self, params: dict[str, Any], interval: ScoreInterval) -> int | None:
+        """What the model takes of a search request, if it is a part of one; warns of much."""
+        if self.store.kind == "ltr-plugin" or is_client_scored(self.stored):
+            return None
+        clauses = rescore_clauses(self.store, self.stored, params, self.window, interval)
+        size = len(json.dumps(clauses, ensure_ascii=False, separators=(",", ":")).encode())
+        if size > LARGE_REQUEST:
+            give_warnings([
+                f"each search request with '{self.name}' has {_kilobytes(size)}, as the engine "
+                "keeps no models: train fewer or smaller trees, let the client score it "
+                f"({spelled('client_scored')}, owpc-ltr serve), or use the LTR plugin"
+            ])  # fmt: skip
+        return size
 
     def served(self) -> StoredModel:
         """The model as searches use it: where the client scores, as it is read from the store."""
@@ -470,6 +496,10 @@ class _Upload:
                 self.store.put_model(self.stored)
             if record and self.records.find(self.stored.name, whole=False) is None:
                 self.records.put(record)
+
+
+def _kilobytes(size: int) -> str:
+    return f"{math.ceil(size / 1000):,} kB"
 
 
 def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
