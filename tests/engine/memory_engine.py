@@ -75,6 +75,8 @@ class MemoryEngine:
     fault: Callable[[int, str, Any, Any], Any] | None = None
     revision: int = 0
     """How often all documents were written anew: each time all values are others."""
+    pipeline: str = "_none"
+    """The search pipeline of the index."""
     merges: int = 0
     """How often scores moved though no document did."""
     pins: bool = True
@@ -152,7 +154,8 @@ class MemoryEngine:
         return whole(listed, len(documents))
 
     def _about(self, path: str) -> Any:
-        settings = {"index": {"uuid": self.uuid, "number_of_shards": "1"}}
+        search = {"default_pipeline": self.pipeline}
+        settings = {"index": {"uuid": self.uuid, "number_of_shards": "1", "search": search}}
         stored = {"_source": {"name": "movies", "type": "featureset", **self.featureset.to_body()}}
         return {
             "/": {

@@ -16,7 +16,7 @@ from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.errors import DiskFault, EngineUnavailable, Refused
+from owpc_ltr.errors import DiskFault, EngineUnavailable, OwpcLtrWarning, Refused
 from tests.engine.log_runs import (
     QUICK,
     Change,
@@ -203,6 +203,15 @@ def test_both_stores_log_the_same_values(out: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours.features, theirs.features)
     assert theirs.manifest is not None
     assert theirs.manifest["engine"]["store"] == "ltr-plugin"
+
+
+def test_a_search_pipeline_before_an_old_plugin_is_warned_of(tmp_path: Path) -> None:
+    warned = pytest.warns(OwpcLtrWarning, match=r"'rewriter'.*before 3\.6.*PUT /movies/_settings")
+    with warned:
+        log(MemoryEngine(version="3.5.0", pipeline="rewriter"), tmp_path / "a", kind="ltr-plugin")
+    log(MemoryEngine(version="3.6.0", pipeline="rewriter"), tmp_path / "b", kind="ltr-plugin")
+    log(MemoryEngine(version="3.5.0"), tmp_path / "c", kind="ltr-plugin")
+    log(MemoryEngine(version="3.5.0", pipeline="rewriter"), tmp_path / "d")
 
 
 def test_a_fault_in_a_later_chunk_keeps_the_earlier_ones(out: Path, clean: str) -> None:

@@ -25,11 +25,11 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import json_text
-from owpc_ltr.names import check_index
+from owpc_ltr.names import check_index, parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalValues
@@ -117,6 +117,7 @@ def plan(
         asked = close_index(engine, index, "check its name")
         raise BadInput(f"there is no index '{index}' to log from: {asked}") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
+    _warn_of_pipelines(environment, index)
     about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(judgments)}
     about |= judges_of(judgments.queries)
     description = {
@@ -281,6 +282,8 @@ class Environment:
     """How many shards each of them has."""
     replicated: bool = False
     """Whether shards of one have several copies."""
+    pipelines: tuple[str, ...] = ()
+    """The search pipelines that searches of these indices run with by default."""
 
     @property
     def is_elasticsearch(self) -> bool:
@@ -300,7 +303,29 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
         {name: _identity(found, name) for name in sorted(found)},
         {name: _setting(found, name, "number_of_shards", least=1) for name in sorted(found)},
         any(_setting(found, name, "number_of_replicas", least=0) > 0 for name in found),
+        _pipelines(found),
     )
+
+
+def _pipelines(found: dict[str, Any]) -> tuple[str, ...]:
+    search = [_part(found, name, "settings", "index").get("search") for name in sorted(found)]
+    names = [one.get("default_pipeline") for one in search if isinstance(one, dict)]
+    return tuple(dict.fromkeys(str(name) for name in names if name not in {None, "_none"}))
+
+
+def _warn_of_pipelines(environment: Environment, index: str) -> None:
+    """Before 3.6 the LTR plugin logs nothing of a search that a pipeline has written anew."""
+    engine = environment.engine
+    if not environment.pipelines or engine["store"] != "ltr-plugin":
+        return
+    if parse_version(engine["version"]) < (3, 6):
+        none = '{"index.search.default_pipeline": "_none"}'
+        give_warnings([
+            f"searches of '{index}' run with the search pipeline "
+            f"{', '.join(map(repr, environment.pipelines))}, and before 3.6 the LTR plugin logs no "
+            "features where a pipeline writes the search anew (ml_inference): if the log fails, "
+            f"leave the pipeline out meanwhile: PUT /{index}/_settings {none}"
+        ])  # fmt: skip
 
 
 def refuse_drift(before: Environment, now: Environment) -> None:
