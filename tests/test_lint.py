@@ -313,6 +313,13 @@ def test_a_request_with_places_to_fill_in_is_not_run() -> None:
     assert with_examples(looked_at(), search, found) == found
 
 
+def test_a_feature_set_is_no_request_and_its_refused_templates_are_named() -> None:
+    for words, told in (("{{q}}", "'s' is a feature set"), ("{{>q}}", "feature 'a': {{>…}} could")):
+        feature = {"name": "a", "params": ["q"], "template": {"match": {"title": words}}}
+        with pytest.raises(BadInput, match=told):
+            lint({"featureset": {"name": "s", "features": [feature]}})
+
+
 @pytest.fixture
 def plain(node_url: str) -> Iterator[tuple[str, str]]:
     """The address of a node without plugins, and an index on two shards."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, job
 
 if TYPE_CHECKING:
@@ -63,12 +64,20 @@ def lint(
     >>> [finding.check for finding in found.findings]
     ['no-pipeline']
     """
+    from owpc_ltr.features.feature_set import load_featureset
     from owpc_ltr.fusion.lint_result import RequestLint
     from owpc_ltr.fusion.request_checks import request_findings
     from owpc_ltr.fusion.search_body import SearchBody
 
     own = None if pipeline is None else _read(pipeline)
-    search = SearchBody(_read(request), own)
+    body = _read(request)
+    if "featureset" in body:
+        # Its own faults first, such as templates that are refused.
+        name = load_featureset(json.dumps(body)).name
+        raise BadInput(
+            f"'{name}' is a feature set, not a search request: featureset push checks it"
+        )
+    search = SearchBody(body, own)
     if cluster is None or index is None:
         found = RequestLint(tuple(request_findings(search)))
     else:
