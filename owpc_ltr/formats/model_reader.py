@@ -252,7 +252,7 @@ def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:
     lacking = [name for name in own if name not in names]
     if lacking:
         raise BadInput(
-            f"the model needs the feature '{lacking[0]}', which is not among the {len(names)} "
+            f"the model needs the feature {shown(lacking[0])}, which is not among the {len(names)} "
             "given: name the feature set that it was trained on"
         )
     unknown = len(names) - len(own)

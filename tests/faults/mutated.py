@@ -28,6 +28,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 from owpc_ltr.errors import OwpcLtrError
+from tests.faults.damaged_models import NAMES, sound_files
 
 MEMORY = 4 << 30
 """Address space of a process: what it has mapped, more than it uses."""
@@ -119,6 +120,14 @@ def seeds() -> dict[str, bytes]:
     rows = _judgments().to_pylist()
     qrels = "".join(f"{row['query_id']} 0 {row['doc_id']} {row['grade']}\n" for row in rows)
     found["qrels"] = qrels.encode()
+    found["runs"] = "".join(
+        f"{row['query_id']} Q0 {row['doc_id']} {n % 4 + 1} {4.5 - n % 4} bm25\n"
+        for n, row in enumerate(rows)
+    ).encode()
+    found["rows.csv"] = _text(_judgments(), ",")
+    found["documents.jsonl"] = _jsonl(_judgments())
+    sound = sound_files()
+    found |= {f"models.{name}": sound[name] for name in ("ours: trees", "xgboost", "lightgbm")}
     found["topics"] = b"q0\tred shoe\nq1\tblue shoe\n"
     found["joined.parquet"] = _parquet(_joined())
     found["queries.csv"] = b"query_id,query,vector:json\nq1,red shoe,[1]\nq2,blue shoe,[2]\n"
@@ -131,9 +140,15 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
+    from owpc_ltr.data.documents import DocumentFile
     from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.runs import read_run
+    from owpc_ltr.formats.model_reader import Columns, import_with
     from owpc_ltr.host.judgment_lists import read_judgments, read_topics
+
+    def documents(path: Path) -> None:
+        DocumentFile(path, "doc_id").check(lambda _message, _done: None)
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}
     return {
@@ -142,6 +157,10 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
         "joined": read_external_features,
         "qrels": lambda path: read_judgments(path, topics=topics),
         "queries": read_queries,
+        "runs": read_run,
+        "rows": lambda path: documents(path.rename(path.with_suffix(".csv"))),
+        "documents": documents,
+        "models": lambda path: import_with(path, Columns(NAMES)),
         "topics": read_topics,
     }
 
