@@ -34,7 +34,7 @@ from owpc_ltr.training.plan import Data, Plan, levels_of
 FOLDS = 3
 FEWEST_QUERIES = 30
 """Fewer independent queries show no difference between kinds: the simplest is taken."""
-MOST_DOCUMENTS = 20_000
+MOST_DOCUMENTS = 50_000
 """Of more, a sample of the queries is compared."""
 _PAIRS = 20
 _MOST_TABLES = 64

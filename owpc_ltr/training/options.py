@@ -21,7 +21,7 @@ DEFAULT_LOSS = "owpc"
 DEFAULT_OPTIMIZER = "larank"
 DEFAULT_METRIC = "map"
 """By which validation queries choose."""
-DEFAULT_C = tuple(float(f"1e{exponent}") for exponent in range(-3, 4))
+DEFAULT_C = tuple(float(f"1e{exponent}") for exponent in range(-3, 2))
 """Candidates of `optimizer.C`, the most regularised first."""
 DEFAULT_NORMALISATION: Normalisation = "scale"
 KNOTS = 8

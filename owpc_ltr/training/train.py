@@ -204,7 +204,7 @@ def train(
     Without --validation, the queries of DATA are split by the hash of their ids into training,
     validation and test queries. `owpc-ltr evaluate MODEL --data DATA` then measures on the test
     queries. With --folds none are kept out, and it measures on all (cross-validated).
-    Without --grid, C is chosen from 0.001 … 1000 if the optimizer has one. Warns about
+    Without --grid, C is chosen from 0.001 … 10 if the optimizer has one. Warns about
     judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
