@@ -201,11 +201,11 @@ def test_labels_without_an_irrelevant_grade_are_refused_or_compared_with_each_ot
 def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
     """Values of a metric that rises with C, or falls: three more powers of ten, at most."""
     plan = Plan(OWPC, "larank")
-    for sign, end in ((1.0, 1e6), (-1.0, 1e-6)):
+    for sign, end in ((1.0, 1e4), (-1.0, 1e-6)):
         tried = [(settings, sign * settings["optimizer.C"]) for settings in plan.candidates()]
         while (more := plan.beyond(tried)) is not None:
             tried.append((more, sign * more["optimizer.C"]))
-        assert len(tried) == 10
+        assert len(tried) == 8
         assert tried[-1][0] == {"optimizer.C": end}
     flat = [(settings, 1.0) for settings in plan.candidates()]
     assert plan.beyond(flat) is None
