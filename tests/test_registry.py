@@ -306,7 +306,7 @@ def test_every_example_distribution_is_found_once_it_is_installed(installed_exam
     code = (
         "import sys; from owpc_ltr import cli\n"
         "for name in sys.argv[1:]:\n"
-        "    sys.argv = ['owpc-ltr', 'plugins', name.removeprefix('owpc-ltr-')]\n"
+        "    sys.argv = ['owpc-ltr', 'plugins', 'show', name.removeprefix('owpc-ltr-')]\n"
         "    try: cli.main()\n"
         "    except SystemExit as ended: assert not ended.code"
     )

@@ -556,7 +556,7 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     assert f"{recall:.4f}" in out
     assert "210 of 240 judged documents are not in it" in " ".join(out.split())
     code, out, _ = command(
-        "metrics", "--explain", "short.run", "--data", "data.parquet", "--metric", "map"
+        "plugins", "metrics", "--explain", "short.run", "--data", "data.parquet", "--metric", "map"
     )
     assert code == 0
     assert "lacks 2 queries and 210 judged documents" in " ".join(out.split())

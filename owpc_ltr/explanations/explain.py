@@ -9,7 +9,7 @@ from owpc_ltr.data.options import Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, row_number, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -59,7 +59,7 @@ def explain(
 
     Shows the best documents, with what each feature adds to their scores; or one document in full,
     with what would have to change for it to be above the next. Documents without ids are called by
-    their row within the query, from 1. `cluster.explain` explains a live search.
+    their row within the query, from 0. `cluster.explain` explains a live search.
 
     Raises UsageError for a query or a document that is not there, BadInput for data with other
     features, Refused for a kind of model that is not known.
@@ -130,5 +130,5 @@ def _query_of(data: Data, query_id: str) -> RankingDataset:
 
 def _ids(data: RankingDataset) -> list[str]:
     if data.doc_ids is None:
-        return [str(row) for row in range(1, data.n_documents + 1)]
+        return [str(row_number(row)) for row in range(data.n_documents)]
     return [str(one) for one in data.doc_ids.to_pylist()]
