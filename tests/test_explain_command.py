@@ -124,6 +124,7 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
         ltr.explain(tmp_path / "run.trec", DATA, query_id="q1")
     refused = [
         (("explain", "linear.json", "--data", "data.parquet"), "--query-id"),
+        (of("linear", "--url", "http://x"), "--url has no effect without --search …: leave it out"),
         (of("linear", "--above", "d1"), "--above is for one document: give its id too"),
         (
             (*of("linear"), "--window", "5"),

@@ -26,7 +26,7 @@ from typer.core import TyperCommand
 
 from owpc_ltr.cli import finishing, print_json, progress
 from owpc_ltr.engine.options import TO_CONNECT
-from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.signatures import (
     Command,
@@ -37,6 +37,7 @@ from owpc_ltr.signatures import (
     check,
     described,
     help_of,
+    spelled,
     spelled_as,
 )
 
@@ -456,10 +457,17 @@ def _connects(
     marks = getattr(cluster.annotation, "__metadata__", ())
     needed = [one for one in marks if isinstance(one, ConnectsWith)]
     if needed:
-        return any(
+        connects = any(
             one.parameter in given and str(given[one.parameter]).startswith(one.prefix)
             for one in needed
         )
+        if not connects and any(to_cluster.values()):
+            idle = next(name for name, value in to_cluster.items() if value)
+            raise UsageError(
+                f"{spelled(idle)} has no effect without {spelled(needed[0].parameter)} "
+                f"{needed[0].prefix}…: leave it out"
+            )
+        return connects
     return cluster.default is cluster.empty or any(to_cluster.values())
 
 
