@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
 
+_MANY_DOCUMENTS = 20_000
+"""From so many on, trees are deeper; on fewer they learn the noise (benchmarks/first_model.py)."""
+
 _SAMPLE = 64 << 20
 """Bytes of the first parts, whose quantiles cut the bins."""
 
@@ -66,9 +69,9 @@ class Boosting:
 
     Missing values stay missing: each split learns where they go. Trees do not depend on the
     units of the features, so feature scales are not looked at. `patience` is the number of trees
-    without a better validation metric after which it stops; the best number is kept. `leaf` is the
-    least curvature of a leaf, in documents; by default a hundredth of all, of 10 to 50, and 10 for
-    XGBoost's own objectives.
+    without a better validation metric after which it stops; the best number is kept. `depth` is
+    3 by default, and 4 from 20,000 documents on. `leaf` is the least curvature of a leaf, in
+    documents: by default a hundredth of all, of 10 to 50, and 10 for XGBoost's own objectives.
 
     With `interactions` a path splits on one feature, or on both of one of so many pairs: those that
     gain most on top of what trees of one split make of each feature by itself. Such trees, with
@@ -81,7 +84,7 @@ class Boosting:
 
     objective: Literal["loss", "rank:ndcg", "rank:map", "rank:pairwise"] = "loss"
     trees: int = 300
-    depth: int = 3
+    depth: int | None = None
     eta: float = 0.1
     leaf: float | None = None
     l2: float = 1.0
@@ -93,7 +96,8 @@ class Boosting:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if min(self.trees, self.depth, self.patience) < 1 or self.bins < 2:
+        depth = 1 if self.depth is None else self.depth
+        if min(self.trees, depth, self.patience) < 1 or self.bins < 2:
             raise ValueError("trees, depth and patience must be 1 or more, bins 2 or more")
         if self.interactions < 0:
             raise ValueError("interactions is a number of pairs of features, or 0 for any")
@@ -105,16 +109,19 @@ class Boosting:
     def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
         """Grow trees until the validation metric has not risen for `patience` of them."""
         del start
-        own = self._with_leaf(data.n_documents)
-        pairs = own._pairs(loss, data, run) if self.interactions and self.depth > 1 else None
-        return own._grow(loss, data, run, pairs)
+        own = self._for(data.n_documents)
+        return own._grow(loss, data, run, own._pairs(loss, data, run) if own._pairs_meet else None)
 
-    def _with_leaf(self, documents: int) -> Boosting:
+    @property
+    def _pairs_meet(self) -> bool:
+        return self.interactions > 0 and self.depth != 1
+
+    def _for(self, documents: int) -> Boosting:
         """The settings for so many documents."""
-        if self.leaf is not None:
-            return self
         share = documents / 100 if self.objective == "loss" else 0.0
-        return replace(self, leaf=min(max(share, 10.0), 50.0))
+        leaf = min(max(share, 10.0), 50.0) if self.leaf is None else self.leaf
+        depth = (3 if documents < _MANY_DOCUMENTS else 4) if self.depth is None else self.depth
+        return replace(self, leaf=leaf, depth=depth)
 
     def _pairs(self, loss: Loss, data: RankingDataset, run: Run) -> list[tuple[int, int]]:
         """The pairs that gain most on top of what validation leaves of trees of one split."""
@@ -145,14 +152,14 @@ class Boosting:
     def streams(self, loss: Loss) -> bool:
         """Any loss; pairs of features are looked for in memory."""
         del loss
-        return not (self.interactions and self.depth > 1)
+        return not self._pairs_meet
 
     def minimise_parts(
         self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
     ) -> Fit:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
         del start
-        own = self._with_leaf(data.n_documents)
+        own = self._for(data.n_documents)
         if data.workers is not None:
             return grow_on_workers(own, loss, data, run)
         objective = self.objective if self.objective != "loss" else None

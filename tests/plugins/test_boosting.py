@@ -217,6 +217,12 @@ def test_a_model_scores_the_same_after_its_file(tmp_path: Path) -> None:
     assert np.array_equal(again.score(data.features), model.score(data.features))
 
 
+def test_trees_are_deeper_and_leaves_larger_where_there_are_more_documents() -> None:
+    for queries, leaves in ((40, 8), (800, 16)):
+        forest = Boosting(trees=1).minimise(LambdaRank(), problem(0, queries), Run()).model.forest
+        assert leaves // 2 < forest.is_leaf.sum() <= leaves
+
+
 def test_data_without_an_order_gives_a_model_without_one() -> None:
     data = replace(problem(11), labels=np.ones(500, dtype=np.float32))
     assert len(np.unique(fit(data).model.score(data.features))) == 1
@@ -251,7 +257,8 @@ def test_what_xgboosts_own_objectives_cannot_take_is_refused_in_a_line(
 
 
 @pytest.mark.parametrize(
-    "setting", [{"trees": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"bins": 1}, {"leaf": -1.0}]
+    "setting",
+    [{"trees": 0}, {"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"bins": 1}, {"leaf": -1.0}],
 )
 def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be|shares"):
