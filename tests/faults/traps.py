@@ -101,9 +101,9 @@ def trapped(
     told: Any = None,
 ) -> None:
     """Run a command with traps, in a child: the steps of each are told where it gets so far."""
-    for trap in traps:
-        trap.set(folder)
     with small_chunks():
+        for trap in traps:
+            trap.set(folder)
         ended = run(words, folder, environ)
     sys.setprofile(None)
     if told is not None:

@@ -261,7 +261,8 @@ def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) 
     if trained is not None and np.shape(trained) == ranges.shape:
         ranges[0] = np.minimum(ranges[0], trained[0])
         ranges[1] = np.maximum(ranges[1], trained[1])
-    interval = known_interval(model, featureset, 2 * ranges)
+    with np.errstate(over="ignore"):
+        interval = known_interval(model, featureset, 2 * ranges)
     if math.isfinite(interval.low):
         return interval
     local = np.concatenate([[0.0], *(one.local for one in answered)])

@@ -21,7 +21,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer
+from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer, check_complete
 from owpc_ltr.engine.deployment.parity import (
     CLIENT,
     ENGINE,
@@ -252,16 +252,18 @@ def request_refusal(
 ) -> EngineRefusal | None:
     """Why the engine refuses the request that applications send; None where it answers.
 
-    The interval of the scores may take a script, which a proof of the scores does without.
+    The interval of the scores may take a script, which a proof of the scores does without. Raises
+    Incomplete where shards are missing from the answer.
     """
     if is_client_scored(stored):
         return None
     clauses = rescore_clauses(store, stored, params, window, interval)
     body = {"query": {"match_all": {}}, "size": 1, "_source": False, "rescore": clauses}
     try:
-        engine.request("POST", f"/{check_index(index)}/_search", body=body)
+        answer = engine.request("POST", f"/{check_index(index)}/_search", body=body)
     except EngineRefusal as refusal:
         return refusal
+    check_complete(answer, body, "the request that applications send")
     return None
 
 
