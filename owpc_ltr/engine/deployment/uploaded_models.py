@@ -206,7 +206,10 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
     own = cluster.store_name is not None
     aliases = Aliases(engine, store).all() if own else all_aliases(engine)
     unused, foreign = unused_models(engine, store)
-    return ModelList(aliases, store.list_models(), unused, foreign, store.kind, store.name)
+    models = store.list_models()
+    return ModelList(
+        aliases, models, unused, foreign=foreign, store_kind=store.kind, store=store.name
+    )
 
 
 @job

@@ -302,8 +302,8 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
         {"version": version, "distribution": distribution, "store": store.kind},
         {name: _identity(found, name) for name in sorted(found)},
         {name: _setting(found, name, "number_of_shards", least=1) for name in sorted(found)},
-        any(_setting(found, name, "number_of_replicas", least=0) > 0 for name in found),
-        _pipelines(found),
+        replicated=any(_setting(found, name, "number_of_replicas", least=0) > 0 for name in found),
+        pipelines=_pipelines(found),
     )
 
 
