@@ -219,7 +219,7 @@ def test_a_model_scores_the_same_after_its_file(tmp_path: Path) -> None:
 
 def test_trees_are_deeper_and_leaves_larger_where_there_are_more_documents() -> None:
     for queries, leaves in ((40, 8), (800, 16)):
-        forest = Boosting(trees=1).minimise(LambdaRank(), problem(0, queries), Run()).model.forest
+        forest = fit(problem(0, queries), trees=1, leaf=None).model.forest
         assert leaves // 2 < forest.is_leaf.sum() <= leaves
 
 
