@@ -226,8 +226,10 @@ class NotSmooth(Pairwise):
     smooth: ClassVar[bool] = True
 
 
+@dataclass(frozen=True)
 class NotConservative(LambdaRank):
     conservative: ClassVar[bool] = True
+    normalise: Literal["none", "pairs", "queries", "both"] = "none"
 
 
 class OrderMatters(Honest):
@@ -300,7 +302,7 @@ def test_a_negative_curvature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_report_tells_a_cost_from_a_force() -> None:
-    cost, force = describe_loss(OWPC(inner="logistic")), describe_loss(LambdaRank())
+    cost, force = describe_loss(OWPC(inner="logistic")), describe_loss(LambdaRank(normalise="none"))
     assert cost.cost_exists
     assert cost.smallest_eigenvalue > -1e-6
     assert cost.tangent_excess < 1e-9

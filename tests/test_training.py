@@ -69,7 +69,7 @@ def test_the_best_candidate_by_validation_is_kept() -> None:
     training, validation = split(dataset())
     trained = train_plan(training, Plan(OWPC, LARANK), Run(), validation)
     values = [row["validation"] for row in trained.table]
-    assert len(values) == 7
+    assert len(values) == 5
     scores = trained.model.score(validation.features)
     chosen = parse_metric("map").mean(scores, validation.labels, validation.offsets)
     assert chosen == pytest.approx(max(values))
@@ -222,7 +222,7 @@ def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
 
 
 def test_candidates_without_validation_queries_are_refused() -> None:
-    with pytest.raises(UsageError, match="7 candidates need validation queries"):
+    with pytest.raises(UsageError, match="5 candidates need validation queries"):
         train_plan(dataset(), Plan(OWPC, LARANK), Run())
 
 

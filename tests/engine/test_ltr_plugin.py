@@ -436,7 +436,7 @@ def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
         plugin.models[name] = {"model": model}
     run = commands_in(tmp_path, monkeypatch, capsys)
     at = ("--url", fake.url, "--store-kind", "ltr-plugin")
-    listed = run("models", "list", *at)[1].splitlines()
+    listed = run("models", *at)[1].splitlines()
     assert listed[-2:] == [
         "foreign, not made by owpc-ltr: 'hello_lin'",
         "foreign, not made by owpc-ltr: 'other-12345678'",
@@ -448,7 +448,7 @@ def test_a_model_of_another_tool_is_listed_and_shown_as_foreign_and_left_alone(
         assert "not owpc-ltr" in out
         assert "model/linear" in out
         assert "title, body, size" in out
-        for command in ("promote", "rollback", "delete", "prune"):
+        for command in ("promote", "rollback", "delete"):
             code, _, told = run("models", command, name, *at)
             assert code in {3, 5}
             assert len(told.splitlines()) == 2  # the cluster, and the error
