@@ -331,7 +331,12 @@ def test_an_id_keeps_its_last_zero_byte() -> None:
         ([1.0, 2.0], [0, 1], ["a", "a"], "features have 1 dimensions"),
         ([[1.0], [2.0]], [0, 1], ["a"], "query_ids has 1 entries where 2 rows"),
         ([[1.0], [2.0]], [0], ["a", "a"], "labels has 1 entries where 2 are needed"),
-        ([[1.0], [2.0]], [0, 1], [1.0, np.nan], "query ids must be text or whole numbers"),
+        (
+            [[1.0], [2.0]],
+            [0, 1],
+            [1.0, np.nan],
+            "query ids must be text .* missing: the first in row 1",
+        ),
         ([[1.0], [2.0]], [0, 1], ["a", None], "and some are missing"),
         ([[1.0], [2.0]], [0, np.nan], ["a", "a"], "labels must be finite .* entry 1 is nan"),
         ([[1.0], [2.0]], [0, -1], ["a", "a"], "labels must be finite .* entry 1 is -1"),

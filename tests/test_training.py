@@ -361,6 +361,9 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
         BadInput, match=r"the model's features in another order; .* log the data with the model's"
     ):
         model_data(turned, data)
+    arrays = replace(data, featureset_hash=None)
+    with pytest.raises(BadInput, match="in another order: name the features as in training"):
+        model_data(turned, arrays)
     model = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
     with pytest.raises(
         BadInput, match=r"\(hash bbbbbbbbbbbb\); it was logged with aaaaaaaaaaaa: log"

@@ -176,15 +176,16 @@ def text_ids(values: Any, what: str) -> pa.StringArray:
         pa.types.is_string_view,
         pa.types.is_integer,
     )
-    missing = ids.null_count
+    lacking = pc.is_null(ids, nan_is_null=True)
+    missing = bool(pc.any(lacking).as_py())
     if pa.types.is_floating(ids.type) and not missing and pc.all(pc.equal(ids, pc.floor(ids))):
         # A merge of data frames makes floats of whole numbers.
         ids = ids.cast(pa.int64(), safe=False)
     if not any(is_known(ids.type) for is_known in known) or missing:
-        row = row_number(pc.index(pc.is_null(ids), True).as_py()) if missing else 0
+        row = row_number(pc.index(lacking, True).as_py()) if missing else 0
         raise BadInput(
             f"{what} must be text or whole numbers, each of them: these are {ids.type}"
-            f"{f', and some are missing: the first in row {row}' * bool(missing)}"
+            f"{f', and some are missing: the first in row {row}' * missing}"
         )
     return ids.cast(pa.string())
 

@@ -325,6 +325,8 @@ def check_features(model: RankingModel, data: Data, own: str | None = None) -> N
         )
     else:
         return
+    if not (own or trained_hash or data.featureset_hash):
+        raise BadInput(f"{what}: name the features as in training, in the same order")
     logged = f"; it was logged with {logged_with(data)}" if data.featureset_hash else ""
     right = f"'{own}' (log-features --featureset {own})" if own else "the model's feature set"
     raise BadInput(f"{what}{logged}: log the data with {right}")
