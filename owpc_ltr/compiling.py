@@ -212,7 +212,8 @@ def _kept(made: Any, function: Callable[..., Any], options: Mapping[str, Any]) -
     from numba.core import config
 
     folder, cache = cache_folder(), None
-    if folder is not None:
+    # Where it cannot be written, numba would make a folder of its own in the user's cache.
+    if folder is not None and os.access(folder, os.W_OK):
         with _MAKING:
             before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
             try:
