@@ -226,6 +226,11 @@ def far_apart(data: RankingDataset) -> tuple[int, int]:
     return int(columns[np.argmin(medians)]), int(columns[np.argmax(medians)])
 
 
+def from_one(data: RankingDataset) -> RankingDataset:
+    """Labels from 1, of which none is irrelevant."""
+    return replace(data, labels=data.labels + 1)
+
+
 FAULTS: dict[str, tuple[Fault, str]] = {
     "constant": (constant, "constant-column"),
     "duplicate": (duplicate, "duplicate-column"),
@@ -233,6 +238,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "split query text": (split_query, "split-leak"),
     "reversed grades": (reversed_tail, "inverted-labels"),
     "partly shuffled": (shuffled_tail, "partly-shuffled-labels"),
+    "no irrelevant grade": (from_one, "no-irrelevant-grade"),
     "shuffled labels": (shuffled, "shuffled-labels"),
     "missing spike": (missing_spike, "missing-spike"),
     "coded grade": (coded, "leak"),

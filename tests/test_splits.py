@@ -32,7 +32,7 @@ from owpc_ltr.data.splits import (
 )
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.query_choice import EvaluationQueries, choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
@@ -494,7 +494,8 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     assert source is not None
     assert list(source.items()) == [("data", "a.parquet"), fingerprint]
     assert none.optional_validation is None
-    given_, source = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))
+    with pytest.warns(OwpcLtrWarning, match="60 of 61 validation queries are in the training data"):
+        given_, source = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))
     assert source is not None
     assert list(source.items()) == [
         ("data", "a.parquet"),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import owpc_ltr as ltr
 from owpc_ltr import (
     RankingDataset,
     load_model,
@@ -24,7 +25,7 @@ from owpc_ltr import (
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
-from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
 from owpc_ltr.evaluation.measurement import Measured, compare, list_warnings, lists_of, measure
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import load
@@ -352,6 +353,14 @@ def test_ties_of_a_twentieth_of_the_documents_are_passed_over() -> None:
 
 def test_equal_scores_of_different_queries_are_no_ties() -> None:
     assert not score_warnings(np.tile(np.arange(12.0), 60), dataset())
+
+
+def test_validation_queries_that_are_trained_on_are_named() -> None:
+    data = dataset()
+    with pytest.warns(OwpcLtrWarning, match=f"{data.n_queries} of {data.n_queries} validation"):
+        ltr.train(data, validation=data, loss="pairwise")
+    with pytest.raises(UsageError, match="one dataset: read several files as one"):
+        ltr.train([data, data])  # type: ignore[arg-type]
 
 
 def test_what_makes_data_another_than_the_models_is_named() -> None:

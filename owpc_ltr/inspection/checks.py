@@ -27,6 +27,7 @@ from owpc_ltr.inspection.duplicate_queries import same_queries
 from owpc_ltr.inspection.labels import (
     harmful_judgments,
     label_agreement,
+    no_irrelevant_grade,
 )
 from owpc_ltr.inspection.result import (
     CHECKS,
@@ -87,7 +88,9 @@ def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None
     run.progress("looking at all rows", None)
     found, tails = gather(named, limits_of(sample.data.features, rows))
     run.progress("comparing columns", None)
+    irrelevant = list(no_irrelevant_grade(sample.data, found.grades))
     findings = [
+        *irrelevant,
         *same_queries(found.identities, list(named)),
         *harmful_judgments(sample.data),
         *label_agreement(sample),
@@ -95,6 +98,9 @@ def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None
         *checks_of_values(found, tails, sample),
         *_moved(sample),
     ]
+    if irrelevant:
+        # The learner of the trials has two grades: it would see one.
+        trials = Trials(training=False)
     tried, curve, notes = _tried(named, sample, run, trials)
     if tried is not None:
         from owpc_ltr.inspection.trials import canary_findings

@@ -13,7 +13,7 @@ far fewer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -189,6 +189,21 @@ def label_agreement(sample: Sample) -> Iterator[Finding]:
     told = _in_stretch(sample, found) or _in_no_order(sample, found)
     if told is not None:
         yield told
+
+
+def no_irrelevant_grade(data: RankingDataset, grades: Iterable[float]) -> Iterator[Finding]:
+    """Where every document is relevant to what takes a label above 0 for relevant."""
+    several = list(grades)
+    lowest = min([*several, float(data.labels.min(initial=np.inf))])
+    if len(several) > 1 and lowest > 0:
+        yield Finding(
+            "no-irrelevant-grade",
+            WARNING,
+            "labels",
+            f"no document is irrelevant: the lowest label is {lowest:g}, and a label above 0 is "
+            "relevant to map, mrr and losses of two grades",
+            f"subtract {lowest:g} from all labels, or choose by a metric of grades, as ndcg@10",
+        )
 
 
 def _in_stretch(sample: Sample, found: _Agreement) -> Finding | None:

@@ -24,6 +24,7 @@ NOTE: Severity = "note"
 CHECKS = (
     "split-leak",
     "leak",
+    "no-irrelevant-grade",
     "shuffled-labels",
     "inverted-labels",
     "partly-shuffled-labels",

@@ -9,7 +9,6 @@ from typing import Any
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
-from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import Registry, class_of
 from owpc_ltr.host.settings import configure, values_of
@@ -17,7 +16,7 @@ from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
-from owpc_ltr.training.candidates import check_trainable
+from owpc_ltr.training.candidates import check_choosable, check_trainable
 from owpc_ltr.training.options import PENALTIES, RERANKING_LOSS, RERANKING_METRIC
 from owpc_ltr.training.plan import (
     Grid,
@@ -118,11 +117,7 @@ def fit_reranker(
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
-    if len(candidates) > 1 and validation is None:
-        raise UsageError(
-            f"{len(candidates)} candidates need validation queries to choose among: give "
-            "--validation FILE or a share, or fix the settings with --set"
-        )
+    check_choosable(len(candidates), validation)
     check_trainable(data)
     model_data(base, data, "all")
     metric = parse_metric(plan.select)

@@ -354,12 +354,15 @@ def training_splits(
 
     def read(given: Data | Path | str) -> tuple[Any, str | None]:
         opened = dataset_of(given, memory=memory, max_features=max_features)
+        if isinstance(opened, list | tuple):
+            raise UsageError("train takes one dataset: read several files as one by read_dataset")
         return opened, Path(given).name if isinstance(given, Path | str) else None
 
     known, name = read(data)
     if validation is not None:
         chosen, chosen_name = read(validation)
         check_same_features(known, name or "the data", chosen, chosen_name or "the validation data")
+        give_warnings(_trained_on(known, chosen))
         splits = with_validation(known, chosen, name, chosen_name)
         return splits, None if name is None else splits.source
     if known.origin is not None:
@@ -367,6 +370,28 @@ def training_splits(
     cut = split_queries if isinstance(known, RankingDataset) else split_parts
     splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
     return splits, None if name is None else splits.source
+
+
+def _trained_on(training: Data, validation: Data) -> list[str]:
+    """Where queries of both have one id and the same first document: other files reuse ids."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    from owpc_ltr.data.dataset import RankingDataset
+
+    if not (isinstance(training, RankingDataset) and isinstance(validation, RankingDataset)):
+        return []
+    places = pc.index_in(validation.query_ids, training.query_ids)
+    there = np.flatnonzero(places.is_valid())
+    firsts = training.offsets[places.drop_null().to_numpy()], validation.offsets[there]
+    one, other = training.features[firsts[0]], validation.features[firsts[1]]
+    shared = int(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1).sum())
+    if not shared:
+        return []
+    return [
+        f"{shared:,} of {validation.n_queries:,} validation queries are in the training data: "
+        "settings are then chosen on what was learned; give other queries"
+    ]
 
 
 @public
