@@ -198,6 +198,17 @@ def test_labels_without_an_irrelevant_grade_are_refused_or_compared_with_each_ot
             assert all(row.settings["loss.grades"] == "thresholds" for row in found.rows)
 
 
+def test_metrics_by_which_every_document_is_relevant_are_named() -> None:
+    data = world()
+    data = replace(data, labels=data.labels + 1)
+    model = ltr.train(data, loss="pairwise", metric="ndcg@10")
+    for found in (
+        ltr.evaluate(model, data, metrics=["ndcg@10", "map", "mrr"]),
+        ltr.compare([model, "feature:1"], data, metrics=["map", "mrr"]),
+    ):
+        assert "by map and mrr every document is relevant" in " ".join(str(found).split())
+
+
 def test_a_grid_goes_on_where_its_end_is_the_best_and_not_further() -> None:
     """Values of a metric that rises with C, or falls: three more powers of ten, at most."""
     plan = Plan(OWPC, "larank")

@@ -293,7 +293,17 @@ def measure_on_data(
         found = {name: replace(one, lists=None) for name, one in found.items()}
     baselines = [np.concatenate(one) for one in zip(*(p.baselines for p in parts), strict=True)]
     weights = uneven(np.concatenate([part.weights for part in parts])) if weighted else None
-    of_data = replace(queries, weights=weights)
+    perfect = [
+        str(metric)
+        for metric, values in zip(how.metrics, baselines, strict=False)
+        if not metric.graded and metric.higher_is_better and (values == 1.0).all()
+    ]
+    told = (
+        f"by {' and '.join(perfect)} every document is relevant, so that every order is perfect: "
+        "measure by a metric of grades, as ndcg@10",
+    )
+    warnings = (*queries.warnings, *(told if perfect else ()))
+    of_data = replace(queries, weights=weights, warnings=warnings)
     return PerQueryResults(found, tuple(how.metrics), how.guards, of_data, baselines)
 
 
