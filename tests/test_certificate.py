@@ -103,8 +103,9 @@ def test_a_grid_in_which_a_candidate_gains_nothing_ends_with_a_model(
     words = ("train", "data.txt", "--grid", grid, "--validation", "data.txt", "--out", "m.json")
     code, out, err = run(*words)
     assert code == 0
-    assert err.count("\n") == 2
+    assert err.count("\n") == 3
     assert "the optimum has collapsed" in err
+    assert "validation queries are in the training data" in err
     rows = [line.split() for line in out.splitlines()[1:6]]
     assert [(row[0], row[2], row[3]) for row in rows] == [
         (name, "1.0000", "–") for name in grid.partition("=")[2].split(",")
