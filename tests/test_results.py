@@ -18,7 +18,7 @@ from owpc_ltr_papers.folders import rotation
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "ohsumed.py"
 WHOLE = os.environ.get("OWPC_LTR_TESTS") == "all"
-QUICK = {"owpc generator=logarithmic", "listnet"}
+QUICK = {"owpc generator=logarithmic", "listnet", "lambdarank"}
 """Rows that every run fits again; the thorough tests fit all."""
 _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?")
 
