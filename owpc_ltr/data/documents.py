@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown, why_no_id
 from owpc_ltr.files.strict_json import as_id
 from owpc_ltr.signatures import Progress, spelled
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Fields
     from owpc_ltr.data.dataset import RankingDataset
 
+
+_NAMES_OF_IDS = frozenset(("id", "_id", "docid", "doc_id", "document_id", "docno", "uuid"))
 
 Document = tuple[str, dict[str, Any]]
 """A document's id and its fields."""
@@ -94,9 +96,20 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def with_ids(
     documents: Iterable[tuple[int, dict[str, Any]]], id_field: str | None, source: str
 ) -> Iterator[Document]:
-    """Numbered documents, each with the id that a field holds, or else its line number."""
+    """Numbered documents, each with the id that a field holds, or else its line number.
+
+    Raises BadInput for a document without a usable id, and UsageError where no field is named and
+    a document has one that looks like its id: judgments of these ids would join other documents.
+    """
     for line, document in documents:
         if id_field is None:
+            field = next((name for name in document if name.lower() in _NAMES_OF_IDS), None)
+            if field is not None and str(document[field]) != str(line):
+                raise UsageError(
+                    f"{source}, line {line}: {spelled('id_field')} is not given, and the document "
+                    f"has a field '{field}': name the field of the ids, or rename this one to have "
+                    "line numbers as ids"
+                )
             yield str(line), document
             continue
         try:

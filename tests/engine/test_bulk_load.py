@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrWarning
-from owpc_ltr.data.documents import DocumentFile
+from owpc_ltr.data.documents import DocumentFile, with_document_fields
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying
@@ -27,6 +27,7 @@ from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.names import base_index, is_staging_mark
+from tests.datasets import dataset
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply
 from tests.engine.small_cluster import Unreliable
 
@@ -442,6 +443,18 @@ def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
     # Ids of their own are written over: that is what appending with ids is for.
     assert place.fill(place.file({"id": "1", "n": 7}), existing="append").documents == 4
     assert place.numbers() == [1, 2, 7, 9]
+
+
+@pytest.mark.parametrize("field", ["id", "_id", "ID", "doc_id", "docno"])
+def test_line_numbers_are_no_ids_of_documents_that_have_ids(place: Place, field: str) -> None:
+    # The judged document 2 would be that of the second line, and none would be missed.
+    path = place.file({field: 1, "n": 1}, {"n": 2}, {field: 2, "n": 3}).path
+    with pytest.raises(UsageError, match=rf"line 3: .*id.field.* has a field '{field}'"):
+        place.fill(DocumentFile(path))
+    with pytest.raises(UsageError, match=f"a field '{field}'"):
+        with_document_fields(dataset(queries=2), ["n"], path)
+    path.write_text(f'{{"{field}": 1, "n": 1}}\n{{"{field}": "2", "n": 2}}\n')
+    assert DocumentFile(path).check(silent) == 2
 
 
 def test_an_index_that_is_there_is_told_before_the_file_is_read_through(place: Place) -> None:
