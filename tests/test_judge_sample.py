@@ -21,10 +21,11 @@ from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
@@ -441,6 +442,15 @@ def test_all_ways_are_asked_every_query_in_turning_order_and_answered_in_order()
     assert told == [0.25, 0.5, 0.75, 1.0]
     with pytest.raises(UsageError, match="in_flight"):
         serve_all((way("a"),), requests, 0)
+
+
+def test_a_query_that_the_engine_refuses_is_named() -> None:
+    def refuses(_request: SearchRequest) -> Served:
+        raise EngineRefusal("the search", 400, "too_many_nested_clauses", "maxClauseCount")
+
+    requests = [SearchRequest("i", {"match_all": {}}, {}, query_id="q7")]
+    with pytest.raises(Refused, match=r"^query 'q7': the engine refuses the search"):
+        serve_all((refuses,), requests)
 
 
 def test_a_search_that_fails_ends_all_of_them() -> None:

@@ -181,6 +181,28 @@ def test_the_rescorers_are_float32_sums_and_our_models_score(
     assert np.max(np.abs(engines - ours) / np.maximum(1, np.abs(ours))) < 1e-5
 
 
+def test_a_text_of_many_words_is_asked_in_as_many_sums_as_the_engine_takes(
+    docs: Docs, free: PluginFreeStore
+) -> None:
+    matches = {
+        f"{field}_{boost}": {"match": {field: {"query": KW, "boost": boost}}}
+        for field in ("title", "body")
+        for boost in range(1, 13)
+    }
+    featureset = featureset_of(matches)
+    stored = export_linear(LinearModel(tuple(matches), np.ones(24)), featureset, "m")
+    few, many = WORDS[:3], [*WORDS[:3], *(f"unknown{n}" for n in range(397))]
+    a, b = (
+        {
+            hit["_id"]: hit["_score"]
+            for hit in rescored(docs, free.rescore(stored, {"keywords": " ".join(words)}, 200))
+        }
+        for words in (few, many)
+    )
+    assert b == pytest.approx(a, rel=1e-6)
+    assert len(set(a.values())) > 10
+
+
 def test_hits_come_in_the_models_order_also_below_zero_and_over_shards(
     docs: Docs, free: PluginFreeStore, rng: np.random.Generator
 ) -> None:

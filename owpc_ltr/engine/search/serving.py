@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
@@ -131,7 +132,12 @@ def serve_all(
     def ask(number: int) -> list[Served]:
         turn = number % len(ways)
         order = [*range(turn, len(ways)), *range(turn)]
-        answers = {way: ways[way](requests[number]) for way in order}
+        try:
+            answers = {way: ways[way](requests[number]) for way in order}
+        except NoSuchIndex:
+            raise
+        except EngineRefusal as refusal:
+            raise Refused(f"query '{requests[number].query_id}': {refusal}") from refusal
         return [answers[way] for way in range(len(ways))]
 
     def show(count: int) -> None:

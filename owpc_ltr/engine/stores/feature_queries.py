@@ -261,7 +261,9 @@ _OF_TOKENS = frozenset(("sparse_vector", "neural_sparse", "text_expansion", "wei
 _TOKENS = frozenset(("query_vector", "query_tokens", "tokens"))
 
 _TOGETHER = 32
-"""Clauses of one sum: with as many words each, what every engine takes in a search."""
+"""Clauses of one sum."""
+_CLAUSES = 1024
+"""Clauses that every engine takes in one query, in which each word of a text is one."""
 
 
 def named(query: Query, name: str) -> Query:
@@ -287,13 +289,15 @@ def count_clauses(queries: list[Query]) -> int:
     return sum(_leaves(query) for query in queries)
 
 
-def linear_rescorers(model: LinearModel, queries: Mapping[str, Query], window: int) -> list[Query]:
+def linear_rescorers(
+    model: LinearModel, queries: Mapping[str, Query], window: int, words: int = 1
+) -> list[Query]:
     """Rescorers whose sum is the model's score: weight × score of each query that matches.
 
     The first replaces the score of the search itself (`query_weight` 0). What adds and what takes
     away stand apart, for a sum of clauses has no negative score. Features of weight 0 are left
     out, features that ask the same are asked once, and normalisers folded in: what they leave is
-    a constant first step.
+    a constant first step. A sum has fewer features where the text has many `words`.
     """
     weights, intercept = model.folded()
     asked = _asked_once(model.feature_names, weights.tolist(), queries)
@@ -302,7 +306,7 @@ def linear_rescorers(model: LinearModel, queries: Mapping[str, Query], window: i
         steps.append(({"match_all": {}}, intercept))
     for sign in (1.0, -1.0):
         part = [(scoring(query), sign * weight) for query, weight in asked if sign * weight > 0]
-        steps += [(_sum(group), sign) for group in _groups(part)]
+        steps += [(_sum(group), sign) for group in _groups(part, words)]
     return [
         {
             "window_size": window,
@@ -317,13 +321,13 @@ def linear_rescorers(model: LinearModel, queries: Mapping[str, Query], window: i
     ]
 
 
-def _groups(part: Sequence[tuple[Query, float]]) -> Iterator[list[tuple[Query, float]]]:
+def _groups(part: Sequence[tuple[Query, float]], words: int) -> Iterator[list[tuple[Query, float]]]:
     """Queries that are asked together: an engine counts the clauses of a sum, a word a clause."""
     group: list[tuple[Query, float]] = []
-    leaves = 0
+    leaves, most = 0, min(_TOGETHER, _CLAUSES // max(1, words))
     for query, weight in part:
         own = _leaves(query)
-        if group and leaves + own > _TOGETHER:
+        if group and leaves + own > most:
             yield group
             group, leaves = [], 0
         group.append((query, weight))

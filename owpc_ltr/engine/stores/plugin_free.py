@@ -217,7 +217,9 @@ class PluginFreeStore:
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
         self._check_clauses(count_clauses(list(queries.values())), model.featureset.name)
-        return linear_rescorers(linear, queries, check_window(window))
+        texts = [value for value in params.values() if isinstance(value, str)]
+        words = max((len(text.split()) for text in texts), default=1)
+        return linear_rescorers(linear, queries, check_window(window), words)
 
     def _queries(
         self, model: StoredModel, params: dict[str, Any], names: set[str]
