@@ -20,9 +20,7 @@ from tests.engine.deployed import put
 from tests.engine.small_cluster import Small, linear, small_cluster
 
 ROOT = Path(__file__).resolve().parents[1]
-NEVER_AT_THE_TOP = {
-    *("numba", "llvmlite", "scipy", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn")
-}
+NEVER_AT_THE_TOP = {*("numba", "llvmlite", "scipy", "xgboost", "opensearchpy", "pandas", "sklearn")}
 """What every file imports inside the functions that need it."""
 
 
@@ -105,7 +103,7 @@ def test_a_cluster_that_is_not_there_is_told_without_what_its_answers_need(folde
     told = run(folder, "models", "show", "--url", "http://127.0.0.1:9")
     assert told.code == 4
     # The client of the engine is imported with the first request.
-    client = {"urllib3", "tenacity", "asyncio", "opensearchpy", "requests"}
+    client = {"urllib3", "asyncio", "opensearchpy", "requests"}
     allowed = {*client, "pydantic", "pluggy", "numpy"}
     assert told.heavy(allowed) == []
     assert len(told.modules) <= 820
@@ -174,7 +172,7 @@ def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(
 
 HEAVY = (
     *("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pandas", "polars", "sklearn", "xgboost"),
-    *("opensearchpy", "requests", "urllib3", "tenacity", "asyncio", "pluggy", "pystache", "psutil"),
+    *("opensearchpy", "requests", "urllib3", "asyncio", "pluggy", "pystache", "psutil"),
     *("pydantic", "rich", "botocore", "jgo"),
 )
 """Libraries whose import takes as long as a command may."""

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
 
 
@@ -231,7 +231,7 @@ class Clock:
 
 
 def make_engine(url: str, clock: Clock, **settings: Any) -> Engine:
-    retrying = Retrying(RetryBudget(clock=clock), clock, clock.sleep)
+    retrying = Retrying(clock, clock.sleep)
     return Engine(ConnectionSettings(url, **{"timeout": 5.0, **settings}), retrying)
 
 

@@ -21,7 +21,7 @@ from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.data.documents import DocumentFile, with_document_fields
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.retry import Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.index import IndexReport, index_documents, load_index
 from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
@@ -526,7 +526,7 @@ def fake_engine(fake: FakeEngine, count: int, *bulks: Any) -> Engine:
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def retrying() -> Retrying:
         clock = Clock()
-        return Retrying(RetryBudget(clock=clock), clock, clock.sleep)
+        return Retrying(clock, clock.sleep)
 
     monkeypatch.setattr("owpc_ltr.engine.index.Retrying", retrying)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from owpc_ltr.errors import EngineUnavailable
@@ -19,12 +18,8 @@ FIRST_LIMIT = 4
 """Requests under way before anything is known of the engine."""
 DECREASE = 0.75
 """What is left of the limit after a rejection."""
-SLOWDOWN = 1.5
-"""How much slower answers may get, against the fastest, while the limit rises."""
 PATIENCE = 500
 """Answers after a rejection before the limit exceeds what was rejected."""
-_FEWEST = 10
-"""The fewest answers that raise the limit by one."""
 _TOO_MUCH = {429, 503}
 
 
@@ -32,10 +27,9 @@ _TOO_MUCH = {429, 503}
 class ConcurrencyLimiter:
     """A limit of requests under way: additive increase, multiplicative decrease (Chiu, Jain 1989).
 
-    As many answers as the limit raise it by one, unless they are so slow that requests must have
-    waited in the engine. Until answers are slow for the first time they double it, and then halve
-    it once. A rejection cuts it to three quarters of what the engine accepted. A request that
-    waits for a slot when the work ends (`with ConcurrencyLimiter(…) as limiter:`) gets none.
+    As many answers as the limit raise it by one. A rejection cuts it to three quarters of what the
+    engine accepted. A request that waits for a slot when the work ends (`with ConcurrencyLimiter(…)
+    as limiter:`) gets none.
     """
 
     most: int
@@ -49,9 +43,6 @@ class ConcurrencyLimiter:
     _ceiling: int = field(init=False)
     _since_cut: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
-    _seconds: float = field(default=0.0, init=False)
-    _fastest: float = field(default=math.inf, init=False)
-    _doubles: bool = field(default=True, init=False)
     _ended: bool = field(default=False, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
 
@@ -88,21 +79,17 @@ class ConcurrencyLimiter:
                 self.in_flight -= 1
                 self._changed.notify()
 
-    def answered(self, seconds: float) -> None:
-        """Take in an answer that took so long."""
+    def answered(self) -> None:
+        """Take in an answer."""
         with self._changed:
             self._since_cut += 1
             self._count += 1
-            self._seconds += seconds
-            if self._count >= max(_FEWEST, self.limit):
-                mean = self._seconds / self._count
-                self._count, self._seconds = 0, 0.0
-                self._fastest = min(self._fastest, mean)
-                if mean <= SLOWDOWN * self._fastest:
-                    self._increase()
-                elif self._doubles:
-                    self._doubles = False
-                    self.limit = max(1, self.limit // 2)
+            if self._since_cut >= PATIENCE:
+                self._ceiling = self.most  # what was once too much may not be any more
+            if self._count >= self.limit:
+                self._count = 0
+                self.limit = min(self.limit + 1, self._ceiling)
+                self._changed.notify_all()
 
     def rejected(self, cuts: int) -> None:
         """Take in a request that was too much; `cuts` is how many there were when it was sent.
@@ -115,28 +102,12 @@ class ConcurrencyLimiter:
             self._ceiling = max(1, min(self.in_flight or self.limit, self.limit) - 1)
             self.limit = max(1, int(DECREASE * self._ceiling))
             self.cuts += 1
-            self._doubles = False
             self._since_cut = self._count = 0
-            self._seconds = 0.0
-
-    def _increase(self) -> None:
-        if self.limit >= self._ceiling:
-            if self._since_cut < PATIENCE:
-                return
-            self._ceiling = self.most  # what was once too much may not be any more
-        raised = 2 * self.limit if self._doubles else self.limit + 1
-        self.limit = min(raised, self.most)
-        self._changed.notify_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -151,12 +122,12 @@ class Slot:
     waited: float = 0.0
     """Seconds of the request's deadline that passed before it had the slot."""
 
-    def ended(self, status: int, seconds: float) -> None:
-        """Take in an attempt that took so long; its `status` is 0 where no answer came."""
+    def ended(self, status: int) -> None:
+        """Take in the end of an attempt; its `status` is 0 where no answer came."""
         if status == 0 or status in _TOO_MUCH:
             self.limiter.rejected(self.cuts)
         elif 200 <= status < 300:
-            self.limiter.answered(seconds)
+            self.limiter.answered()
 
 
 T = TypeVar("T")
@@ -243,14 +214,9 @@ class RequestThreads:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         for _ in self._threads:
             self.start(None)
-        if error is None:
+        if kind is None:
             for thread in self._threads:
                 thread.join()

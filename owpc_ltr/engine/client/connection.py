@@ -25,11 +25,9 @@ from opensearchpy import (
     ConnectionError as ConnectionFault,
 )
 from opensearchpy import (
-    ConnectionTimeout,
     JSONSerializer,
     OpenSearch,
     SerializationError,
-    SSLError,
     TransportError,
     Urllib3HttpConnection,
 )
@@ -44,7 +42,6 @@ CONNECT_SECONDS = 10.0
 POOL_SIZE = 64
 """Connections that are kept open."""
 _BLOCK = 65_536
-_PROBE_SECONDS = 5.0
 
 
 def open_client(settings: ConnectionSettings) -> OpenSearch:
@@ -97,8 +94,8 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
     ) -> tuple[int, dict[str, str], str]:
         """Status, headers (names in lower case) and text of an answer that is no error.
 
-        Raises TransportError for an error answer, ConnectionError, ConnectionTimeout or SSLError
-        where no whole answer came, and Refused for one that is too large.
+        Raises TransportError for an error answer, ConnectionError where no whole answer came, and
+        Refused for one that is too large.
         """
         path = self.url_prefix + url + (f"?{urlencode(params)}" if params else "")
         sent = {**self.headers, **(headers or {})}
@@ -109,7 +106,7 @@ class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
         try:
             status, found, content = self._exchange(method, path, body, sent, timeout)
         except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
-            raise _fault(error) from error
+            raise ConnectionFault("N/A", str(error), error) from error
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
@@ -164,15 +161,6 @@ def _error_answer(status: int, headers: dict[str, str], text: str) -> Any:
     error = TransportError(status, text, content)
     error.headers = headers
     return error
-
-
-def _fault(error: Exception) -> Any:
-    """The exception of opensearch-py for one of urllib3, which it carries as its `info`."""
-    if isinstance(error, urllib3.exceptions.SSLError):
-        return SSLError("N/A", str(error), error)
-    if isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-        return ConnectionTimeout("TIMEOUT", str(error), error)
-    return ConnectionFault("N/A", str(error), error)
 
 
 class _StrictJson(JSONSerializer):  # type: ignore[misc]
@@ -284,48 +272,6 @@ def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
         # `cautions` of the settings say so once a run.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return context
-
-
-# What else an address speaks
-
-
-def other_protocol(url: str) -> str | None:
-    """What an address with the wrong scheme speaks, and what to write; None where it is right."""
-    address = split_url(url)
-    host, port = address.hostname or "", port_of(address)
-    if address.scheme == "http" and _speaks_tls(host, port):
-        return f"speaks TLS: use https://{address.netloc}{address.path}"
-    if address.scheme == "https" and _speaks_http(host, port):
-        return f"speaks plain http, without TLS: use http://{address.netloc}{address.path}"
-    return None
-
-
-def _speaks_tls(host: str, port: int) -> bool:
-    """Whether a TLS handshake gets an answer there; no certificate is believed or sent."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with (
-            socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare,
-            context.wrap_socket(bare, server_hostname=host),
-        ):
-            return True
-    except ssl.SSLError as error:
-        # An alert is TLS too: it wants a certificate of ours, or another version.
-        return "ALERT" in (error.reason or "")
-    except (OSError, ValueError):
-        return False
-
-
-def _speaks_http(host: str, port: int) -> bool:
-    """Whether a plain request gets a status line there."""
-    try:
-        with socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare:
-            bare.sendall(f"HEAD / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-            return bare.recv(5) == b"HTTP/"
-    except OSError:
-        return False
 
 
 # Signatures for AWS

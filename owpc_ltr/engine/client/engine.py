@@ -23,7 +23,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllo
 from owpc_ltr.engine.client.retry import (
     BUSY,
     ErrorAnswer,
-    RetryBudget,
+    Request,
     Retrying,
     TransientError,
     Transport,
@@ -76,7 +76,6 @@ class _Shared:
     transport: Transport | None
     met: bool = False
     """Whether the engine has ever answered."""
-    probed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
@@ -95,7 +94,7 @@ class Engine:
     ) -> None:
         self.settings = settings
         self.client_given = transport is not None
-        self._retrying = retrying or Retrying(RetryBudget())
+        self._retrying = retrying or Retrying()
         self._shared = _Shared(transport)
         self._limiter: ConcurrencyLimiter | None = None
 
@@ -137,28 +136,24 @@ class Engine:
         """
         if not _PATH.fullmatch(path) or "/../" in f"{path}/":
             raise ValueError(f"not a path of an engine: {path!r}")
-        content, content_type = _encoded(body, ndjson)
         texts = {name: _text(value) for name, value in (params or {}).items()}
+        request = Request(method, path, texts, *_encoded(body, ndjson))
         attempts = 0
 
         def attempt(left: float, slot: Slot | None) -> Any:
             nonlocal attempts
             attempts += 1
-            seconds = min(left, self.settings.timeout)
-            begun, status = time.monotonic(), None
+            status = None
             try:
-                answer = self._transport.send(
-                    method, path, texts, content, content_type=content_type, seconds=seconds
-                )
+                answer = self._transport.send(request, min(left, self.settings.timeout))
             except ErrorAnswer as error:
                 status = error.status
                 raise self._meaning(f"{method} {path}", path, error) from None
             except TransientError as fault:
                 status = 0
-                self._check_protocol(fault)
                 # A wrong address or a forgotten start is told at once, an outage is waited for.
                 met = self._shared.met
-                if fault.unreachable and not met and time.monotonic() > started + PATIENCE:
+                if not (met or fault.late) and time.monotonic() > started + PATIENCE:
                     raise given_up(fault) from fault
                 raise
             else:
@@ -167,7 +162,7 @@ class Engine:
             finally:
                 self._shared.met |= bool(status)
                 if slot is not None and status is not None:
-                    slot.ended(status, time.monotonic() - begun)
+                    slot.ended(status)
 
         def given_up(fault: TransientError) -> EngineUnavailable:
             times = "once" if attempts == 1 else f"{attempts} times"
@@ -217,17 +212,6 @@ class Engine:
             return nullcontext()
         return self._limiter.slot(seconds)
 
-    def _check_protocol(self, fault: TransientError) -> None:
-        """Tell an address of the wrong scheme at once, where the first connection breaks."""
-        if self._shared.met or self._shared.probed or fault.unreachable:
-            return
-        from owpc_ltr.engine.client.connection import other_protocol
-
-        self._shared.probed = True
-        told = other_protocol(self.settings.url)
-        if told:
-            raise EngineUnavailable(f"{self.settings.url} {told}") from fault
-
     def _meaning(self, asked: str, path: str, answer: ErrorAnswer) -> Exception:
         """What an error answer means: a TransientError where another attempt may help."""
         status = answer.status
@@ -270,6 +254,10 @@ class Engine:
         )
 
     def _hint(self, fault: TransientError) -> str:
+        scheme, _, rest = self.settings.url.partition("://")
+        if not (self._shared.met or fault.unreachable or fault.late):
+            other, speaks = ("https", "TLS") if scheme == "http" else ("http", "plain http")
+            return f"; if it speaks {speaks}, use {other}://{rest}"
         if "refused" not in str(fault) or self.client_given:
             return ""
         if not self.settings.url.startswith("http://127.0.0.1:"):

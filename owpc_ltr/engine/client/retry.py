@@ -2,7 +2,7 @@
 
 Both libraries raise an exception for an error answer and for a request without a whole answer:
 `ErrorAnswer` and `TransientError`, or EngineUnavailable where another attempt would not help.
-There is one policy of retries: which statuses, the pauses between attempts, deadline and budget.
+There is one policy of retries: which statuses, the pauses between attempts, and the deadline.
 An engine's Retry-After is a lower bound of a pause.
 """
 
@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
+import random
 import re
 import ssl
-import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
-
-if TYPE_CHECKING:
-    import tenacity
 
 T = TypeVar("T")
 BUSY = frozenset((429, 502, 503, 504))
@@ -35,10 +32,7 @@ FIRST_PAUSE = 0.2
 """Seconds: the longest pause before the first retry, as after a 429; twice as long each time."""
 LONGEST_PAUSE = 30.0
 """Seconds: the longest pause of all."""
-RETRY_BURST = 10.0
-"""Retries that all requests of an engine may make at once."""
-RETRY_SHARE = 0.1
-"""Retries that each further request earns."""
+_INSTANT = 1e-3
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _FOR_EVER = 1e9
 _UNREACHABLE = {
@@ -81,42 +75,6 @@ class TransientError(Exception):
         self.wait = wait
 
 
-@dataclass
-class RetryBudget:
-    """How many retries all requests of an engine share: a small burst, then a tenth more.
-
-    A cluster in trouble must not be met with a multiple of its load. A token comes back with
-    every ten requests, or every ten seconds, so that one slow retry is always allowed.
-    """
-
-    burst: float = RETRY_BURST
-    share: float = RETRY_SHARE
-    tokens_per_second: float = 0.1
-    clock: Callable[[], float] = time.monotonic
-    _tokens: float = field(default=math.inf, init=False)
-    _filled: float = field(default=0.0, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-
-    def count_request(self) -> None:
-        """Every new request earns its share of a retry."""
-        with self._lock:
-            self._fill()
-            self._tokens = min(self.burst, self._tokens + self.share)
-
-    def take(self) -> float:
-        """Reserve one retry; the seconds after which it is within the budget."""
-        with self._lock:
-            self._fill()
-            self._tokens -= 1
-            return max(0.0, -self._tokens / self.tokens_per_second)
-
-    def _fill(self) -> None:
-        now = self.clock()
-        earned = (now - self._filled) * self.tokens_per_second
-        self._tokens = min(self.burst, self._tokens + earned)
-        self._filled = now
-
-
 @dataclass(frozen=True)
 class Retrying:
     """Carries out one request at a time until it succeeds or nothing is left to try.
@@ -125,7 +83,6 @@ class Retrying:
     jitter", Brooker 2015); an engine's Retry-After is a lower bound. Time is monotonic.
     """
 
-    budget: RetryBudget = field(default_factory=RetryBudget)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -139,67 +96,25 @@ class Retrying:
         end = self.clock() + seconds
         # The last attempt keeps some time for its answer.
         margin = min(1.0, seconds / 10)
-        self.budget.count_request()
-
-        def attempted() -> T:
-            return attempt(max(end - self.clock(), 0.001))
-
-        try:
-            return attempted()
-        except TransientError as fault:
-            # What succeeds at once, as nearly all does, needs no library of retries.
-            return self._again(attempted, fault, end, margin, idempotent=idempotent)
-
-    def _again(
-        self,
-        attempted: Callable[[], T],
-        first: TransientError,
-        end: float,
-        margin: float,
-        *,
-        idempotent: bool,
-    ) -> T:
-        """What further attempts return, the `first` of which has failed."""
-        import tenacity
-
-        failed = [first]
-        last = first
-
-        def pause(state: tenacity.RetryCallState) -> float:
-            fault = state.outcome.exception() if state.outcome else None
-            asked = fault.wait if isinstance(fault, TransientError) else 0.0
-            least = max(asked, self.budget.take())
-            left = end - self.clock() - margin
-            drawn = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)
-            return max(least, min(drawn(state), left))
-
-        def is_over(state: tenacity.RetryCallState) -> bool:
+        longest = FIRST_PAUSE
+        before: TransientError | None = None
+        while True:
             left = end - self.clock()
-            return left - margin < 1e-3 or state.upcoming_sleep > left - margin / 2
-
-        def is_worth_it(fault: BaseException) -> bool:
-            return isinstance(fault, TransientError) and (idempotent or fault.not_executed)
-
-        def next_attempt() -> T:
-            nonlocal last
-            if failed:
-                raise failed.pop()
-            cut_short = end - self.clock() - margin < 1e-3
             try:
-                return attempted()
+                return attempt(max(left, 0.001))
             except TransientError as fault:
-                if cut_short and fault.late:
-                    raise last from fault
-                last = fault
-                raise
-
-        return tenacity.Retrying(
-            retry=tenacity.retry_if_exception(is_worth_it),
-            wait=pause,
-            stop=is_over,
-            sleep=self.sleep,
-            reraise=True,
-        )(next_attempt)
+                if before is not None and fault.late and left - margin < _INSTANT:
+                    raise before from fault
+                if not (idempotent or fault.not_executed):
+                    raise
+                left = end - self.clock() - margin
+                drawn = random.uniform(0.0, longest)  # noqa: S311 - no secret
+                pause = max(fault.wait, min(drawn, left))
+                if left < _INSTANT or pause > left + margin / 2:
+                    raise
+                before = fault
+            self.sleep(pause)
+            longest = min(2 * longest, LONGEST_PAUSE)
 
 
 def seconds_asked(retry_after: str | None) -> float:
@@ -237,31 +152,47 @@ class ErrorAnswer(Exception):
         return self.content is None and self.text.lstrip().startswith("{")
 
 
-class Transport(Protocol):
+@dataclass(frozen=True)
+class Request:
+    """What is sent to a cluster."""
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    body: bytes | None
+    content_type: str
+
+
+class Transport(ABC):
     """Sends one request and reads its answer."""
 
     url: str
     """The address of the cluster, as messages show it."""
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str],
-        body: bytes | None,
-        content_type: str,
-        seconds: float,
-    ) -> Any:
+    def send(self, request: Request, seconds: float) -> Any:
         """The decoded JSON of the answer, which is to come within so many seconds.
 
         Raises ErrorAnswer, TransientError where another attempt may help, and EngineUnavailable
         where it will not.
         """
-        ...
+        headers = {"accept": "application/json"}
+        if request.body is not None:
+            headers["content-type"] = request.content_type
+        with _faults(self.url):
+            content = self._content(request, headers, seconds)
+        if content == "":
+            raise TransientError("it answered with nothing")
+        if isinstance(content, str):
+            raise _no_json(self.url, "text")
+        return content
 
+    @abstractmethod
+    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
+        """What the client of a library gives for the answer."""
+
+    @abstractmethod
     def close(self) -> None:
         """End the idle connections."""
-        ...
 
 
 def transport_of(client: Any) -> Transport:
@@ -278,78 +209,53 @@ def transport_of(client: Any) -> Transport:
     return _Elasticsearch(client) if hasattr(client, "options") else _OpenSearch(client)
 
 
-class _OpenSearch:
+class _OpenSearch(Transport):
     """Requests through an `opensearchpy.OpenSearch`, or an `elasticsearch.Elasticsearch` 7.
 
     The transport is a copy that shares the client's connections, and leaves retries to `retry`.
     """
 
-    def __init__(self, client: Any, url: str | None = None) -> None:
+    def __init__(self, client: Any) -> None:
         self._transport = copy.copy(client.transport)
         self._transport.max_retries = 0
         first = self._transport.connection_pool.connections[0]
-        self.url = url or f"{first.host}{first.url_prefix}"
+        self.url = f"{first.host}{first.url_prefix}"
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str],
-        body: bytes | None,
-        content_type: str,
-        seconds: float,
-    ) -> Any:
-        headers = {"content-type": content_type, "accept": "application/json"}
-        with _faults(self.url):
-            content = self._transport.perform_request(
-                method,
-                path,
-                params={**params, "request_timeout": seconds},
-                body=body,
-                headers=headers,
-            )
-        return _checked(content, self.url)
+    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
+        return self._transport.perform_request(
+            request.method,
+            request.path,
+            params={**request.params, "request_timeout": seconds},
+            body=request.body,
+            headers=headers,
+        )
 
     def close(self) -> None:
         self._transport.close()
 
 
-class _Elasticsearch:
+class _Elasticsearch(Transport):
     """Requests through an `elasticsearch.Elasticsearch` 8 or later."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.url = str(next(iter(client.transport.node_pool.all())).base_url)
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str],
-        body: bytes | None,
-        content_type: str,
-        seconds: float,
-    ) -> Any:
-        options = {"request_timeout": seconds, "max_retries": 0, "retry_on_timeout": False}
-        headers = {"accept": "application/json"}
-        if body is not None:
-            headers["content-type"] = content_type
-        with _faults(self.url):
-            answer = self._client.options(**options).perform_request(
-                method, path, params=dict(params), headers=headers, body=body
-            )
-        return _checked(getattr(answer, "body", answer), self.url)
+    def _content(self, request: Request, headers: dict[str, str], seconds: float) -> Any:
+        client = self._client.options(
+            request_timeout=seconds, max_retries=0, retry_on_timeout=False
+        )
+        answer = client.perform_request(
+            request.method,
+            request.path,
+            params=dict(request.params),
+            headers=headers,
+            body=request.body,
+        )
+        return getattr(answer, "body", answer)
 
     def close(self) -> None:
         self._client.close()
-
-
-def _checked(content: Any, url: str) -> Any:
-    if content == "":
-        raise TransientError("it answered with nothing")
-    if isinstance(content, str):
-        raise _no_json(url, "text")
-    return content
 
 
 def _no_json(url: str, content_type: str) -> EngineUnavailable:

@@ -27,7 +27,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -42,6 +42,8 @@ DEADLINE = 120.0
 LARGEST_ANSWER = 256_000_000
 """The most bytes of an answer, unpacked."""
 _LARGEST_FILE = 1_000_000
+_KEYS = ("url", "user", "password", "api_key", "aws_region", "aws_service", "ca")
+"""What the file may say, and the environment as OWPC_LTR_URL and so on."""
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _PORTS = {"http": 9200, "https": 443}
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
@@ -137,21 +139,23 @@ def find_settings(
     other. Raises UsageError, and BadInput for a file that cannot be right.
     """
     path = config or config_path(environ)
-    file = read_config(path)
-    own = None if file.url is None else split_url(file.url, file.url_place)
+    file, url_place = read_config(path)
+    own = split_url(file["url"], url_place) if file else None
     named = url or environ.get("OWPC_LTR_URL")
     if named:
         parts = split_url(named, "--url" if url else "OWPC_LTR_URL")
     else:
         parts = own or split_url(_default_url())
-    same = own is not None and origin(own) == origin(parts)
-    found = _of_environment(environ) or (_of_file(file, path) if same else None)
-    given = environ.get("OWPC_LTR_CA")
-    trusted = ca or (Path(given) if given else None) or (file.ca if same else None)
+    if own is None or origin(own) != origin(parts):
+        file = {}
+    variables = {key: f"OWPC_LTR_{key.upper()}" for key in _KEYS}
+    given = {key: environ[name] for key, name in variables.items() if environ.get(name)}
+    trusted = ca or given.get("ca") or file.get("ca")
     return ConnectionSettings(
         parts.geturl().rstrip("/"),
-        found,
-        trusted and trusted.expanduser(),
+        _credentials(given, variables)
+        or _credentials(file, {key: key for key in _KEYS}, f" of {path}"),
+        Path(trusted).expanduser() if trusted else None,
         insecure,
         given=bool(named or own),
         **limits_of(environ),
@@ -186,76 +190,53 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
-def _of_environment(environ: Mapping[str, str]) -> Credentials | None:
-    return _credentials(
-        user=environ.get("OWPC_LTR_USER"),
-        password=environ.get("OWPC_LTR_PASSWORD"),
-        api_key=environ.get("OWPC_LTR_API_KEY"),
-        aws_region=environ.get("OWPC_LTR_AWS_REGION"),
-        aws_service=environ.get("OWPC_LTR_AWS_SERVICE"),
-        names=("OWPC_LTR_USER", "OWPC_LTR_PASSWORD", "OWPC_LTR_API_KEY", "OWPC_LTR_AWS_REGION"),
-        place="",
-    )
-
-
-def _of_file(file: Config, path: Path) -> Credentials | None:
-    return _credentials(
-        user=file.user,
-        password=file.password,
-        api_key=file.api_key,
-        aws_region=file.aws_region,
-        aws_service=file.aws_service,
-        names=("user", "password", "api_key", "aws_region"),
-        place=f" of {path}",
-    )
-
-
 def _credentials(
-    *,
-    user: str | None,
-    password: str | None,
-    api_key: str | None,
-    aws_region: str | None,
-    aws_service: str | None,
-    names: tuple[str, str, str, str],
-    place: str,
+    values: Mapping[str, str], names: Mapping[str, str], place: str = ""
 ) -> Credentials | None:
-    ways = [bool(user or password), bool(api_key), bool(aws_region)]
-    if sum(ways) > 1:
+    """The credentials among these values, which messages call by these names of this place."""
+    user, password, key, region = (
+        values.get(each) for each in ("user", "password", "api_key", "aws_region")
+    )
+    if sum((bool(user or password), bool(key), bool(region))) > 1:
         raise UsageError(
-            f"more than one way to prove who asks: give {names[0]} and {names[1]}, or {names[2]}, "
-            f"or {names[3]}{place}, and not several"
+            f"more than one way to prove who asks: give {names['user']} and {names['password']}, "
+            f"or {names['api_key']}, or {names['aws_region']}{place}, and not several"
         )
     if user and password:
-        pair = base64.b64encode(_pair(user, password, names, place)).decode()
-        return Credentials(f"{names[0]} and {names[1]}{place}", Secret(f"Basic {pair}"))
+        source = f"{names['user']} and {names['password']}{place}"
+        return Credentials(source, Secret(f"Basic {_pair(user, password, names, place)}"))
     if user or password:
-        lacking = names[1] if user else names[0]
+        lacking = names["password" if user else "user"]
         raise UsageError(f"{lacking}{place} is missing: user and password are needed together")
-    if api_key:
-        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise UsageError(f"{names[2]}{place} is no API key: it holds a space or worse")
-        return Credentials(f"{names[2]}{place}", Secret(f"ApiKey {api_key}"))
-    if aws_region:
-        if not _REGION.fullmatch(aws_region):
-            raise UsageError(f"{names[3]}{place} is no region of AWS: write it as eu-west-1")
-        service = aws_service or "es"
+    if key:
+        source = f"{names['api_key']}{place}"
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise UsageError(f"{source} is no API key: it holds a space or worse")
+        return Credentials(source, Secret(f"ApiKey {key}"))
+    if region:
+        source = f"{names['aws_region']}{place}"
+        if not _REGION.fullmatch(region):
+            raise UsageError(f"{source} is no region of AWS: write it as eu-west-1")
+        service = values.get("aws_service", "es")
         if service not in {"es", "aoss"}:
             raise UsageError(f"the AWS service{place} is something else than es or aoss: give one")
-        return Credentials(f"{names[3]}{place}", aws_region=aws_region, aws_service=service)
+        return Credentials(source, aws_region=region, aws_service=service)
     return None
 
 
-def _pair(user: str, password: str, names: tuple[str, str, str, str], place: str) -> bytes:
+def _pair(user: str, password: str, names: Mapping[str, str], place: str) -> str:
     """What basic authentication sends. Raises UsageError for what it cannot say."""
     if ":" in user:
-        raise UsageError(f"{names[0]}{place} holds a ':', which no user name may: leave it out")
+        raise UsageError(
+            f"{names['user']}{place} holds a ':', which no user name may: leave it out"
+        )
     try:
-        return f"{user}:{password}".encode()
+        return base64.b64encode(f"{user}:{password}".encode()).decode()
     except UnicodeEncodeError:
         # Such bytes of the environment are half characters here.
         raise UsageError(
-            f"{names[0]} or {names[1]}{place} is not UTF-8 text: set them in a UTF-8 terminal"
+            f"{names['user']} or {names['password']}{place} is not UTF-8 text: set them in a UTF-8 "
+            "terminal"
         ) from None
 
 
@@ -266,29 +247,14 @@ def _default_url() -> str:
     return str(plugin_answer("ltr_default_url") or DEFAULT_URL)
 
 
-@dataclass(frozen=True)
-class Config:
-    """What the file says; None where it says nothing."""
-
-    url: str | None = None
-    user: str | None = None
-    password: Secret | None = None
-    api_key: Secret | None = None
-    aws_region: str | None = None
-    aws_service: str | None = None
-    ca: Path | None = None
-    url_place: str = "the configuration file"
-    """What a message calls the place of the address."""
-
-
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the file is looked for."""
     folder = environ.get("XDG_CONFIG_HOME")
     return (Path(folder) if folder else Path.home() / ".config") / "owpc-ltr" / "config.toml"
 
 
-def read_config(path: Path) -> Config:
-    """The file's content; an empty Config if there is none.
+def read_config(path: Path) -> tuple[dict[str, Secret], str]:
+    """The file's values, none if there is no file, and what a message calls the place of its url.
 
     Raises BadInput, never showing a value, where others could read the file or it is not right.
     """
@@ -307,7 +273,7 @@ def read_config(path: Path) -> Config:
             )
         content = tomllib.loads(text.decode())
     except FileNotFoundError:
-        return Config()
+        return {}, ""
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -315,7 +281,7 @@ def read_config(path: Path) -> Config:
         position = getattr(error, "lineno", None)
         where = f", line {position}" if position else ""
         raise BadInput(f'{path}{where} is not TOML: write lines as url = "https://…"') from None
-    return _checked(content, path, _line_of_url(text.decode()))
+    return _checked(content, path), f"url of {path}{_line_of_url(text.decode())}"
 
 
 def _line_of_url(text: str) -> str:
@@ -326,35 +292,20 @@ def _line_of_url(text: str) -> str:
     return ""
 
 
-def _checked(content: dict[str, object], path: Path, url_line: str) -> Config:
+def _checked(content: dict[str, object], path: Path) -> dict[str, Secret]:
     from difflib import get_close_matches
 
-    known = [field.name for field in fields(Config)][:-1]
     for key, value in content.items():
-        if key not in known:
+        if key not in _KEYS:
             # Only a slip of the pen is shown: anything else may be a password out of place.
-            slip = get_close_matches(key, known, 1)
+            slip = get_close_matches(key, _KEYS, 1)
             what = f"unknown key '{key}'" if slip and key.isprintable() else "unknown key"
-            raise BadInput(f"{path}: {what}; known: {', '.join(known)}")
+            raise BadInput(f"{path}: {what}; known: {', '.join(_KEYS)}")
         if not isinstance(value, str) or not value:
             raise BadInput(f"{path}: {key} must be text in quotes, and not empty")
-    if not content.get("url") and len(content) > 0:
+    if content and "url" not in content:
         raise BadInput(f"{path}: url is missing: credentials are for the cluster that it names")
-    texts = {key: str(value) for key, value in content.items()}
-    return Config(
-        url=texts.get("url"),
-        user=texts.get("user"),
-        password=_secret(texts, "password"),
-        api_key=_secret(texts, "api_key"),
-        aws_region=texts.get("aws_region"),
-        aws_service=texts.get("aws_service"),
-        ca=Path(texts["ca"]).expanduser() if "ca" in texts else None,
-        url_place=f"url of {path}{url_line}",
-    )
-
-
-def _secret(texts: dict[str, str], key: str) -> Secret | None:
-    return Secret(texts[key]) if key in texts else None
+    return {key: Secret(value) for key, value in content.items()}
 
 
 def split_url(url: str, place: str = "the engine's address") -> SplitResult:
