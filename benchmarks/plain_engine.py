@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.cluster import connect
+from owpc_ltr.engine.connect import connect
 from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore_clauses
 from owpc_ltr.engine.search.serving import Serve, Served, with_stored
 from owpc_ltr.engine.stores import Store

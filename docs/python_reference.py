@@ -49,7 +49,7 @@ TOPICS = {
     ),
     "Cluster": (
         "`connect` gives a `Cluster`. Its methods log features, upload models and search.",
-        ("owpc_ltr.engine.cluster",),
+        ("owpc_ltr.engine.cluster", "owpc_ltr.engine.connect"),
     ),
     "Other tools": (
         "Convert models of other libraries, and check an upgrade of the engine.",

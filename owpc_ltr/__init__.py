@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset as PartitionedDataset
     from owpc_ltr.data.runs import read_run as read_run
     from owpc_ltr.engine.cluster import Cluster as Cluster
-    from owpc_ltr.engine.cluster import connect as connect
+    from owpc_ltr.engine.connect import connect as connect
     from owpc_ltr.engine.upgrade_check import upgrade_check as upgrade_check
     from owpc_ltr.errors import BadInput as BadInput
     from owpc_ltr.errors import DiskFault as DiskFault

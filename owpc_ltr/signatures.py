@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
+from enum import Enum
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints, overload
@@ -32,15 +33,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Progress = Callable[[str, float | None], None]
 """Receives what is being done, and the share that is done, or None."""
-
-NAMES = frozenset(
-    ("featureset", "index", "id_field", "model", "name", "store", "store_kind", "url")
-)
-"""Parameters that name something: an empty text is not a name, and not a default either."""
-
-_RANKERS = frozenset(("model", "rankers", "baseline", "base"))
-_DATA = frozenset(("data", "validation"))
-"""Parameters that are rankers or judged queries, in whatever function."""
 
 _OTHER_NAMES = {"eval_set": "validation"}
 """What other libraries call a parameter."""
@@ -152,6 +144,18 @@ class Writes(Help):
             check_output(path, inputs, needs_folder=self.needs_folder)
 
 
+class Argument(Enum):
+    """What a parameter is, whatever its name: a mark in its annotation, besides its Help."""
+
+    NAME = "a name"
+    """An empty text is not a name, and not a default either."""
+    RANKER = "a ranker"
+    """Or several. A fitted estimator stands for its model."""
+    DATA = "judged queries"
+    LIST = "a list"
+    """A file that stands alone is a list of one."""
+
+
 @dataclass(frozen=True)
 class Without:
     """Marks the parameter `cluster` of a job: options of `connect` that have no effect on it."""
@@ -183,6 +187,7 @@ Plugins = Annotated[
         absent="{path}: there is no such file",
         error=PluginError,
     ),
+    Argument.LIST,
 ]
 Seed = Annotated[int, Help("Seed of all randomness.", panel="Advanced")]
 
@@ -292,13 +297,15 @@ def _given(
         function(*args, **named)  # which says, by its name, what does not fit
         raise
     values = given.arguments
-    for name, value in values.items():
-        if name in _RANKERS:
-            values[name] = _ranker(function, name, value)
-        elif name in _DATA and function.__module__.startswith("owpc_ltr."):
-            _check_data(function, name, value)
-        elif name == "plugins" and isinstance(value, Path | str) and value:
-            values[name] = (value,)
+    for name, kind in kinds_of(function).items():
+        if name not in values:
+            continue
+        if kind is Argument.RANKER:
+            values[name] = _ranker(function, name, values[name])
+        elif kind is Argument.DATA:
+            _check_data(function, name, values[name])
+        elif kind is Argument.LIST and isinstance(values[name], Path | str) and values[name]:
+            values[name] = (values[name],)
     return given
 
 
@@ -346,12 +353,14 @@ def _is_model_file(path: Path) -> bool:
 
 
 def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
-    fix = "give judged queries" if name in _DATA else "give a model"
+    kinds = kinds_of(function)
+    fix = "give judged queries" if kinds[name] is Argument.DATA else "give a model"
     first = next(iter(inspect.signature(function).parameters))
+    model_first = kinds.get(first) is Argument.RANKER
     if not in_python():
         order = f"; models come first: {spelled(first)} {spelled('data')} FILE"
-        return UsageError(f"{spelled(name)} got {what}: {fix}{order if first in _RANKERS else ''}")
-    if first in _RANKERS:
+        return UsageError(f"{spelled(name)} got {what}: {fix}{order if model_first else ''}")
+    if model_first:
         fix = f"the model comes first, data second: {function.__name__}({first}, data=data)"
     return UsageError(f"{function.__name__}() got {what} as {name}: {fix}")
 
@@ -375,7 +384,11 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     places = [name for name, one in known.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
         by_name = [name for name, one in known.items() if one.kind is one.KEYWORD_ONLY]
-        if "data" in places and hasattr(args[places.index("data")], "shape"):
+        kinds = kinds_of(function)
+        if any(
+            kinds.get(name) is Argument.DATA and hasattr(value, "shape")
+            for name, value in zip(places, args, strict=False)
+        ):
             hint = "use owpc_ltr.make_dataset(X, y, qid), and give the dataset"
         elif by_name:
             hint = f"write {by_name[0]}="
@@ -393,8 +406,10 @@ def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
     Names are not empty, files to read exist, files to write can be written, and no two outputs are
     one file, nor an output an input.
     """
-    for name, value in values.items():
-        if name in NAMES and isinstance(value, str) and not value:
+    kinds = kinds_of(function)
+    for name, kind in kinds.items():
+        value = values.get(name)
+        if kind in {Argument.NAME, Argument.RANKER} and isinstance(value, str) and not value:
             raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
     marks = {
         name: mark
@@ -406,7 +421,7 @@ def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
         if isinstance(mark, Reads):
             mark.check(values[name])
             files = mark.files(values[name])
-            for path in files if name in _DATA else ():
+            for path in files if kinds.get(name) is Argument.DATA else ():
                 if _is_model_file(Path(path)):
                     raise _swapped(function, name, f"the model file {path}")
             inputs += files
@@ -478,6 +493,17 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
         ],
         return_annotation=hints.get("return", Any),
     )
+
+
+@functools.cache
+def kinds_of(function: Callable[..., Any]) -> dict[str, Argument]:
+    """The kind of each parameter that is marked with one."""
+    return {
+        name: mark
+        for name, parameter in described(function).parameters.items()
+        for mark in getattr(parameter.annotation, "__metadata__", ())
+        if isinstance(mark, Argument)
+    }
 
 
 def help_of(parameter: inspect.Parameter) -> Help | None:

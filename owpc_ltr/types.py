@@ -182,6 +182,7 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import RerankObjective as RerankObjective
     from owpc_ltr.protocols import Run as Run
     from owpc_ltr.protocols import StreamingOptimizer as StreamingOptimizer
+    from owpc_ltr.signatures import Argument as Argument
     from owpc_ltr.signatures import Command as Command
     from owpc_ltr.signatures import Help as Help
     from owpc_ltr.signatures import Progress as Progress

@@ -22,6 +22,7 @@ from owpc_ltr.cli.generator import PANELS, command_line_type, command_of, help_t
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.signatures import (
+    Argument,
     Command,
     Help,
     Plugins,
@@ -103,7 +104,7 @@ def refused(data: Annotated[Path, Reads("The data.")]) -> Told:
 
 
 @job
-def greet(*, name: Annotated[str, Help("Whom to greet.")] = "all") -> None:
+def greet(*, name: Annotated[str, Help("Whom to greet."), Argument.NAME] = "all") -> None:
     """Greet.
 
     Python: nothing.

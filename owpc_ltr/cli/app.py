@@ -16,195 +16,135 @@ from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
 
-COMMANDS = (
-    Command("index", "owpc_ltr.engine.index:index", "Index documents, every one accounted for."),
-    Command(
-        "inspect",
-        "owpc_ltr.inspection.inspect:inspect",
-        "Look for faults in data before training.",
-    ),
-    Command(
-        "evaluate",
-        "owpc_ltr.evaluation.evaluate:evaluate",
-        "Measure a ranker on held-out judged queries.",
-    ),
-    Command(
-        "compare",
-        "owpc_ltr.evaluation.compare:compare",
-        "Compare rankers on the same judged queries.",
-    ),
-    Command(
-        "compare-live",
-        "owpc_ltr.engine.live_results.compare_live:compare_live",
+_CORE = {
+    "index": ("engine.index:index", "Index documents, every one accounted for."),
+    "inspect": ("inspection.inspect:inspect", "Look for faults in data before training."),
+    "evaluate": ("evaluation.evaluate:evaluate", "Measure a ranker on held-out judged queries."),
+    "compare": ("evaluation.compare:compare", "Compare rankers on the same judged queries."),
+    "compare-live": (
+        "engine.live_results.compare_live:compare_live",
         "Compare rankers, or one with the query alone, by live results of the whole index.",
     ),
-    Command(
-        "judge sample",
-        "owpc_ltr.evaluation.active_sampling:judge_sample",
+    "judge sample": (
+        "evaluation.active_sampling:judge_sample",
         "Draw the queries whose human labels best compare two rankers.",
     ),
-    Command(
-        "average",
-        "owpc_ltr.models.average:average",
-        "Make one model that averages the scores of several.",
-    ),
-    Command(
-        "log-features",
-        "owpc_ltr.engine.feature_log.log_features:log_features",
+    "average": ("models.average:average", "Make one model that averages the scores of several."),
+    "log-features": (
+        "engine.feature_log.log_features:log_features",
         "Log the engine's features of judged documents.",
     ),
-    Command(
-        "train",
-        "owpc_ltr.training.train:train",
-        "Train a ranker; validation queries choose its settings.",
-    ),
-    Command(
-        "train-reranker",
-        "owpc_ltr.training.train_reranker:train_reranker",
+    "train": ("training.train:train", "Train a ranker; validation queries choose its settings."),
+    "train-reranker": (
+        "training.train_reranker:train_reranker",
         "Train a reranker, which reorders the lists of a base ranker.",
     ),
-    Command(
-        "select",
-        "owpc_ltr.training.select:select",
-        "Compare losses, optimizers and settings over folds.",
-    ),
-    Command(
-        "fuse",
-        "owpc_ltr.fusion.fuse:fuse",
+    "select": ("training.select:select", "Compare losses, optimizers and settings over folds."),
+    "fuse": (
+        "fusion.fuse:fuse",
         "Learn one weight for each leg of a hybrid search, or say why not to fuse.",
     ),
-    Command(
-        "explain",
-        "owpc_ltr.engine.explain_search:explain_ranking",
+    "explain": (
+        "engine.explain_search:explain_ranking",
         "Explain how a ranker orders a query's documents.",
     ),
-    Command(
-        "search",
-        "owpc_ltr.engine.search.search:search",
+    "search": (
+        "engine.search.search:search",
         "Search without and with a model; show both rankings.",
     ),
-    Command(
-        "request",
-        "owpc_ltr.engine.search.request:request",
+    "request": (
+        "engine.search.request:request",
         "Print the search request that an application sends.",
     ),
-    Command(
-        "profile",
-        "owpc_ltr.engine.profile:profile",
+    "profile": (
+        "engine.profile:profile",
         "Time the cost of features, windows and a model in a search.",
     ),
-    Command(
-        "lint",
-        "owpc_ltr.fusion.lint:lint",
+    "lint": (
+        "fusion.lint:lint",
         "Find what spoils hybrid search in a request or its search pipeline.",
     ),
-    Command(
-        "import",
-        "owpc_ltr.formats.import_model:import_model",
+    "import": (
+        "formats.import_model:import_model",
         "Convert a model of another library, and report what changed.",
     ),
-    Command(
-        "export",
-        "owpc_ltr.formats.export_model:export_model",
+    "export": (
+        "formats.export_model:export_model",
         "Write a model as a file that an engine takes.",
     ),
-    Command(
-        "upgrade-check",
-        "owpc_ltr.engine.upgrade_check:upgrade_check",
+    "upgrade-check": (
+        "engine.upgrade_check:upgrade_check",
         "Predict how an upgrade of the engine changes rankings.",
     ),
-    Command(
-        "partition",
-        "owpc_ltr.data.datasets:partition",
-        "Write datasets as one folder of Parquet files.",
-    ),
-    Command(
-        "upload",
-        "owpc_ltr.engine.deployment.upload:upload",
+    "partition": ("data.datasets:partition", "Write datasets as one folder of Parquet files."),
+    "upload": (
+        "engine.deployment.upload:upload",
         "Store a model, check its scores in the engine, switch its alias.",
     ),
-    Command(
-        "verify",
-        "owpc_ltr.engine.deployment.verify:verify",
+    "verify": (
+        "engine.deployment.verify:verify",
         "Check an uploaded model again, and look for drift.",
     ),
-    Command("models", "", "Uploaded models: show, diff, promote, roll back, delete."),
-    Command(
-        "models show",
-        "owpc_ltr.engine.deployment.uploaded_models:show_models",
+    "models": ("", "Uploaded models: show, diff, promote, roll back, delete."),
+    "models show": (
+        "engine.deployment.uploaded_models:show_models",
         "List the aliases and their models, or show one model.",
     ),
-    Command(
-        "models delete",
-        "owpc_ltr.engine.deployment.uploaded_models:delete",
+    "models delete": (
+        "engine.deployment.uploaded_models:delete",
         "Delete a model, a name with all of its models, or all unused models.",
     ),
-    Command(
-        "models diff",
-        "owpc_ltr.engine.deployment.uploaded_models:diff",
-        "Show how two models differ.",
-    ),
-    Command(
-        "models promote",
-        "owpc_ltr.engine.deployment.uploaded_models:promote",
+    "models diff": ("engine.deployment.uploaded_models:diff", "Show how two models differ."),
+    "models promote": (
+        "engine.deployment.uploaded_models:promote",
         "Switch the alias NAME to its challenger, or to the model NAME-HASH.",
     ),
-    Command(
-        "models rollback",
-        "owpc_ltr.engine.deployment.uploaded_models:rollback",
+    "models rollback": (
+        "engine.deployment.uploaded_models:rollback",
         "Roll the alias NAME back to its previous model.",
     ),
-    Command("featureset", "", "Feature sets: suggest, push, show, delete."),
-    Command(
-        "featureset suggest",
-        "owpc_ltr.engine.suggested_features:suggest",
+    "featureset": ("", "Feature sets: suggest, push, show, delete."),
+    "featureset suggest": (
+        "engine.suggested_features:suggest",
         "Write a first feature set for an index, from the types of its fields.",
     ),
-    Command(
-        "featureset push",
-        "owpc_ltr.engine.feature_sets:push",
+    "featureset push": (
+        "engine.feature_sets:push",
         "Try every feature of a set on the index, then store the set.",
     ),
-    Command(
-        "featureset show",
-        "owpc_ltr.engine.feature_sets:show",
+    "featureset show": (
+        "engine.feature_sets:show",
         "List the feature sets of the cluster, or print the features of one.",
     ),
-    Command(
-        "featureset delete",
-        "owpc_ltr.engine.feature_sets:delete",
+    "featureset delete": (
+        "engine.feature_sets:delete",
         "Delete a feature set that no uploaded model uses.",
     ),
-    Command("judge", "", "What to judge next; judgments from clicks, in other formats."),
-    Command(
-        "judge convert",
-        "owpc_ltr.engine.workbench:convert_judgments",
-        "Write judgments in another format.",
-    ),
-    Command(
-        "judge pool",
-        "owpc_ltr.engine.live_results.judge_pool:judge_pool",
+    "judge": ("", "What to judge next; judgments from clicks, in other formats."),
+    "judge convert": ("engine.workbench:convert_judgments", "Write judgments in another format."),
+    "judge pool": (
+        "engine.live_results.judge_pool:judge_pool",
         "Write a sheet of the rankers' top documents, for people to grade.",
     ),
-    Command("plugins", "", "Plugins: show, check, compile; the conventions of metrics."),
-    Command(
-        "plugins show",
-        "owpc_ltr.host.plugin_list:plugins",
+    "plugins": ("", "Plugins: show, check, compile; the conventions of metrics."),
+    "plugins show": (
+        "host.plugin_list:plugins",
         "List the installed plugins, or the settings of one.",
     ),
-    Command(
-        "plugins check",
-        "owpc_ltr.plugin_checks.check:check",
+    "plugins check": (
+        "plugin_checks.check:check",
         "Test whether plugins fulfil the contract of their kind.",
     ),
-    Command(
-        "plugins metrics",
-        "owpc_ltr.evaluation.metric_explanation:metrics",
+    "plugins metrics": (
+        "evaluation.metric_explanation:metrics",
         "Explain metrics, and why other libraries' figures differ.",
     ),
-    Command(
-        "plugins warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything before its first use."
-    ),
+    "plugins warm-up": ("warm_up:warm_up", "Compile everything before its first use."),
+}
+"""Where each command of the core is, and its summary; a group of commands is nowhere."""
+COMMANDS = tuple(
+    Command(name, place and f"owpc_ltr.{place}", summary)
+    for name, (place, summary) in _CORE.items()
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
 
@@ -321,36 +261,18 @@ app = typer.Typer(
 )
 _OTHER = "Other"
 _PANELS = {
-    "Start": ("demo", "engine"),
-    "Data": ("index", "featureset", "judge", "log-features", "partition", "inspect"),
-    "Rankers": (
-        *(
-            "train",
-            "train-reranker",
-            "select",
-            "fuse",
-            "evaluate",
-            "compare",
-            "compare-live",
-            "report",
-            "average",
-            "import",
-            "export",
+    panel: commands.split()
+    for panel, commands in {
+        "Start": "demo engine",
+        "Data": "index featureset judge log-features partition inspect",
+        "Rankers": (
+            "train train-reranker select fuse evaluate compare compare-live report "
+            "average import export upgrade-check"
         ),
-        "upgrade-check",
-    ),
-    "Cluster": (
-        "upload",
-        "verify",
-        "search",
-        "explain",
-        "request",
-        "lint",
-        "profile",
-        "models",
-    ),
-    "Plugins": ("plugins",),
-    "Papers": ("reproduce", "bounds"),
+        "Cluster": "upload verify search explain request lint profile models",
+        "Plugins": "plugins",
+        "Papers": "reproduce bounds",
+    }.items()
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 

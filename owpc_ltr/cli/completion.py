@@ -61,7 +61,7 @@ def names_for(kind: str, ctx: Any) -> list[str]:
 def _of_cluster(names: Callable[[Any], list[str]]) -> Callable[[Mapping[str, Any]], list[str]]:
     def of(given: Mapping[str, Any]) -> list[str]:
         from owpc_ltr.engine.client import connection  # noqa: F401 - not within the second
-        from owpc_ltr.engine.cluster import connect
+        from owpc_ltr.engine.connect import connect
 
         os.environ["OWPC_LTR_DEADLINE"] = str(SECONDS)
         options = ("url", "store_kind", "store", "ca", "insecure")

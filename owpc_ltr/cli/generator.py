@@ -472,7 +472,7 @@ def _connects(
 
 
 def _connect() -> Callable[..., Any]:
-    from owpc_ltr.engine.cluster import connect
+    from owpc_ltr.engine.connect import connect
 
     return connect
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, public, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, public, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -134,6 +134,7 @@ def partition(
         Reads(
             "Dataset files: Parquet, or LETOR text (.gz, .xz); each query in one.", cli=list[Path]
         ),
+        Argument.DATA,
     ],
     *,
     out: Annotated[

@@ -1,4 +1,4 @@
-"""`connect`: a cluster, and everything that is done in it.
+"""`Cluster`: everything that is done in a cluster.
 
     cluster = connect("http://127.0.0.1:9200")
     cluster.featuresets.push("movies.json", index="movies")
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
@@ -27,87 +27,21 @@ from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
-from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
+from owpc_ltr.engine.profile import profile
+from owpc_ltr.engine.search.request import request
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.signatures import public, spelled
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine, EngineLike
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
-    from owpc_ltr.engine.profile import profile
-    from owpc_ltr.engine.search.request import request
-    from owpc_ltr.engine.search.search import search
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
-else:
-
-    class _Method:
-        """A method whose module, which imports numpy, is imported with the first call."""
-
-        def __init__(self, module: str) -> None:
-            self._module = module
-
-        def __set_name__(self, owner: type, name: str) -> None:
-            self._name = name
-
-        def __get__(self, cluster: Any, owner: type | None = None) -> Any:
-            from importlib import import_module
-
-            from owpc_ltr.python_help import with_help
-
-            function = with_help(getattr(import_module(self._module), self._name))
-            return function if cluster is None else function.__get__(cluster, owner)
-
-    profile = _Method("owpc_ltr.engine.profile")
-    request = _Method("owpc_ltr.engine.search.request")
-    search = _Method("owpc_ltr.engine.search.search")
 
 _OURS = "owpc-ltr"
-
-
-@public
-def connect(
-    url: Url = None,
-    *,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    ca: Authority = None,
-    insecure: Insecure = False,
-    caution: Annotated[
-        Callable[[str], None] | None, "Called with what the user must know; default: a warning."
-    ] = None,
-) -> Cluster:
-    """The cluster at `url`, of the environment or the configuration file, else the local node.
-
-    `url` may also be a ready client, with its own authentication, proxies and connections. Requests
-    then go through it, retried as always and not by the client. Its timeout is for each read of an
-    answer, not for the whole of it, and answers of any size are read.
-
-    Credentials come from OWPC_LTR_USER and OWPC_LTR_PASSWORD, OWPC_LTR_API_KEY, or the
-    configuration file, never from an argument. `store_kind` is `ltr-plugin` or `plugin-free`;
-    left out, what the cluster has. `store` names one of several stores. `caution` is told what the
-    user must know (an unverified certificate, say); left out, it is a warning.
-
-    Nothing is asked of the cluster yet. Raises UsageError and BadInput for invalid settings.
-    """
-    from owpc_ltr.engine.client.engine import open_engine
-    from owpc_ltr.errors import give_warnings
-    from owpc_ltr.names import check_store
-
-    if store is not None:
-        check_store(store)
-    tell = caution or (lambda line: give_warnings([line]))
-    authority = None if ca is None else Path(ca)
-    named = {"--url": url if isinstance(url, str) else None, "--ca": authority}
-    typed = [str(word) for pair in named.items() if pair[1] is not None for word in pair]
-    return Cluster(
-        open_engine(url, ca=authority, insecure=insecure, caution=tell),
-        store_kind,
-        store,
-        (*typed, *(["--insecure"] if insecure else [])),
-    )
 
 
 class Cluster:

@@ -22,7 +22,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument, explain
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import ConnectsWith, Help, Plugins, Reads, job, spelled
+from owpc_ltr.signatures import Argument, ConnectsWith, Help, Plugins, Reads, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -45,6 +45,7 @@ def explain_ranking(
     data: Annotated[
         Path | str | None,
         Reads("The query is one of this dataset: Parquet, LETOR text or a folder of parts."),
+        Argument.DATA,
     ] = None,
     query_id: Annotated[
         str | None, Help("The id of the query in --data, or in --extra-features.", metavar="ID")

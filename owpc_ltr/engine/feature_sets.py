@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.engine.suggested_features import suggest
 from owpc_ltr.features.parameters import Params
-from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.features.feature_set import FeatureSet
 
 _NAME = Help("The name of a feature set.", names="featureset", metavar="NAME")
-Name = Annotated[str, _NAME]
+Name = Annotated[str, _NAME, Argument.NAME]
 _LONGEST = 100
 
 
@@ -107,10 +107,13 @@ def push(
             metavar="FILE",
             absent=NO_FEATURE_SET,
         ),
+        Argument.NAME,
     ],
     *,
     index: OnlyIndex = None,
-    name: Annotated[str | None, Help("Its name in the cluster; default: the file's.")] = None,
+    name: Annotated[
+        str | None, Help("Its name in the cluster; default: the file's."), Argument.NAME
+    ] = None,
     keywords: Annotated[
         str, Help("The query to try every feature with before it is stored.")
     ] = "test",
@@ -177,7 +180,7 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
 
 @job
 def show(
-    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME] = None
+    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.NAME] = None
 ) -> FeatureSetNames | FeatureSetTable:
     """List the feature sets of the cluster, or print the features of one.
 

@@ -38,7 +38,7 @@ from owpc_ltr.engine.staging_index import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.names import check_index
-from owpc_ltr.signatures import NO_STORE, Help, Progress, Reads, job, silent, spelled
+from owpc_ltr.signatures import NO_STORE, Argument, Help, Progress, Reads, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -88,10 +88,11 @@ def index(
         Reads("One JSON document per line, or CSV or TSV with a header; also .gz, .xz or .zst."),
     ],
     *,
-    index: Annotated[str, Help("The index to create.", metavar="NAME")],
+    index: Annotated[str, Help("The index to create.", metavar="NAME"), Argument.NAME],
     id_field: Annotated[
         str | None,
         Help("The field that holds the document's id; default: the line number.", metavar="FIELD"),
+        Argument.NAME,
     ] = None,
     settings: Annotated[
         Mapping[str, Any] | Path | str | None,

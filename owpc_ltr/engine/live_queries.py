@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Reads, public
+from owpc_ltr.signatures import Argument, Help, Reads, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -40,6 +40,7 @@ ModelFeatureSet = Annotated[
         "The feature set that model files were trained on; default: found by its hash.",
         metavar="NAME",
     ),
+    Argument.NAME,
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.signatures import NO_MODEL, Help, Reads
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Reads
 
 if TYPE_CHECKING:
     import elasticsearch
@@ -32,6 +32,7 @@ Url = Annotated[
         panel=TO_CONNECT,
         metavar="URL",
     ),
+    Argument.NAME,
 ]
 StoreKind = Annotated[
     str | None,
@@ -40,6 +41,7 @@ StoreKind = Annotated[
         panel=TO_CONNECT,
         metavar="KIND",
     ),
+    Argument.NAME,
 ]
 StoreName = Annotated[
     str | None,
@@ -48,6 +50,7 @@ StoreName = Annotated[
         panel=TO_CONNECT,
         metavar="NAME",
     ),
+    Argument.NAME,
 ]
 Authority = Annotated[
     Path | str | None, Help("Certificate authority of the cluster (PEM).", panel=TO_CONNECT)
@@ -66,7 +69,9 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 
 Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
 OnlyIndex = Annotated[
-    str | None, Help("The index; default: the only one of the cluster.", metavar="NAME")
+    str | None,
+    Help("The index; default: the only one of the cluster.", metavar="NAME"),
+    Argument.NAME,
 ]
 SearchIndex = Annotated[
     str | None,
@@ -74,9 +79,12 @@ SearchIndex = Annotated[
         "The index (or alias) to search; default: the model's, or the only one of the cluster.",
         metavar="NAME",
     ),
+    Argument.NAME,
 ]
 UploadedModel = Annotated[
-    str | None, Help("The name that a model was uploaded under.", names="model", metavar="NAME")
+    str | None,
+    Help("The name that a model was uploaded under.", names="model", metavar="NAME"),
+    Argument.NAME,
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",

@@ -30,7 +30,7 @@ from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.plain_text import ShortRepr, text_table
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -135,7 +135,7 @@ def profile(
     cluster: Cluster,
     *,
     featureset: Annotated[
-        str | None, Help("The name of a feature set in the cluster.", metavar="NAME")
+        str | None, Help("The name of a feature set in the cluster.", metavar="NAME"), Argument.NAME
     ] = None,
     model: Annotated[
         Model | Path | str | None,
@@ -145,6 +145,7 @@ def profile(
             cli=str,
             metavar="NAME|FILE",
         ),
+        Argument.RANKER,
     ] = None,
     index: SearchIndex = None,
     queries: Annotated[

@@ -13,7 +13,7 @@ from owpc_ltr.engine.client.search_answer import check_complete
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.errors import Refused
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Help, Reads, Writes, job
+from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -110,7 +110,9 @@ def suggest(
         Path | str | None,
         Writes("The file of the feature set (JSON), for `featureset push`.", required=True),
     ] = None,
-    name: Annotated[str | None, Help("The feature set's name; default: the index's.")] = None,
+    name: Annotated[
+        str | None, Help("The feature set's name; default: the index's."), Argument.NAME
+    ] = None,
     legs: Annotated[
         FeatureSet | Mapping[str, Any] | Path | str | None,
         Reads(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from owpc_ltr.engine.options import Authority, Insecure, Url
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job, spelled
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -20,13 +20,18 @@ Distribution = Literal["opensearch", "elasticsearch"]
 @job
 def upgrade_check(
     *,
-    model: Annotated[Path | str, Reads("A model file, or a stored model (GET _ltr/_model/NAME).")],
+    model: Annotated[
+        Path | str,
+        Reads("A model file, or a stored model (GET _ltr/_model/NAME)."),
+        Argument.RANKER,
+    ],
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads(
             "Judged queries, logged on the old version: Parquet, or LETOR; default: the few that "
             "a model file remembers."
         ),
+        Argument.DATA,
     ] = None,
     after: Annotated[str, Help("The new version, as 3.8.", flag="--to", metavar="VERSION")],
     before: Annotated[
@@ -42,6 +47,7 @@ def upgrade_check(
             "Its feature set (JSON), which tells the features that are text scores.",
             absent=NO_FEATURE_SET,
         ),
+        Argument.NAME,
     ] = None,
     url: Url = None,
     ca: Authority = None,
@@ -82,7 +88,7 @@ def _running(
     url: Url, ca: Path | str | None, insecure: bool, kind: Distribution | None
 ) -> tuple[str, str]:
     """What the cluster runs. Raises UsageError where it is another engine than said."""
-    from owpc_ltr.engine.cluster import connect
+    from owpc_ltr.engine.connect import connect
 
     engine = connect(url, ca=ca, insecure=insecure).engine
     identity = engine.identity()

@@ -20,7 +20,7 @@ from owpc_ltr.host.judgment_lists import (
     read_judgments,
     write_judgments,
 )
-from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -38,6 +38,7 @@ def judgments(
     name: Annotated[
         str,
         Help("The id of a list in the Search Relevance Workbench.", metavar="JUDGMENT_LIST"),
+        Argument.NAME,
     ],
     *,
     out: Annotated[Path | str | None, Writes("The file of the judgments.", required=True)] = None,

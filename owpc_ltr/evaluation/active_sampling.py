@@ -23,7 +23,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import METRIC, PoolDepth, Split, Strata, Unweighted
 from owpc_ltr.files.output import output_file
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
+from owpc_ltr.signatures import Argument, Help, Plugins, Reads, Seed, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -99,6 +99,7 @@ def judge_sample(
             cli=list[str],
             absent=None,
         ),
+        Argument.RANKER,
     ],
     *,
     proxy_labels: Annotated[
@@ -108,7 +109,9 @@ def judge_sample(
         Any, Reads("The human labels so far, of a random sample of them.", cli=Path)
     ] = None,
     data: Annotated[
-        Any, Reads("The documents with their features, where proxy labels are a list.", cli=Path)
+        Any,
+        Reads("The documents with their features, where proxy labels are a list.", cli=Path),
+        Argument.DATA,
     ] = None,
     out: Annotated[
         Path | str | None,

@@ -28,7 +28,7 @@ from owpc_ltr.evaluation.options import (
 )
 from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -51,6 +51,7 @@ def compare(
             cli=list[str],
             absent=None,
         ),
+        Argument.RANKER,
     ],
     data: Annotated[
         OneData | Sequence[OneData],
@@ -59,6 +60,7 @@ def compare(
             cli=Path,
             flag="--data",
         ),
+        Argument.DATA,
     ],
     *,
     metrics: Metrics = METRICS,

@@ -24,7 +24,17 @@ from owpc_ltr.evaluation.options import (
     engine_doubts,
     workers_at,
 )
-from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, public, spelled
+from owpc_ltr.signatures import (
+    NO_MODEL,
+    Argument,
+    Plugins,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    public,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
@@ -53,10 +63,12 @@ def evaluate(
             absent="cannot read the model {path}: No such file or directory; an uploaded model is "
             "measured live (compare-live)",
         ),
+        Argument.RANKER,
     ],
     data: Annotated[
         Data | Path | str,
         Reads("Judged queries: Parquet, LETOR text, or a folder of parts.", flag="--data"),
+        Argument.DATA,
     ],
     *,
     metrics: Metrics = METRICS,
@@ -68,6 +80,7 @@ def evaluate(
             unless="feature:",
             absent=NO_MODEL,
         ),
+        Argument.RANKER,
     ] = None,
     split: Split = "auto",
     unweighted: Unweighted = False,
@@ -156,7 +169,7 @@ def _write_run(scores: Any, data: Any, path: Path | str) -> None:
 @public
 def write_run(
     ranker: Model | ReorderingModel | TrecRun | Vector,
-    data: RankingDataset,
+    data: Annotated[RankingDataset, Argument.DATA],
     path: str | Path,
     *,
     tag: str = RUN_TAG,

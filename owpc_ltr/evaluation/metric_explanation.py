@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, public, spelled
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job, public, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -47,10 +47,13 @@ def metrics(
             absent=NO_MODEL,
             unless="feature:",
         ),
+        Argument.RANKER,
     ] = None,
     *,
     data: Annotated[
-        RankingDataset | Path | str | None, Reads("Judged queries: Parquet, or LETOR text.")
+        RankingDataset | Path | str | None,
+        Reads("Judged queries: Parquet, or LETOR text."),
+        Argument.DATA,
     ] = None,
     explain: Annotated[
         bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
@@ -110,12 +113,12 @@ def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
 
 @public
 def explain_metric(
-    model: Model | ReorderingModel | TrecRun | str | Path,
-    data: RankingDataset,
+    model: Annotated[Model | ReorderingModel | TrecRun | str | Path, Argument.RANKER],
+    data: Annotated[RankingDataset, Argument.DATA],
     metric: Any = "ndcg@10",
     *,
     split: str = "auto",
-    plugins: Sequence[Path | str] = (),
+    plugins: Annotated[Sequence[Path | str], Argument.LIST] = (),
 ) -> Reconciled:
     """What XGBoost, LightGBM, trec_eval, scikit-learn, ranx, RankLib and LETOR's scripts would say.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, Writes, spelled
+from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -98,6 +98,7 @@ IdField = Annotated[
     Help(
         "The field of --documents with the document's id; default: the line number.", panel="Data"
     ),
+    Argument.NAME,
 ]
 PoolDepth = Annotated[int, Help("How many documents of each ranker to judge.", min=1)]
 Strata = Annotated[
@@ -115,6 +116,7 @@ IndexToCheck = Annotated[
         metavar="NAME",
         panel="Engine",
     ),
+    Argument.NAME,
 ]
 QueryTemplate = Annotated[
     Path | str | None,

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host.settings import configure, named_settings
-from owpc_ltr.signatures import NO_FEATURE_SET, NO_MODEL, Help, Plugins, Reads, Writes, job
+from owpc_ltr.signatures import (
+    NO_FEATURE_SET,
+    NO_MODEL,
+    Argument,
+    Help,
+    Plugins,
+    Reads,
+    Writes,
+    job,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.features.feature_set import FeatureSet
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 @job
 def export_model(
-    model: Annotated[Model | Path | str, Reads("A model file.", absent=NO_MODEL)],
+    model: Annotated[Model | Path | str, Reads("A model file.", absent=NO_MODEL), Argument.RANKER],
     *,
     target: Annotated[
         str,
@@ -35,10 +44,13 @@ def export_model(
         Path | str | None,
         Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
     ] = None,
-    name: Annotated[str, Help("The model's name in the engine.", metavar="NAME")] = "owpc-ltr",
+    name: Annotated[
+        str, Help("The model's name in the engine.", metavar="NAME"), Argument.NAME
+    ] = "owpc-ltr",
     featureset: Annotated[
         FeatureSet | Path | str | None,
         Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+        Argument.NAME,
     ] = None,
     settings: Annotated[
         Mapping[str, Any] | None,

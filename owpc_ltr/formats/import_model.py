@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -65,10 +65,12 @@ def import_model(
     featureset: Annotated[
         FeatureSet | Path | str | None,
         Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+        Argument.NAME,
     ] = None,
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads("The dataset that it was trained on: names, and documents for upload."),
+        Argument.DATA,
     ] = None,
     trained_on: Annotated[
         Any,

@@ -19,6 +19,7 @@ from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
+    Argument,
     Help,
     Plugins,
     Progress,
@@ -83,6 +84,7 @@ def fuse(
     featureset: Annotated[
         str | None,
         Help("The feature set's name in the cluster; default: the file's.", metavar="NAME"),
+        Argument.NAME,
     ] = None,
     topics: Topics = None,
     columns: Columns = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, job
+from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -34,6 +34,7 @@ def lint(
             "the request's own hits.",
             metavar="NAME",
         ),
+        Argument.NAME,
     ] = None,
     pipeline: Annotated[
         Mapping[str, Any] | Path | str | None,

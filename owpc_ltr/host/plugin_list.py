@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.plain_text import ShortRepr, shortened, text_table
-from owpc_ltr.signatures import Help, Plugins, in_python, job
+from owpc_ltr.signatures import Argument, Help, Plugins, in_python, job
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Failure, Plugin
@@ -130,7 +130,9 @@ class InstalledPlugins(ShortRepr):
 
 @job
 def plugins(
-    name: Annotated[str | None, Help("One plugin, to be shown with its settings.")] = None,
+    name: Annotated[
+        str | None, Help("One plugin, to be shown with its settings."), Argument.NAME
+    ] = None,
     *,
     plugins: Plugins = (),
 ) -> InstalledPlugins:

@@ -10,7 +10,7 @@ from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.inspection.result import FEATURE_ROWS
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -26,6 +26,7 @@ def inspect(
     data: Annotated[
         Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
         Reads("Parquet, LETOR text, or a folder of parts; several are sides of a split."),
+        Argument.DATA,
     ],
     *,
     all_features: Annotated[

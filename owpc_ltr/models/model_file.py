@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from owpc_ltr.files.strict_json import (
 )
 from owpc_ltr.plain_text import printable, shortened
 from owpc_ltr.protocols import Model, RankingModel
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import Argument, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -138,7 +138,7 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
 
 
 @public
-def save_model(model: RankingModel, path: Path | str) -> None:
+def save_model(model: Annotated[RankingModel, Argument.RANKER], path: Path | str) -> None:
     """Write a model file, with its digest: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
     write_output(path, signed(content, after="version"))

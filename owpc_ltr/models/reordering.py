@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from owpc_ltr.models.model_file import (
     read_content,
 )
 from owpc_ltr.protocols import Model, Reordering, Reranker
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import Argument, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -96,7 +96,9 @@ class ReorderingModel(SavedRanker):
 
 
 @public
-def load_model(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
+def load_model(
+    path: Path | str, plugins: Annotated[Iterable[Path | str], Argument.LIST] = ()
+) -> Model | ReorderingModel:
     """A model or a reordering from its file. Raises BadInput naming the file.
 
     `plugins` are the files of rerankers besides those installed.

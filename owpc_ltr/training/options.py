@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Help, Reads, Writes
+from owpc_ltr.signatures import Argument, Help, Reads, Writes
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -87,6 +87,7 @@ Grid = Annotated[
 TrainingData = Annotated[
     "Data | Path | str",
     Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+    Argument.DATA,
 ]
 ModelFile = Annotated[Path | str | None, Writes("The model file (JSON).", required=True)]
 SourceOfData = Annotated[
@@ -99,6 +100,7 @@ Normalise = Annotated[
 Validation = Annotated[
     "Data | Path | str | None",
     Reads("Validation queries; default: a share of DATA, by the hash of their ids.", panel="Data"),
+    Argument.DATA,
 ]
 ValidationShare = Annotated[
     float, Help("Share of DATA's queries that choose the settings.", panel="Data")

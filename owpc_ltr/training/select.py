@@ -13,16 +13,7 @@ from owpc_ltr.evaluation.options import (
     workers_at,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import (
-    Help,
-    Plugins,
-    Progress,
-    Reads,
-    Seed,
-    Writes,
-    job,
-    silent,
-)
+from owpc_ltr.signatures import Argument, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
     DEFAULT_NORMALISATION,
@@ -54,6 +45,7 @@ def select(
             "A dataset, to be cut into folds; or folders with train, vali and test.",
             cli=list[Path],
         ),
+        Argument.DATA,
     ],
     *,
     folds: Annotated[int, Help("How many folds one dataset is cut into.", min=3)] = FOLDS,

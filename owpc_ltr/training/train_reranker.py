@@ -14,6 +14,7 @@ from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import (
     NO_MODEL,
+    Argument,
     Help,
     Plugins,
     Progress,
@@ -86,6 +87,7 @@ def train_reranker(
             unless="feature:",
             cli=str,
         ),
+        Argument.RANKER,
     ],
     out: ModelFile = None,
     reranker: Annotated[

@@ -13,6 +13,7 @@ from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import (
     NO_STORE,
+    Argument,
     Help,
     Plugins,
     Progress,
@@ -136,9 +137,12 @@ def judge_clicks(
     index: Annotated[
         str | None,
         Help("Look up documents that the log names by a field in this index.", panel="Data"),
+        Argument.NAME,
     ] = None,
     model: Annotated[
-        str, Help("A click model; auto: the one that predicts held-out sessions best.")
+        str,
+        Help("A click model; auto: the one that predicts held-out sessions best."),
+        Argument.NAME,
     ] = "auto",
     grades: Annotated[
         str, Help("The range of the grades, as 0..4; none writes probabilities.")
@@ -412,7 +416,7 @@ def _count_ubi(
 
 
 def _connected(cluster: Cluster | None) -> Cluster:
-    from owpc_ltr.engine.cluster import connect
+    from owpc_ltr.engine.connect import connect
 
     return cluster or connect()
 

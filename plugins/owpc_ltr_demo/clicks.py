@@ -269,7 +269,7 @@ def compare_live(
     baseline: MultiMatch,
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
-    from owpc_ltr.engine.cluster import connect
+    from owpc_ltr.engine.connect import connect
 
     with session.step(
         "compare", "search the whole corpus live, by the true grades of held-out queries"

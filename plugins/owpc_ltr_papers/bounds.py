@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -62,10 +62,13 @@ class RiskBounds:
 
 @job
 def bounds(
-    model: Annotated[Model | Path | str, Reads("A linear model.", cli=Path, absent=NO_MODEL)],
+    model: Annotated[
+        Model | Path | str, Reads("A linear model.", cli=Path, absent=NO_MODEL), Argument.RANKER
+    ],
     data: Annotated[
         RankingDataset | Path | str,
         Reads("The queries that it was trained on.", cli=Path, flag="--data"),
+        Argument.DATA,
     ],
     *,
     delta: Annotated[float, Help("The bounds hold with probability 1 − DELTA.")] = DEFAULT_DELTA,

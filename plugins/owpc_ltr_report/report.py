@@ -11,7 +11,18 @@ import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
+from owpc_ltr.signatures import (
+    NO_MODEL,
+    Argument,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.query_choice import Data
@@ -42,6 +53,7 @@ def report(
     data: Annotated[
         Data | Path | str | None,
         Reads("Judged queries to measure the rankers on: Parquet, LETOR text, or a folder."),
+        Argument.DATA,
     ] = None,
     baseline: Annotated[
         Path | str | None,
@@ -53,6 +65,7 @@ def report(
             absent=NO_MODEL,
             unless="feature:",
         ),
+        Argument.RANKER,
     ] = None,
     metrics: Metrics = METRICS,
     split: Split = "auto",

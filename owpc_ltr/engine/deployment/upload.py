@@ -28,6 +28,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import SmallestGain, Strata
 from owpc_ltr.signatures import (
     NO_MODEL,
+    Argument,
     Help,
     Plugins,
     Progress,
@@ -69,15 +70,20 @@ def milliseconds_from(text: str) -> float:
 @job(changes_cluster=True)
 def upload(
     cluster: Cluster,
-    model: Annotated[Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL)],
+    model: Annotated[
+        Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL), Argument.RANKER
+    ],
     *,
     name: Annotated[
-        str | None, Help("The name that applications use; default: the file's.", names="model")
+        str | None,
+        Help("The name that applications use; default: the file's.", names="model"),
+        Argument.NAME,
     ] = None,
     index: SearchIndex = None,
     featureset: Annotated[
         str | None,
         Help("The feature set it was trained on; default: found by its hash.", metavar="NAME"),
+        Argument.NAME,
     ] = None,
     role: Annotated[
         str,
@@ -107,6 +113,7 @@ def upload(
             "Judged queries: held-out ones for the gain; scores are compared on them, too.",
             cli=Path,
         ),
+        Argument.DATA,
     ] = None,
     judgments: Annotated[
         Judged | None,

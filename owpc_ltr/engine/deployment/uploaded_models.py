@@ -22,7 +22,7 @@ from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.names import split_immutable
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Help, job, spelled
+from owpc_ltr.signatures import Argument, Help, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 _SHOWN_MODEL = Help(
     "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", names="model", metavar="NAME"
 )
-_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME")]
+_Model = Annotated[
+    str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME"), Argument.NAME
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,7 +217,7 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
 @job
 def show_models(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str | None, _SHOWN_MODEL] = None,
+    name: Annotated[str | None, _SHOWN_MODEL, Argument.NAME] = None,
 ) -> ModelDescription | ModelList:
     """List the aliases and their models, or show one model.
 
@@ -274,7 +276,9 @@ def diff(
 def promote(
     cluster: Cluster | UploadedModels,
     name: Annotated[
-        str, Help("NAME, or one of its models: NAME-HASH.", names="model", metavar="NAME")
+        str,
+        Help("NAME, or one of its models: NAME-HASH.", names="model", metavar="NAME"),
+        Argument.NAME,
     ],
 ) -> AliasSwitch:
     """Switch the alias NAME to its challenger, or to the model NAME-HASH.
@@ -294,7 +298,9 @@ def promote(
 @job(finishes=True, changes_cluster=True)
 def rollback(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str, Help("The name that applications use.", names="model", metavar="NAME")],
+    name: Annotated[
+        str, Help("The name that applications use.", names="model", metavar="NAME"), Argument.NAME
+    ],
 ) -> AliasSwitch:
     """Roll the alias NAME back to its previous model.
 
@@ -321,6 +327,7 @@ def delete(
             names="model",
             metavar="NAME",
         ),
+        Argument.NAME,
     ] = None,
     *,
     unused: Annotated[

@@ -12,7 +12,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Help, job, spelled
+from owpc_ltr.signatures import Argument, Help, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalColumns
@@ -79,11 +79,15 @@ class Verification(ShortRepr):
 def verify(
     cluster: Cluster,
     name: Annotated[
-        str | None, Help("The name that applications use, or NAME-HASH.", names="model")
+        str | None,
+        Help("The name that applications use, or NAME-HASH.", names="model"),
+        Argument.NAME,
     ] = None,
     *,
     index: Annotated[
-        str | None, Help("The index (or alias); default: that of its upload.", metavar="NAME")
+        str | None,
+        Help("The index (or alias); default: that of its upload.", metavar="NAME"),
+        Argument.NAME,
     ] = None,
     tolerance: Tolerance = PARITY_TOLERANCE,
     max_drift: MaxDrift = MAX_DRIFT,

@@ -13,6 +13,7 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import (
     NO_FEATURE_SET,
+    Argument,
     Help,
     Progress,
     Reads,
@@ -49,7 +50,9 @@ def log_features(
     ],
     index: SearchIndex = None,
     featureset: Annotated[
-        str | None, Help("A feature set of the cluster; default: the only one.", metavar="NAME")
+        str | None,
+        Help("A feature set of the cluster; default: the only one.", metavar="NAME"),
+        Argument.NAME,
     ] = None,
     extra_features: ExtraFeatures = (),
     candidates: Annotated[

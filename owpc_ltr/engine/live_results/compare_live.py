@@ -39,7 +39,7 @@ from owpc_ltr.evaluation.options import (
 )
 from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -58,6 +58,7 @@ def compare_live(
             cli=list[str],
             absent=None,
         ),
+        Argument.RANKER,
     ],
     *,
     judgments: JudgedQueries,

@@ -27,7 +27,7 @@ from owpc_ltr.evaluation.options import (
     Split,
     Unweighted,
 )
-from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
+from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -47,6 +47,7 @@ def evaluate_live(
             cli=str,
             absent=None,
         ),
+        Argument.RANKER,
     ],
     *,
     judgments: JudgedQueries,

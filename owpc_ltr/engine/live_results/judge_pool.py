@@ -31,7 +31,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import PoolDepth
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -117,6 +117,7 @@ def judge_pool(
             parse=names_between_commas,
             absent=None,
         ),
+        Argument.RANKER,
     ],
     out: Annotated[Path | str | None, Writes("The sheet to fill in (CSV).", required=True)] = None,
     sample: Annotated[
