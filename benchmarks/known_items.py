@@ -38,6 +38,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.connect import connect
 from owpc_ltr.engine.deployment.live_gate import NotBetter
+from owpc_ltr.engine.deployment.options import Evidence, ProofLimits, ServingOptions
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
@@ -371,7 +372,8 @@ def _rows(
         except Refused as refusal:
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
-        yield _row(partial(cluster.upload, name=NAME, index=index, max_drift=1e9), model, data,
+        limits = ProofLimits(max_drift=1e9)
+        yield _row(partial(cluster.upload, name=NAME, index=index, limits=limits), model, data,
                    judged, truth=live(cluster, index, model, world.truth()),
                    told=(name, kind, warned))  # fmt: skip
 
@@ -390,18 +392,19 @@ def _row(
     # What an application runs today: the text score that the query ranks by.
     weights = np.array([float(feature == "best") for feature in data.feature_names])
     _quietly(partial(upload, LinearModel(data.feature_names, weights), data=data))
+    serving = ServingOptions(query_template=QUERY)
     gates = {
         "--data": _gate(
-            partial(upload, model, require_gain=METRIC, data=data, query_template=QUERY)
+            partial(
+                upload, model, data=data, evidence=Evidence(require_gain=METRIC), serving=serving
+            )
         ),
         "--judgments": _gate(
             partial(
                 upload,
                 model,
-                require_gain=METRIC,
-                baseline="query",
-                judgments=judged,
-                query_template=QUERY,
+                evidence=Evidence(require_gain=METRIC, baseline="query", judgments=judged),
+                serving=serving,
             )
         ),
     }

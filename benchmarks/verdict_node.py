@@ -30,6 +30,7 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -137,19 +138,22 @@ class _World:
 
     def gate_by_judgments(self) -> Answer:
         """`upload --require-gain --judgments`, whose scores are compared on logged documents."""
-        return self._upload(judgments=self.judgments, data=self.data)
+        return self._upload(Evidence(require_gain=METRIC, judgments=self.judgments))
 
     def gate_by_data(self) -> Answer:
         """`upload --require-gain --data`."""
-        return self._upload(data=self.data)
+        return self._upload(Evidence(require_gain=METRIC))
 
-    def _upload(self, **judged: Any) -> Answer:
+    def _upload(self, evidence: Evidence) -> Answer:
         """The verdict on the new model over the old one, which is the champion meanwhile."""
-        given = {"name": f"{_NAME}-{uuid.uuid4().hex[:8]}", **self.asked}
+        given: dict[str, Any] = {
+            "name": f"{_NAME}-{uuid.uuid4().hex[:8]}", "index": self.index, "featureset": _NAME,
+            "serving": ServingOptions(query_template=_TEMPLATE, window=DOCUMENTS),
+        }  # fmt: skip
         self.cluster.upload(self.team.model(OLD), data=self.data, **given)
         try:
             done = self.cluster.upload(
-                self.team.model(NEW), require_gain=METRIC, **judged, **given
+                self.team.model(NEW), evidence=evidence, data=self.data, **given
             ).gate
         except NotBetter as refused:
             done = refused.result.gate

@@ -180,8 +180,9 @@ def _class(name: str, cls: type[Any]) -> Iterator[str]:
     bases = [f"`{base.__name__}`" for base in cls.__bases__ if base.__name__ in public_names()]
     if bases:
         yield f"Extends {', '.join(bases)}."
-    yield markdown(_own_doc(cls))
-    rows = [] if cls is Cluster else list(_attributes(cls))
+    has_options = dataclasses.is_dataclass(cls) and _is_job(cls)
+    yield markdown(_plain_doc(cls) if has_options else _own_doc(cls))
+    rows = [] if cls is Cluster else list(_parameters(cls) if has_options else _attributes(cls))
     if rows:
         yield "\n".join(rows)
     for member, function in _methods(cls):

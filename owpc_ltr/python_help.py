@@ -10,10 +10,11 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from owpc_ltr.signatures import described, help_of
+from owpc_ltr.signatures import all_parameters, described, help_of, marks_of
 
 _WIDTH = 80
 _INDENT = "    "
@@ -24,16 +25,18 @@ _RAISES = re.compile(r"(?:^|(?<=[.:]\s))Raises ", re.MULTILINE)
 def with_help(public: Any) -> Any:
     """The same function or class, with the help of its parameters.
 
-    Of a class, the methods that are jobs get it. Everything else is returned as it is.
+    Of a class, the methods that are jobs get it, and the class itself if its fields have help.
+    Everything else is returned as it is.
     """
+    described_itself = inspect.isfunction(public) or is_dataclass(public)
     if inspect.isclass(public):
         for member in list(vars(public).values()):
             if hasattr(member, "shows"):
                 with_help(member)
-    elif inspect.isfunction(public) and not hasattr(public, "__signature__") and _has_help(public):
+    if described_itself and not hasattr(public, "__signature__") and _has_help(public):
         signature = described(public)
         public.__doc__ = python_docstring(public)
-        vars(public)["__signature__"] = inspect.Signature(
+        public.__signature__ = inspect.Signature(
             [
                 one.replace(annotation=inspect.Parameter.empty, default=_readable(one.default))
                 for one in signature.parameters.values()
@@ -94,8 +97,7 @@ def _meaning(parameter: inspect.Parameter) -> str:
         return about.python or about.text.replace("; may be repeated", "")
     if parameter.name == "progress":
         return "Called with what is being done and the share of it that is done, or None."
-    marks = getattr(parameter.annotation, "__metadata__", ())
-    return next((mark for mark in marks if isinstance(mark, str)), "")
+    return next((mark for mark in marks_of(parameter) if isinstance(mark, str)), "")
 
 
 def in_python(text: str, function: Callable[..., Any]) -> str:
@@ -104,7 +106,7 @@ def in_python(text: str, function: Callable[..., Any]) -> str:
     What stands between backticks stays.
     """
     names: dict[str, str] = {}
-    for name, parameter in described(function).parameters.items():
+    for name, parameter in all_parameters(function).items():
         about = help_of(parameter)
         if about is not None:
             names[about.flag or f"--{name.replace('_', '-')}"] = name

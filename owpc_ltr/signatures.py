@@ -17,14 +17,15 @@ import builtins
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, is_dataclass
 from enum import Enum
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints, overload
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
 from owpc_ltr.files.output import check_output, is_standard_output, same_file
@@ -154,6 +155,8 @@ class Argument(Enum):
     DATA = "judged queries"
     LIST = "a list"
     """A file that stands alone is a list of one."""
+    OPTIONS = "options"
+    """An object of a dataclass, or None; its fields are options of the command."""
 
 
 @dataclass(frozen=True)
@@ -400,20 +403,26 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
         ) from None
 
 
-def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
+def check(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Check the marked parameters among the values given to a job.
 
     Names are not empty, files to read exist, files to write can be written, and no two outputs are
-    one file, nor an output an input.
+    one file, nor an output an input. Fields of objects of options are checked alike, and may be
+    given by themselves.
     """
-    kinds = kinds_of(function)
+    values = dict(given)
+    kinds = dict(kinds_of(function))
+    for name, cls in option_classes(function).items():
+        options = values.pop(name, None)
+        kinds |= kinds_of(cls)
+        values |= {} if options is None else vars(options)
     for name, kind in kinds.items():
         value = values.get(name)
         if kind in {Argument.NAME, Argument.RANKER} and isinstance(value, str) and not value:
             raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
     marks = {
         name: mark
-        for name, parameter in described(function).parameters.items()
+        for name, parameter in all_parameters(function).items()
         if name in values and (mark := help_of(parameter)) is not None
     }
     inputs: list[Path | str] = []
@@ -482,10 +491,11 @@ def spelled_as(options: Mapping[str, str]) -> Iterator[None]:
 
 @functools.cache
 def described(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function, its annotations evaluated; a name that is not known is Any."""
+    """The signature of a function or class, its annotations evaluated; an unknown name is Any."""
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
-    hints = get_type_hints(bare, bare.__globals__, _Names(bare.__globals__), include_extras=True)
+    known = vars(sys.modules[bare.__module__])
+    hints = get_type_hints(bare, known, _Names(known), include_extras=True)
     return signature.replace(
         parameters=[
             parameter.replace(annotation=hints.get(name, Any))
@@ -495,23 +505,48 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
     )
 
 
+def marks_of(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    """What the annotation of a parameter holds besides its type."""
+    return getattr(parameter.annotation, "__metadata__", ())
+
+
 @functools.cache
 def kinds_of(function: Callable[..., Any]) -> dict[str, Argument]:
     """The kind of each parameter that is marked with one."""
     return {
         name: mark
         for name, parameter in described(function).parameters.items()
-        for mark in getattr(parameter.annotation, "__metadata__", ())
+        for mark in marks_of(parameter)
         if isinstance(mark, Argument)
     }
 
 
+@functools.cache
+def option_classes(function: Callable[..., Any]) -> dict[str, type]:
+    """The class of each parameter that is an object of options."""
+    parameters = described(function).parameters
+    found: dict[str, Any] = {}
+    for name, kind in kinds_of(function).items():
+        if kind is Argument.OPTIONS:
+            annotated = get_args(parameters[name].annotation)[0]
+            members = get_args(annotated) or (annotated,)
+            found[name] = next(filter(is_dataclass, members))
+    return found
+
+
+@functools.cache
+def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function; for each object of options, the fields of its class."""
+    classes = option_classes(function)
+    found: dict[str, inspect.Parameter] = {}
+    for name, parameter in described(function).parameters.items():
+        found |= described(classes[name]).parameters if name in classes else {name: parameter}
+    return found
+
+
 def help_of(parameter: inspect.Parameter) -> Help | None:
     """The mark of a parameter, if it has one."""
-    for mark in getattr(parameter.annotation, "__metadata__", ()):
-        if isinstance(mark, Help):
-            return mark
-    return None
+    return next((mark for mark in marks_of(parameter) if isinstance(mark, Help)), None)
 
 
 class _AnyName(type):

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
     from owpc_ltr.engine.deployment.live_gate import GateResult as GateResult
     from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
+    from owpc_ltr.engine.deployment.options import Evidence as Evidence
+    from owpc_ltr.engine.deployment.options import ProofLimits as ProofLimits
+    from owpc_ltr.engine.deployment.options import ServingOptions as ServingOptions
     from owpc_ltr.engine.deployment.parity import FeatureDrift as FeatureDrift
     from owpc_ltr.engine.deployment.parity import Parity as Parity
     from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement

@@ -112,6 +112,20 @@ def greet(*, name: Annotated[str, Help("Whom to greet."), Argument.NAME] = "all"
     print(f"hello {name}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """How much is done."""
+
+    rounds: Annotated[int, Help("How often.")] = 3
+    listed: Annotated[Path | str | None, Reads("What is done.")] = None
+
+
+@job
+def repeat(*, extent: Annotated[Extent | None, Argument.OPTIONS, "How much."] = None) -> None:
+    """Repeat."""
+    print(extent)
+
+
 @dataclass(frozen=True)
 class Steps:
     """A result."""
@@ -234,6 +248,15 @@ def test_names_are_not_empty(call: Call) -> None:
     with pytest.raises(UsageError, match=r"^name= is empty"):
         greet(name="")
     assert spelled("name") == "name="
+
+
+def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Call) -> None:
+    assert call(repeat, "") == "Extent(rounds=3, listed=None)\n"
+    assert call(repeat, "--rounds 5") == "Extent(rounds=5, listed=None)\n"
+    with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
+        call(repeat, "--listed none.txt")
+    with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
+        repeat(extent=Extent(listed="none.txt"))
 
 
 def test_what_the_command_line_demands_python_may_leave_out(call: Call) -> None:

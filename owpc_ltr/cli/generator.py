@@ -1,8 +1,8 @@
 """Commands of the command line, made from the signatures of public functions.
 
 Positional parameters are arguments, unless their `Help` names a flag; keyword-only ones are
-options. Parameters without a `Help` are for Python only, but for `progress`, and `cluster`, which
-stands for the options of `connect`.
+options, and so are the fields of objects of options. Parameters without a `Help` are for Python
+only, but for `progress`, and `cluster`, which stands for the options of `connect`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ from owpc_ltr.signatures import (
     Help,
     Without,
     Writes,
+    all_parameters,
     check,
     described,
     help_of,
+    marks_of,
+    option_classes,
     spelled,
     spelled_as,
 )
@@ -437,11 +440,11 @@ def connection_rows() -> list[tuple[str, str]]:
 
 def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     """The options of a function, and those of the cluster that it works on, if it does."""
-    parameters = dict(described(function).parameters)
+    parameters = dict(all_parameters(function))
     connection: list[Option] = []
     cluster = parameters.pop("cluster", None)
     if cluster is not None:
-        marks = getattr(cluster.annotation, "__metadata__", ())
+        marks = marks_of(cluster)
         without = {name for one in marks if isinstance(one, Without) for name in one.parameters}
         connection = [one for one in _connection() if one.name not in without]
     return [one for one in map(option_of, parameters.values()) if one is not None], connection
@@ -454,7 +457,7 @@ def _connects(
 
     Without such a parameter a cluster that has a default is connected to where an option names it.
     """
-    marks = getattr(cluster.annotation, "__metadata__", ())
+    marks = marks_of(cluster)
     needed = [one for one in marks if isinstance(one, ConnectsWith)]
     if needed:
         connects = any(
@@ -479,7 +482,7 @@ def _connect() -> Callable[..., Any]:
 
 def _outputs(function: Callable[..., Any], given: Mapping[str, Any]) -> list[Path]:
     """The files that are to be written."""
-    parameters = described(function).parameters
+    parameters = all_parameters(function)
     return [
         value
         for name, value in given.items()
@@ -508,6 +511,10 @@ def _run(
         why = "" if settings.given else " (OWPC_LTR_URL is not set: the local node)"
         if why or getattr(function, "changes_cluster", False):
             print(f"cluster: {settings.url}{why}", file=sys.stderr)
+    for name, cls in option_classes(bare).items():
+        own = {field: given.pop(field) for field in described(cls).parameters if field in given}
+        if own:
+            given[name] = cls(**own)
     try:
         if "progress" not in parameters:
             return bare(**given)

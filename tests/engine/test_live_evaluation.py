@@ -17,6 +17,7 @@ from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lines, gain_line
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
@@ -310,10 +311,14 @@ def logged(
 def by_data(
     cluster: Cluster, small: Small, name: str, data: RankingDataset, **how: Any
 ) -> Uploaded:
-    given = {"require_gain": "ndcg@10", "data": data, "query_template": BODY, **how}
+    evidence = {"require_gain": "ndcg@10"} | how
+    of_serving = [one for one in ("query_template", "window") if one in how]
+    serving: dict[str, Any] = {"query_template": BODY}
+    serving |= {one: evidence.pop(one) for one in of_serving}
     return cluster.upload(
-        linear(BY_TITLE), name=name, index=small.index, featureset="small", **given
-    )
+        linear(BY_TITLE), name=name, index=small.index, featureset="small", data=data,
+        evidence=Evidence(**evidence), serving=ServingOptions(**serving),
+    )  # fmt: skip
 
 
 def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
@@ -421,8 +426,8 @@ def test_models_of_folds_rank_live_what_their_model_has_seen(
         gated(small, again, judgments, name)
     with pytest.raises(NotBetter, match=r"^worse"):
         cluster.upload(
-            again, name=name, index=small.index, featureset="small", require_gain="ndcg@10",
-            data=logged, query_template=BODY,
+            again, name=name, index=small.index, featureset="small", data=logged,
+            evidence=Evidence(require_gain="ndcg@10"), serving=ServingOptions(query_template=BODY),
         )  # fmt: skip
     assert Aliases(small.engine, small.store).resolve(name) == first.model
 

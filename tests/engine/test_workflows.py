@@ -27,6 +27,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
+from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_findings
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
@@ -227,9 +228,8 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
             model,
             name=NAME,
             index=INDEX_KNOWN,
-            require_gain="ndcg@10",
-            judgments=items,
-            query_template=story.QUERY,
+            evidence=Evidence(require_gain="ndcg@10", judgments=items),
+            serving=ServingOptions(query_template=story.QUERY),
         )
     assert refusal.value.result.gate.verdict().outcome == "cannot tell"
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.live_queries import InFlight, LiveQueries
-from owpc_ltr.engine.options import (
-    IN_FLIGHT,
-    ExtraFeatures,
-    MaxDrift,
-    MinProofCoverage,
-    Params,
-    QueryTemplate,
-    SearchIndex,
-    Tolerance,
-    Window,
-)
+from owpc_ltr.engine.deployment.options import Evidence, ProofLimits, ServingOptions
+from owpc_ltr.engine.live_queries import LiveQueries
+from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.options import SmallestGain, Strata
 from owpc_ltr.signatures import (
     NO_MODEL,
     Argument,
@@ -45,7 +32,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
     from owpc_ltr.engine.deployment.model_upload import Uploaded
-    from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
@@ -53,18 +39,6 @@ if TYPE_CHECKING:
 
 _LONGEST_VALUE = 60
 """Characters of a parameter in a printed command; a longer value is left to a file."""
-
-
-def milliseconds_from(text: str) -> float:
-    """The milliseconds that a time is. Raises UsageError for a text that is not a time.
-
-    >>> milliseconds_from("10ms"), milliseconds_from("0.5s")
-    (10.0, 500.0)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", text.strip())
-    if match is None:
-        raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{text[:40]}'")
-    return float(match[1]) * (1000 if match[2] == "s" else 1)
 
 
 @job(changes_cluster=True)
@@ -91,22 +65,6 @@ def upload(
             "champion: the alias NAME is switched to it; challenger: tried beside it.", flag="--as"
         ),
     ] = "champion",
-    require_gain: Annotated[
-        Any,
-        Help(
-            "Upload only if it is better in this metric (ndcg@10); needs --data or --judgments.",
-            cli=str,
-            metavar="METRIC",
-        ),
-    ] = None,
-    smallest_gain: SmallestGain = 0.0,
-    baseline: Annotated[
-        str,
-        Help(
-            "What it must be better than: champion, challenger, NAME-HASH, or with --judgments "
-            "`query`, the query alone."
-        ),
-    ] = "champion",
     data: Annotated[
         RankingDataset | Path | str | None,
         Reads(
@@ -115,57 +73,21 @@ def upload(
         ),
         Argument.DATA,
     ] = None,
-    judgments: Annotated[
-        Judged | None,
-        Reads(
-            "Judged queries to search live, in the whole index: TSV, CSV, qrels …, or a dataset.",
-            cli=Path,
-        ),
+    evidence: Annotated[
+        Evidence | None,
+        Argument.OPTIONS,
+        "The gain that it must have, and what this is measured on; default: none is required.",
     ] = None,
-    columns: Columns = None,
-    topics: Topics = None,
-    split: Annotated[
-        str,
-        Help(
-            "Which queries of --judgments: auto (those that no ranker was trained on), all, "
-            "test, validation or train.",
-            panel="Data",
-        ),
-    ] = "auto",
-    proxy_labels: Annotated[
-        Any,
-        Reads(
-            "In place of --data: proxy labels (clicks, a language model) of all queries, beside "
-            "--human-labels.",
-            cli=Path,
-            panel="Data",
-        ),
+    serving: Annotated[
+        ServingOptions | None,
+        Argument.OPTIONS,
+        "The search that applications send, and where the model may run in it.",
     ] = None,
-    human_labels: Annotated[
-        Any,
-        Reads(
-            "Human labels of a random sample of these queries: a list or a dataset.",
-            cli=Path,
-            panel="Data",
-        ),
+    limits: Annotated[
+        ProofLimits | None,
+        Argument.OPTIONS,
+        "How far scores and features may be from those of the training.",
     ] = None,
-    strata: Strata = None,
-    accept_unproven: Annotated[
-        str | None,
-        Help(
-            "Upload even if the judgments cannot show whether users get better results; "
-            "REASON is recorded. Scores are still checked.",
-            metavar="REASON",
-            panel="Advanced",
-        ),
-    ] = None,
-    query_template: QueryTemplate = None,
-    params: Params = None,
-    window: Window = None,
-    in_flight: InFlight = IN_FLIGHT,
-    tolerance: Tolerance = PARITY_TOLERANCE,
-    max_drift: MaxDrift = MAX_DRIFT,
-    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     history: Annotated[
         int | None,
         Help(
@@ -174,33 +96,6 @@ def upload(
             panel="Advanced",
         ),
     ] = None,
-    allow_slow: Annotated[
-        bool,
-        Help(
-            "Upload a model that exceeds the LTR plugin's cache, so that each search compiles it.",
-            panel="Model",
-        ),
-    ] = False,
-    budget: Annotated[
-        float | None,
-        Help(
-            "Without the LTR plugin: run trees inside the engine if they add no more than "
-            "this to a search, as 10ms (measured now); 0 = always score on the client; "
-            "default: if they need at most 64 tables and 64 feature queries.",
-            cli=str,
-            parse=milliseconds_from,
-            metavar="TIME",
-            panel="Model",
-        ),
-    ] = None,
-    client_scored: Annotated[
-        bool,
-        Help(
-            "Always score on the client; features from outside the index are looked up in "
-            "--extra-features.",
-            panel="Model",
-        ),
-    ] = False,
     extra_features: ExtraFeatures = (),
     plugins: Plugins = (),
     progress: Progress = silent,
@@ -222,62 +117,25 @@ def upload(
     better ones. For --data this is checked by searches with --query-template. Also fails if the
     model does not fit the LTR plugin's cache.
 
-    Python: `model`, the judgments and the labels may also be objects that were read before;
-    `budget` is in milliseconds. Warnings of the training are repeated, as OwpcLtrWarning.
+    Python: `model`, the judgments and the labels may also be objects that were read before, as in
+    `evidence=owpc_ltr.types.Evidence(require_gain="ndcg@10", judgments=judgments)`. Warnings of
+    the training are repeated, as OwpcLtrWarning.
 
     Raises Refused if the upload was rolled back; NotBetter, with the comparison, if the gain is not
     met; UsageError for arguments that do not go together.
     """
-    from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
     from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metric
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
-    if judgments is None and params:
-        raise UsageError(
-            f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
-            "or leave it out"
-        )
-    judged_file = judgments if judgments is not None else data if data is not None else human_labels
-    queries = (topics or judgments) if judgments is not None else (data or proxy_labels)
-    judgments, proxy_labels, human_labels = read_lists(
-        columns, judgments, proxy_labels, human_labels, topics=topics, asked=judgments is not None
-    )
-    window = cluster.window(query_template, window)
-    live = (
-        None
-        if judgments is None
-        else LiveQueries(
-            judgments,
-            query_template,
-            window,
-            split,
-            topics=topics,
-            params=params,
-            in_flight=in_flight,
-        )
-    )
-    needs_data = data is None and proxy_labels is None and human_labels is None and live is None
-    if require_gain is not None and needs_data:
-        raise _no_judged_queries()
-    registry = load([Path(plugin) for plugin in plugins]) if plugins else None
-    metric = None if require_gain is None else parse_metric(require_gain, registry)
-    judged, human, strata = gate_judgments(
-        metric,
-        read_dataset(Path(data)) if isinstance(data, Path | str) else data,
-        proxy=proxy_labels,
-        human=human_labels,
-        strata=strata,
-        live=live,
-    )
-    _check_gain(metric, judged, live, accept_unproven)
+    evidence, serving = evidence or Evidence(), serving or ServingOptions()
+    template = serving.query_template
+    window = cluster.window(template, serving.window)
+    judged = _read(evidence, data, template, window, plugins)
     path = Path(model) if isinstance(model, Path | str) else None
     ranker = load_scoring_model(path) if path is not None else model
     assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
@@ -285,25 +143,21 @@ def upload(
     holding = cluster.holding(called)
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
     where = cluster.the_index(index)
-    if judged is not None:
+    if judged.data is not None:
         _check_data(
-            cluster, judged, ranker, trained_on, warn=metric is None or live is not None,
-            index=index if live is None else None, query_template=query_template, window=window,
+            cluster, judged.data, ranker, trained_on,
+            warn=judged.metric is None or judged.live is not None,
+            index=index if judged.live is None else None, query_template=template, window=window,
         )  # fmt: skip
     tables = tables_of(extra_features)
 
-    def searches(of: LiveQueries, measured: Metric) -> LiveQuestion:
-        template = cluster.template(where, of.query_template)[0]
-        return of.question(where, template, [measured], trained_on)
+    def searches(of: LiveQueries, metric: Metric) -> LiveQuestion:
+        query = cluster.template(where, of.query_template)[0]
+        return of.question(where, query, [metric], trained_on)
 
-    gate = None
-    if metric is not None:
-        gate = _gate(
-            metric, live, judged, searches, smallest_gain, query_template=query_template,
-            window=window, human=human, strata=strata, over=baseline, progress=progress,
-            tables=tables, accepted=accept_unproven,
-        )  # fmt: skip
+    gate = _gate(judged, evidence, template, window, searches, progress=progress, tables=tables)
     give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
+    query = gate.question.query if isinstance(gate, LiveGate) else None
     try:
         return upload_model(
             cluster.engine,
@@ -312,29 +166,27 @@ def upload(
             trained_on,
             index=where,
             name=called,
-            tolerance=tolerance,
             role=role,
             gate=gate,
-            samples=None if judged is None else parity_samples_of(judged),
+            samples=None if judged.data is None else parity_samples_of(judged.data),
             history=history,
-            allow_slow=allow_slow,
-            max_drift=max_drift,
-            min_proof_coverage=min_proof_coverage,
-            budget=Budget(
-                budget, gate.question.query if isinstance(gate, LiveGate) else None, window
-            ),
-            client_scored=client_scored,
+            allow_slow=serving.allow_slow,
+            budget=Budget(serving.budget, query, window),
+            client_scored=serving.client_scored,
             tables=tables,
+            **vars(limits or ProofLimits()),
         )
     except NotBetter as refusal:
-        found = refusal.result
         given = {
-            "--queries": queries, "--columns": columns, "--rankers": path, "--judged": judged_file,
-            "--query-template": query_template, "--window": window, "--index": index,
+            "--query-template": template, "--window": window, "--index": index,
             "--featureset": featureset,
         }  # fmt: skip
-        command = _settling(found, given, params, extra_features, cluster.typed_options)
-        raise type(refusal)(found, command).with_result(RefusedUpload(found)) from None
+        command = _settling(
+            refusal.result, evidence, data, path, extra_features=extra_features, given=given,
+            connection=cluster.typed_options,
+        )  # fmt: skip
+        found = RefusedUpload(refusal.result)
+        raise type(refusal)(refusal.result, command).with_result(found) from None
 
 
 @dataclass(frozen=True)
@@ -351,6 +203,72 @@ class RefusedUpload:
         from owpc_ltr.engine.deployment.live_gate import detail_lines
 
         return "\n".join(detail_lines(self.gate))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What was read of the evidence: the metric, if a gain is required, and what it is of."""
+
+    metric: Metric | None
+    data: RankingDataset | None
+    human: Judgments | RankingDataset | None
+    strata: Mapping[str, str] | None
+    live: LiveQueries | None
+
+
+def _read(
+    evidence: Evidence,
+    data: RankingDataset | Path | str | None,
+    template: Mapping[str, Any] | Path | str | None,
+    window: int,
+    plugins: Sequence[Path | str],
+) -> _Judged:
+    """The judged queries and labels. Raises UsageError for options that do not go together."""
+    from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.evaluation.judged_data import read_lists
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
+
+    searched = evidence.judgments is not None
+    if not searched and evidence.params:
+        raise UsageError(
+            f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
+            "or leave it out"
+        )
+    judgments, proxy_labels, human_labels = read_lists(
+        evidence.columns, evidence.judgments, evidence.proxy_labels, evidence.human_labels,
+        topics=evidence.topics, asked=searched,
+    )  # fmt: skip
+    live = None
+    if judgments is not None:
+        live = LiveQueries(
+            judgments,
+            template,
+            window,
+            evidence.split,
+            topics=evidence.topics,
+            params=evidence.params,
+            in_flight=evidence.in_flight,
+        )
+    gain = evidence.require_gain
+    given = (data, proxy_labels, human_labels, live)
+    if gain is not None and all(one is None for one in given):
+        raise UsageError(
+            f"{spelled('require_gain')} needs judged queries to compare on: give "
+            f"{spelled('data')} FILE"
+        )
+    registry = load([Path(plugin) for plugin in plugins]) if plugins else None
+    metric = None if gain is None else parse_metric(gain, registry)
+    judged, human, strata = gate_judgments(
+        metric,
+        read_dataset(Path(data)) if isinstance(data, Path | str) else data,
+        proxy=proxy_labels,
+        human=human_labels,
+        strata=evidence.strata,
+        live=live,
+    )
+    _check_gain(metric, live, evidence.accept_unproven)
+    return _Judged(metric, judged, human, strata, live)
 
 
 def gate_judgments(
@@ -400,16 +318,8 @@ def gate_judgments(
     return judged_data(proxy), people, read_strata(strata)
 
 
-def _no_judged_queries() -> UsageError:
-    return UsageError(
-        f"{spelled('require_gain')} needs judged queries to compare on: give {spelled('data')} FILE"
-    )
-
-
-def _check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None:
-    """Refuse a gain without judgments, and options of a gain where none is required."""
-    if metric is not None and data is None and live is None:
-        raise _no_judged_queries()
+def _check_gain(metric: Any, live: Any, accepted: str | None) -> None:
+    """Refuse options of a gain where none is required."""
     if metric is None and live is not None:
         raise UsageError(
             f"{spelled('judgments')} measures a gain: name its metric with "
@@ -426,34 +336,33 @@ def _check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None
 
 
 def _gate(
-    metric: Metric,
-    live: LiveQueries | None,
-    judged: RankingDataset | None,
-    searches: Callable[[LiveQueries, Metric], LiveQuestion],
-    smallest_gain: float,
-    *,
-    query_template: Mapping[str, Any] | Path | str | None,
+    judged: _Judged,
+    evidence: Evidence,
+    template: Mapping[str, Any] | Path | str | None,
     window: int,
-    human: Judgments | RankingDataset | None,
-    strata: Mapping[str, str] | None,
+    searches: Callable[[LiveQueries, Metric], LiveQuestion],
     **shared: Any,
-) -> Gate | LiveGate:
-    """The gate that compares live results, or on judged documents."""
+) -> Gate | LiveGate | None:
+    """The gate that compares live results, or on judged documents; None without a metric."""
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import LiveGate
     from owpc_ltr.engine.live_queries import live_metric
 
+    live, data, metric, gain = judged.live, judged.data, judged.metric, evidence.smallest_gain
+    shared |= {"over": evidence.baseline, "accepted": evidence.accept_unproven}
+    if metric is None:
+        return None
     if live is not None:
-        question = replace(searches(live, metric), smallest_gain=smallest_gain)
+        question = replace(searches(live, metric), smallest_gain=gain)
         return LiveGate(question, side=live.split, **shared)
-    assert judged is not None  # noqa: S101 - told to the type checker
+    assert data is not None  # noqa: S101 - told to the type checker
     measured = live_metric(metric, window)
 
     def ask(part: RankingDataset) -> LiveQuestion:
-        return searches(LiveQueries(part, query_template, window=window), measured)
+        return searches(LiveQueries(part, template, window=window), measured)
 
     return Gate(
-        metric, judged, ask, human=human, strata=strata, smallest_gain=smallest_gain, **shared
+        metric, data, ask, human=judged.human, strata=judged.strata, smallest_gain=gain, **shared
     )
 
 
@@ -488,39 +397,42 @@ def _check_data(
 
 def _settling(
     result: GateResult,
-    given: Mapping[str, Any],
-    params: Mapping[str, Any] | None,
+    evidence: Evidence,
+    data: Any,
+    model: Path | None,
+    *,
     extra_features: Any,
+    given: Mapping[str, Any],
     connection: Sequence[str],
 ) -> str:
-    """The command that makes conclusive judgments.
+    """The command that makes conclusive judgments, with these options too.
 
     Empty where there is none, or where an argument is not a file that a command could name.
     """
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE
     from owpc_ltr.evaluation.ranked_lists import TOP
 
+    if evidence.judgments is not None:
+        queries, judged = evidence.topics or evidence.judgments, evidence.judgments
+    else:
+        queries = data or evidence.proxy_labels
+        judged = evidence.human_labels if data is None else data
     tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
-    files = [given["--queries"], given["--rankers"], given["--judged"], *tables]
-    template = given["--query-template"]
-    typed = all(isinstance(one, Path | str) for one in files)
-    if not typed or isinstance(template, Mapping) or not result.verdict().doubts:
+    typed = all(isinstance(one, Path | str) for one in (queries, model, judged, *tables))
+    if not typed or isinstance(given["--query-template"], Mapping):
         return ""
-    if result.to_judge is None:
+    if not result.verdict().doubts or result.to_judge is None:
         return ""
     other = "query" if result.over == QUERY_ALONE else result.over
-    columns = ",".join(f"{role}={name}" for role, name in (given["--columns"] or {}).items())
+    columns = ",".join(f"{role}={name}" for role, name in (evidence.columns or {}).items())
     options = {
-        "--queries": given["--queries"], "--columns": columns or None,
-        "--sample": result.to_judge[0],
-        "--rankers": f"{other},{given['--rankers']}", "--depth": TOP,
-        "--judged": given["--judged"], "--out": "to-judge.csv", "--query-template": template,
-        "--window": given["--window"], "--index": given["--index"],
-        "--featureset": given["--featureset"],
+        "--queries": queries, "--columns": columns or None, "--sample": result.to_judge[0],
+        "--rankers": f"{other},{model}", "--depth": TOP, "--judged": judged,
+        "--out": "to-judge.csv", **given,
     }  # fmt: skip
     words = [word for name, value in options.items() if value is not None for word in (name, value)]
     words += connection
-    for name, value in (params or {}).items():
+    for name, value in (evidence.params or {}).items():
         text = value if isinstance(value, str) else json.dumps(value)
         words += ["--param", f"{name}={text}" if len(text) <= _LONGEST_VALUE else f"{name}=@FILE"]
     words += [word for one in tables for word in ("--extra-features", one)]

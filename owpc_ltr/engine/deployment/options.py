@@ -1,0 +1,160 @@
+"""Options of `upload` that belong together: the required gain, how it is served, its proof."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import Columns, Topics
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
+from owpc_ltr.engine.live_queries import InFlight
+from owpc_ltr.engine.options import (
+    IN_FLIGHT,
+    MaxDrift,
+    MinProofCoverage,
+    Params,
+    QueryTemplate,
+    Tolerance,
+    Window,
+)
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import SmallestGain, Strata
+from owpc_ltr.signatures import Help, Reads
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.live_queries import Judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The gain that a model must have before it is uploaded, and what it is measured on."""
+
+    require_gain: Annotated[
+        Any,
+        Help(
+            "Upload only if it is better in this metric (ndcg@10); needs --data or --judgments.",
+            cli=str,
+            metavar="METRIC",
+            python="Upload only if it is better in this metric (ndcg@10); needs `data` or "
+            "`judgments`.",
+        ),
+    ] = None
+    smallest_gain: SmallestGain = 0.0
+    baseline: Annotated[
+        str,
+        Help(
+            "What it must be better than: champion, challenger, NAME-HASH, or with --judgments "
+            "`query`, the query alone."
+        ),
+    ] = "champion"
+    judgments: Annotated[
+        Judged | None,
+        Reads(
+            "Judged queries to search live, in the whole index: TSV, CSV, qrels …, or a dataset.",
+            cli=Path,
+        ),
+    ] = None
+    columns: Columns = None
+    topics: Topics = None
+    split: Annotated[
+        str,
+        Help(
+            "Which queries of --judgments: auto (those that no ranker was trained on), all, "
+            "test, validation or train.",
+            panel="Data",
+        ),
+    ] = "auto"
+    proxy_labels: Annotated[
+        Any,
+        Reads(
+            "In place of --data: proxy labels (clicks, a language model) of all queries, beside "
+            "--human-labels.",
+            cli=Path,
+            panel="Data",
+            python="In place of `data`: proxy labels (clicks, a language model) of all queries, "
+            "beside `human_labels`.",
+        ),
+    ] = None
+    human_labels: Annotated[
+        Any,
+        Reads(
+            "Human labels of a random sample of these queries: a list or a dataset.",
+            cli=Path,
+            panel="Data",
+        ),
+    ] = None
+    strata: Strata = None
+    accept_unproven: Annotated[
+        str | None,
+        Help(
+            "Upload even if the judgments cannot show whether users get better results; "
+            "REASON is recorded. Scores are still checked.",
+            metavar="REASON",
+            panel="Advanced",
+        ),
+    ] = None
+    params: Params = None
+    in_flight: InFlight = IN_FLIGHT
+
+
+def milliseconds_from(text: str) -> float:
+    """The milliseconds that a time is. Raises UsageError for a text that is not a time.
+
+    >>> milliseconds_from("10ms"), milliseconds_from("0.5s")
+    (10.0, 500.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", text.strip())
+    if match is None:
+        raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{text[:40]}'")
+    return float(match[1]) * (1000 if match[2] == "s" else 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingOptions:
+    """The search that applications send, and where the model may run in it."""
+
+    query_template: QueryTemplate = None
+    window: Window = None
+    allow_slow: Annotated[
+        bool,
+        Help(
+            "Upload a model that exceeds the LTR plugin's cache, so that each search compiles it.",
+            panel="Model",
+        ),
+    ] = False
+    budget: Annotated[
+        float | None,
+        Help(
+            "Without the LTR plugin: run trees inside the engine if they add no more than "
+            "this to a search, as 10ms (measured now); 0 = always score on the client; "
+            "default: if they need at most 64 tables and 64 feature queries.",
+            cli=str,
+            parse=milliseconds_from,
+            metavar="TIME",
+            panel="Model",
+            python="Without the LTR plugin: run trees inside the engine if they add no more "
+            "milliseconds than this to a search (measured now); 0 = always score on the client; "
+            "default: if they need at most 64 tables and 64 feature queries.",
+        ),
+    ] = None
+    client_scored: Annotated[
+        bool,
+        Help(
+            "Always score on the client; features from outside the index are looked up in "
+            "--extra-features.",
+            panel="Model",
+            python="Always score on the client; features from outside the index are looked up in "
+            "`extra_features`.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofLimits:
+    """How far scores and features may be from those of the training, and on how many documents."""
+
+    tolerance: Tolerance = PARITY_TOLERANCE
+    max_drift: MaxDrift = MAX_DRIFT
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE
