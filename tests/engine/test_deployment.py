@@ -21,7 +21,7 @@ from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, 
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
-from owpc_ltr.engine.deployment.proof import check_parity
+from owpc_ltr.engine.deployment.proof import prove
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.formats.model_conversion import export_linear
@@ -152,9 +152,9 @@ def test_the_parity_check_catches_each_liar(
             lambda *a: np.full(len(a[-1]), np.nan),
         )
     model = linear((3.0, 0.5, -0.2))
-    parity, _ = check_parity(
+    parity = prove(
         small.engine, lying.store, stored, model, index=small.index, samples=probes()
-    )
+    ).parity
     assert parity.refusal(PARITY_TOLERANCE) is not None
     if by == -1.0:
         assert parity.swapped > 0
@@ -166,16 +166,16 @@ def test_parity_says_what_the_labels_lose(small: Small) -> None:
     asked = probes()
     done = put(small, linear((1.0, 0.0, 0.0)))
     stored = small.store.get_model(done.model)
-    parity, answered = check_parity(
+    proof = prove(
         small.engine, small.store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
     )
-    assert parity.ndcg_difference is None
-    for probe, one in zip(asked, answered, strict=True):
+    assert proof.parity.ndcg_difference is None
+    for probe, one in zip(asked, proof.answered, strict=True):
         probe["labels"] = (np.argsort(np.argsort(one.local)) // 4).tolist()
     for store, low, high in ((small.store, -1e-6, 1e-6), (liar(small, -1.0).store, -1.0, -0.05)):
-        parity, _ = check_parity(
+        parity = prove(
             small.engine, store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
-        )
+        ).parity
         assert parity.ndcg_difference is not None
         assert low <= parity.ndcg_difference <= high
 

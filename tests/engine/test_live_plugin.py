@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
@@ -264,7 +265,9 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
         done = put(small, trees() if kind == "trees" else network)
         assert done.parity.scored_by == "engine"
         assert done.parity.largest_difference <= 1e-6
-        found = verify_model(small.engine, small.store, done.model, small.index, tolerance=1e-6)
+        found = verify_model(
+            small.engine, small.store, done.model, small.index, limits=ProofLimits(tolerance=1e-6)
+        )
         assert found.drift == ()
         (_, models, certified) = state(small)
         assert (models, certified) == ([done.model], [True])

@@ -100,7 +100,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "upload": lambda engine, store: upload_model(
         engine, store, linear(), FEATURESET, index="small", name="m"
     ),
-    "verify": lambda engine, store: verify_model(engine, store, "m", "small", tolerance=1e-5),
+    "verify": lambda engine, store: verify_model(engine, store, "m", "small"),
     "search": lambda engine, store: search_stored(
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
     ),
@@ -190,7 +190,7 @@ def acts(world: World) -> dict[str, Callable[[Engine], object]]:
 
     return {
         **commands(world),
-        "verify": lambda e: verify_model(e, PluginFreeStore(e), model, tolerance=1e-5),
+        "verify": lambda e: verify_model(e, PluginFreeStore(e), model),
         "search": searched,
     }
 

@@ -22,6 +22,7 @@ from owpc_ltr.data.splits import query_positions
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, drift_refusal
 from owpc_ltr.engine.deployment.proof import Answered, feature_drifts, parity_of, ranking_drift
 from owpc_ltr.engine.deployment.verify import verify_model
@@ -358,7 +359,7 @@ def test_the_share_is_the_least_that_passes(share: float) -> None:
         held = Held(ids[:there])
         enough = there >= 10 and there / 40 >= share
         try:
-            parity = held.upload(samples, min_proof_coverage=share).parity
+            parity = held.upload(samples, limits=ProofLimits(min_proof_coverage=share)).parity
         except Refused:
             assert not enough, there
             continue
@@ -369,11 +370,11 @@ def test_the_share_is_the_least_that_passes(share: float) -> None:
 
 
 def test_a_share_of_nothing_takes_any_and_none_takes_nothing() -> None:
-    assert Held(ASKED[:1]).upload(min_proof_coverage=0).parity.documents >= 1
+    assert Held(ASKED[:1]).upload(limits=ProofLimits(min_proof_coverage=0)).parity.documents >= 1
     with pytest.raises(Refused, match="none of the judged documents"):
-        Held([]).upload(min_proof_coverage=0)
+        Held([]).upload(limits=ProofLimits(min_proof_coverage=0))
     with pytest.raises(UsageError, match="min_proof_coverage= is a share, 0 to 1, not 2"):
-        Held(ASKED).upload(min_proof_coverage=2)
+        Held(ASKED).upload(limits=ProofLimits(min_proof_coverage=2))
 
 
 def test_a_model_that_remembers_few_documents_needs_all_of_them() -> None:
@@ -386,11 +387,13 @@ def test_a_model_that_remembers_few_documents_needs_all_of_them() -> None:
 def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
     held = Held(ASKED)
     model = held.upload().model
-    assert verify_model(held.engine, held.store, model, tolerance=1e-5).drift == ()
+    assert verify_model(held.engine, held.store, model).drift == ()
     held.hold(ASKED[:3])
     with pytest.raises(Refused, match=r"only \d+ of the 48 judged documents"):
-        verify_model(held.engine, held.store, model, tolerance=1e-5)
-    told = verify_model(held.engine, held.store, model, tolerance=1e-5, min_proof_coverage=0).drift
+        verify_model(held.engine, held.store, model)
+    told = verify_model(
+        held.engine, held.store, model, limits=ProofLimits(min_proof_coverage=0)
+    ).drift
     assert any("documents are gone" in line for line in told)
 
 
@@ -399,7 +402,7 @@ def test_what_cannot_be_an_index_is_an_error_of_use(index: str) -> None:
     held = Held(ASKED)
     model = held.upload().model
     with pytest.raises(UsageError):
-        verify_model(held.engine, held.store, model, index, tolerance=1e-5)
+        verify_model(held.engine, held.store, model, index)
 
 
 @pytest.mark.parametrize("name", ["m-363e5ec3", "m@363e5ec3", "m-20261122"])

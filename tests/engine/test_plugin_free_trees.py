@@ -18,7 +18,8 @@ from owpc_ltr.engine.deployment import model_upload
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
-from owpc_ltr.engine.deployment.parity import MAX_DRIFT, PARITY_TOLERANCE
+from owpc_ltr.engine.deployment.options import ProofLimits
+from owpc_ltr.engine.deployment.parity import MAX_DRIFT
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.verify import verify_model
@@ -92,7 +93,7 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert "the budget is 10000 ms" in told(done)
     assert done.serving_mode is not None
     assert done.serving_mode.added_ms is not None
-    found = verify_model(small.engine, small.store, done.model, tolerance=1e-5)
+    found = verify_model(small.engine, small.store, done.model)
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.scored_by == "engine"
@@ -408,7 +409,7 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
     for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "max_drift="):
         assert words in str(caught.value)
     assert small.store.list_models() == []
-    allowed = put_client(small, model, max_drift=1e6)
+    allowed = put_client(small, model, limits=ProofLimits(max_drift=1e6))
     assert allowed.features[0].by > MAX_DRIFT
     assert allowed.rankings is not None
     assert allowed.rankings.tau < 0.95
@@ -424,16 +425,12 @@ def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known
 
 def test_verify_says_the_same_two_figures(small: Small) -> None:
     done = put_client(small, trees_client(small))
-    found = verify_model(
-        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
-    )
+    found = verify_model(small.engine, small.store, done.model, small.index)
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.scored_by == "client"
     index_again(small, 3)
-    found = verify_model(
-        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
-    )
+    found = verify_model(small.engine, small.store, done.model, small.index)
     assert found.parity is not None
     assert found.parity.largest_difference == 0.0
     assert found.features[0].by > 1e-4

@@ -14,6 +14,7 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, differences, provenance
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
@@ -36,10 +37,8 @@ def put(small: Small, *weights: float, **record: Any) -> Uploaded:
     )
 
 
-def look(small: Small, model: str, **options: Any) -> Verification:
-    return verify_model(
-        small.engine, small.store, model, small.index, **{"tolerance": PARITY_TOLERANCE, **options}
-    )
+def look(small: Small, model: str, **limits: Any) -> Verification:
+    return verify_model(small.engine, small.store, model, small.index, limits=ProofLimits(**limits))
 
 
 def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small: Small) -> None:
@@ -50,7 +49,7 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
     assert found.parity.documents == 48
     assert found.parity.largest_difference <= PARITY_TOLERANCE
     assert [one.by for one in found.features] == [0.0] * 3
-    again = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    again = verify_model(small.engine, small.store, done.model)
     assert (again.index, again.drift) == (small.index, ())
 
 
@@ -149,7 +148,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     )
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    found = verify_model(small.engine, small.store, done.model)
     assert found.drift == ()
     (note,) = found.notes
     assert f"'{alias}' is now {small.index}-v2 (at the upload {small.index})" in note
@@ -168,7 +167,7 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     copied = {"source": {"index": small.index}, "dest": {"index": f"{small.index}-v2"}}
     small.engine.request("POST", "/_reindex", params={"refresh": "true"}, body=copied)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    found = verify_model(small.engine, small.store, done.model)
     assert found.parity is None
     mapping, feature = found.drift
     assert f"{small.index}-v2" in mapping

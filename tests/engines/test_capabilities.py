@@ -107,7 +107,7 @@ def test_a_name_goes_back_and_forth(small: Small) -> None:
 def test_a_model_that_did_not_move_verifies_clean(small: Small, record_property: Record) -> None:
     """verify is clean"""
     done = put(small, linear())
-    found = verify_model(small.engine, small.store, done.model, small.index, tolerance=1e-5)
+    found = verify_model(small.engine, small.store, done.model, small.index)
     assert found.drift == ()
     assert found.parity is not None
     record_property("figure", f"{found.parity.largest_difference:.1e}")

@@ -26,10 +26,8 @@ from owpc_ltr.engine.deployment.alias import (
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
+from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import (
-    MAX_DRIFT,
-    MIN_PROOF_COVERAGE,
-    PARITY_TOLERANCE,
     FeatureDrift,
     Parity,
     RankAgreement,
@@ -37,13 +35,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     drift_refusal,
 )
-from owpc_ltr.engine.deployment.proof import (
-    Answered,
-    check_parity,
-    feature_drifts,
-    ranking_drift,
-    request_refusal,
-)
+from owpc_ltr.engine.deployment.proof import Answered, Proof, prove, request_refusal
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingMode,
@@ -161,14 +153,12 @@ def upload_model(
     *,
     index: str,
     name: str,
-    tolerance: float = PARITY_TOLERANCE,
+    limits: ProofLimits = ProofLimits(),  # noqa: B008 - it is frozen
     role: str = CHAMPION,
     gate: Gate | LiveGate | None = None,
     samples: list[dict[str, Any]] | None = None,
     history: int | None = None,
     allow_slow: bool = False,
-    max_drift: float = MAX_DRIFT,
-    min_proof_coverage: float = MIN_PROOF_COVERAGE,
     budget: Budget = Budget(),  # noqa: B008 - it is frozen
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
@@ -184,9 +174,8 @@ def upload_model(
 
     Raises Refused before anything is stored, if the gate rejects the model or the engine's cache of
     models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
-    again and with the alias unchanged, if a score differs by more than the tolerance, a feature
-    drifted by more than `max_drift` standard deviations since training, or less than
-    `min_proof_coverage` of the documents or queries of the proof are in the index.
+    again and with the alias unchanged, if the scores, or features since training, differ by more
+    than the `limits`, or fewer of the documents or queries of the proof are in the index.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -202,7 +191,7 @@ def upload_model(
     served, own = with_fewer_features(store, served, featureset)
     mode = choose_serving_mode(
         engine, store, served.model, own, name=name, index=index, samples=served.samples,
-        budget=budget, tolerance=tolerance, client_scored=client_scored,
+        budget=budget, tolerance=limits.tolerance, client_scored=client_scored,
     )  # fmt: skip
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
     if own is not featureset:
@@ -224,15 +213,13 @@ def upload_model(
         model=served.model,
         index=index,
         samples=served.samples,
-        tolerance=tolerance,
+        limits=limits,
         gated=gated,
         better_than=gated.over if gate and gated and gate.over == CHAMPION else None,
         name=name,
         role=role,
         history=history,
         window=budget.window,
-        max_drift=max_drift,
-        min_proof_coverage=min_proof_coverage,
         serving_mode=mode,
         joined=served.joined,
     )
@@ -291,23 +278,15 @@ class _Upload:
     model: Model
     index: str
     samples: list[dict[str, Any]]
-    tolerance: float
+    limits: ProofLimits
     gated: GateResult | None
     better_than: str | None
     name: str
     role: str
     history: int | None
     window: int
-    max_drift: float
-    min_proof_coverage: float
     serving_mode: ServingMode
     joined: ExternalColumns | None = None
-
-    @property
-    def computed_features(self) -> tuple[str, ...]:
-        """The features that are computed now: of the index, and of tables where they are given."""
-        joined = self.joined.feature_names if self.joined else ()
-        return self.stored.featureset.feature_names + joined
 
     @property
     def records(self) -> DeploymentRecords:
@@ -326,37 +305,24 @@ class _Upload:
             self.store.put_model(self.stored)
             sent = True
             environment = self.observe()
-            parity, answered = check_parity(
-                self.engine,
-                self.store,
-                self.served(),
-                self.model,
-                index=self.index,
-                samples=self.samples,
-                share=self.min_proof_coverage,
-                joined=self.joined,
-            )
-            features = feature_drifts(self.computed_features, answered)
-            rankings = ranking_drift(answered)
-            interval = interval_of(self.model, self.stored.featureset, answered)
+            proof = prove(
+                self.engine, self.store, self.served(), self.model, index=self.index,
+                samples=self.samples, share=self.limits.min_proof_coverage, joined=self.joined,
+            )  # fmt: skip
+            interval = interval_of(self.model, self.stored.featureset, proof.answered)
             refusal = (
-                parity.refusal(self.tolerance)
-                or drift_refusal(features, rankings, self.max_drift)
+                proof.parity.refusal(self.limits.tolerance)
+                or drift_refusal(proof.features, proof.rankings, self.limits.max_drift)
                 or request_refusal(
-                    self.engine,
-                    self.store,
-                    self.stored,
-                    index=self.index,
-                    params=answered[0].sample["params"],
-                    interval=interval,
-                    window=self.window,
+                    self.engine, self.store, self.stored, index=self.index, params=proof.params,
+                    interval=interval, window=self.window,
                 )
                 or (_CHANGED if self.observe() != environment else None)
-            )
+            )  # fmt: skip
             if refusal:
                 rest = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
-            record = self.record(parity, answered, interval, environment)
+            record = self.record(proof, interval, environment)
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -379,18 +345,17 @@ class _Upload:
                 ) from error
             raise
         self.restore(record)
-        request_bytes = self.request_bytes(answered[0].sample["params"], interval)
         return Uploaded(
             self.stored.name,
             alias,
-            parity,
+            proof.parity,
             self.store.kind,
             gate=self.gated,
             type=self.stored.type,
-            features=features,
-            rankings=rankings,
+            features=proof.features,
+            rankings=proof.rankings,
             serving_mode=self.serving_mode,
-            request_bytes=request_bytes,
+            request_bytes=self.request_bytes(proof.params, interval),
         )
 
     def request_bytes(self, params: dict[str, Any], interval: ScoreInterval) -> int | None:
@@ -437,11 +402,7 @@ class _Upload:
         return observe(self.engine, self.store, self.stored.featureset.name, self.index)
 
     def record(
-        self,
-        parity: Parity,
-        answered: list[Answered],
-        interval: ScoreInterval,
-        environment: Environment,
+        self, proof: Proof, interval: ScoreInterval, environment: Environment
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
         featureset = self.stored.featureset
@@ -456,11 +417,11 @@ class _Upload:
             index=self.index,
             engine=environment.engine,
             indices=environment.indices,
-            parity=parity.as_dict(),
+            parity=proof.parity.as_dict(),
             interval=interval,
             gate=self.gated.as_dict() if self.gated else None,
             record=record,
-            samples=tuple(one.remembered() for one in answered),
+            samples=tuple(one.remembered() for one in proof.answered),
             name=self.name,
             serving_mode=self.serving_mode.as_dict(),
         )

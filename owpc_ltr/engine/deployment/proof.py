@@ -135,17 +135,33 @@ class Answered:
         }
 
 
-def check_parity(
+@dataclass(frozen=True)
+class Proof:
+    """The scores of a model's samples by the engine and locally, and how far features drifted."""
+
+    parity: Parity
+    answered: list[Answered]
+    features: tuple[FeatureDrift, ...]
+    rankings: RankAgreement | None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of a query to try requests with."""
+        params: dict[str, Any] = self.answered[0].sample["params"]
+        return params
+
+
+def prove(
     engine: Engine,
     store: Store,
     stored: StoredModel,
     model: Model,
     *,
     index: str,
-    samples: list[dict[str, Any]],
+    samples: Sequence[dict[str, Any]],
     share: float = MIN_PROOF_COVERAGE,
     joined: ExternalColumns | None = None,
-) -> tuple[Parity, list[Answered]]:
+) -> Proof:
     """Score the samples' documents by a search and locally, from features computed just now.
 
     `stored` is the model as it was read back from the store. Features from outside the index are
@@ -168,7 +184,10 @@ def check_parity(
     parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
     absent, absent_queries = (asked[what] - found[what] for what in ("documents", "queries"))
     cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
-    return replace(parity, absent=absent, absent_queries=absent_queries, cause=cause), answered
+    parity = replace(parity, absent=absent, absent_queries=absent_queries, cause=cause)
+    computed = stored.featureset.feature_names + (joined.feature_names if joined else ())
+    features = feature_drifts(computed, answered)
+    return Proof(parity, answered, features, ranking_drift(answered))
 
 
 @dataclass(frozen=True)

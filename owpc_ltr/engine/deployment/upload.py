@@ -174,7 +174,7 @@ def upload(
             budget=Budget(serving.budget, query, window),
             client_scored=serving.client_scored,
             tables=tables,
-            **vars(limits or ProofLimits()),
+            limits=limits or ProofLimits(),
         )
     except NotBetter as refusal:
         given = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.deployment.parity import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance
+from owpc_ltr.engine.deployment.options import ProofLimits
+from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
@@ -89,9 +89,11 @@ def verify(
         Help("The index (or alias); default: that of its upload.", metavar="NAME"),
         Argument.NAME,
     ] = None,
-    tolerance: Tolerance = PARITY_TOLERANCE,
-    max_drift: MaxDrift = MAX_DRIFT,
-    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
+    limits: Annotated[
+        ProofLimits | None,
+        Argument.OPTIONS,
+        "How far scores and features may be from those of the upload.",
+    ] = None,
     extra_features: ExtraFeatures = (),
     report: ReportPage = None,
 ) -> Verification:
@@ -104,7 +106,7 @@ def verify(
     Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
     are looked up in `extra_features`; without them they are those of the upload, with a warning.
 
-    Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
+    Raises Refused where less than --min-proof-coverage of the documents or queries are in the
     index.
     """
     from owpc_ltr.data.external_features.columns import tables_of
@@ -116,9 +118,7 @@ def verify(
         cluster.holding(called).store,
         cluster.models.resolve(called),
         index,
-        tolerance=tolerance,
-        max_drift=max_drift,
-        min_proof_coverage=min_proof_coverage,
+        limits=limits or ProofLimits(),
         tables=tables_of(extra_features),
     )
     write_report(found, report)
@@ -131,25 +131,18 @@ def verify_model(
     model: str,
     index: str | None = None,
     *,
-    tolerance: float,
-    max_drift: float = MAX_DRIFT,
-    min_proof_coverage: float = MIN_PROOF_COVERAGE,
+    limits: ProofLimits = ProofLimits(),  # noqa: B008 - it is frozen
     tables: Sequence[ExternalTable] = (),
 ) -> Verification:
     """Repeat the proof of a model by its immutable name, on the index that it was proved on.
 
-    A feature has drifted if its values on the samples changed by more than `max_drift` standard
-    deviations in the mean. Raises BadInput where the model has no deployment record.
+    A feature has drifted if its values on the samples changed by more standard deviations in
+    the mean than the limit. Raises BadInput where the model has no deployment record.
     """
     from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.parity import other_rankings
-    from owpc_ltr.engine.deployment.proof import (
-        check_parity,
-        feature_drifts,
-        ranking_drift,
-        request_refusal,
-    )
+    from owpc_ltr.engine.deployment.proof import prove, request_refusal
 
     deployment = DeploymentRecords(engine, store).get(model)
     index = deployment.index if index is None else check_index(index)
@@ -160,40 +153,31 @@ def verify_model(
     drift += _changed_environment(deployment, now, index)
     notes = () if drift else tuple(_replaced_indices(deployment, now, index))
     stored = store.get_model(model)
-    joined = _joined(stored, tables)
     try:
-        parity, answered = check_parity(
-            engine,
-            store,
-            stored,
-            deployment.ranker(),
-            index=index,
-            samples=list(deployment.samples),
-            share=min_proof_coverage,
-            joined=joined,
-        )
+        proof = prove(
+            engine, store, stored, deployment.ranker(), index=index, samples=deployment.samples,
+            share=limits.min_proof_coverage, joined=_joined(stored, tables),
+        )  # fmt: skip
     except EngineRefusal:
         broken = _broken_features(engine, deployment, index)
         if not broken:
             raise
         return Verification(model, index, (*drift, *broken), None, (), notes=notes)
-    asked = deployment.featureset.feature_names + (joined.feature_names if joined else ())
-    features = feature_drifts(asked, answered)
-    far = [one for one in features if one.by > max_drift]
+    parity = proof.parity
+    far = [one for one in proof.features if one.by > limits.max_drift]
     drift += [f"feature '{one.feature}' drifted by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
         drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
     refused = request_refusal(
-        engine, store, stored, index=index, params=answered[0].sample["params"],
-        interval=deployment.interval,
-    )  # fmt: skip
-    drift += [str(refusal) for refusal in (parity.refusal(tolerance), refused) if refusal]
-    rankings = ranking_drift(answered)
-    others = None if far else other_rankings(rankings, max_drift)
+        engine, store, stored, index=index, params=proof.params, interval=deployment.interval
+    )
+    drift += [str(refusal) for refusal in (parity.refusal(limits.tolerance), refused) if refusal]
+    others = None if far else other_rankings(proof.rankings, limits.max_drift)
     drift += [others] if others else []
     return Verification(
-        model, index, tuple(drift), parity, features=features, rankings=rankings, notes=notes
-    )
+        model, index, tuple(drift), parity, features=proof.features, rankings=proof.rankings,
+        notes=notes,
+    )  # fmt: skip
 
 
 def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:
