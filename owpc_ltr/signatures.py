@@ -150,6 +150,10 @@ class Argument(Enum):
 
     NAME = "a name"
     """An empty text is not a name, and not a default either."""
+    INDEX = "index"
+    FEATURESET = "featureset"
+    MODEL = "model"
+    """Names too, of what is in the cluster: the shell completes them."""
     RANKER = "a ranker"
     """Or several. A fitted estimator stands for its model."""
     DATA = "judged queries"
@@ -157,6 +161,9 @@ class Argument(Enum):
     """A file that stands alone is a list of one."""
     OPTIONS = "options"
     """An object of a dataclass, or None; its fields are options of the command."""
+
+
+NAMES = frozenset((Argument.NAME, Argument.INDEX, Argument.FEATURESET, Argument.MODEL))
 
 
 @dataclass(frozen=True)
@@ -418,7 +425,7 @@ def check(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
         values |= {} if options is None else vars(options)
     for name, kind in kinds.items():
         value = values.get(name)
-        if kind in {Argument.NAME, Argument.RANKER} and isinstance(value, str) and not value:
+        if kind in {*NAMES, Argument.RANKER} and isinstance(value, str) and not value:
             raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
     marks = {
         name: mark

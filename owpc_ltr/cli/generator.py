@@ -29,6 +29,8 @@ from owpc_ltr.engine.options import TO_CONNECT
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.signatures import (
+    NAMES,
+    Argument,
     Command,
     ConnectsWith,
     Help,
@@ -51,13 +53,12 @@ _FIRST_PAGE = 15
 """Options on the first page of a command's help."""
 _ALL = "owpc_ltr.help_all"
 
-_METAVARS = {Path: "FILE", str: "TEXT", int: "N", float: "NUMBER"}
+_METAVARS = {Path: "FILE", int: "N", float: "NUMBER"}
 _NAMED_METAVARS = {
     name: metavar
     for metavar, names in {
         "NAME": (
-            "name index model loss losses optimizer optimizers reranker generator data_sets "
-            "ubi_queries ubi_events"
+            "loss losses optimizer optimizers reranker generator data_sets ubi_queries ubi_events"
         ),
         "RANKER": "baseline base",
         "SPLIT": "split",
@@ -124,8 +125,9 @@ class Option:
             return "|".join(map(str, get_args(kind)))
         if hasattr(kind, "__members__"):
             return "|".join(str(one.value) for one in kind)
-        if kind is str and self.name in _NAMED_METAVARS:
-            return _NAMED_METAVARS[self.name]
+        if kind is str:
+            usual = "NAME" if self.meaning in NAMES else "TEXT"
+            return _NAMED_METAVARS.get(self.name, usual)
         return _METAVARS.get(kind, "VALUE")
 
     @property
@@ -135,7 +137,13 @@ class Option:
             return self.help.names
         if getattr(self.help, "unless", None) == "feature:":
             return "ranker"
-        return self.name if self.kind is str and self.name in {"index", "featureset"} else ""
+        return self.meaning.value if self.meaning in NAMES - {Argument.NAME} else ""
+
+    @property
+    def meaning(self) -> Argument | None:
+        """What the annotation says that it is."""
+        marks = marks_of(self.parameter)
+        return next((mark for mark in marks if isinstance(mark, Argument)), None)
 
     @property
     def required(self) -> bool:

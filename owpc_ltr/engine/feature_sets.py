@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
-_NAME = Help("The name of a feature set.", names="featureset", metavar="NAME")
-Name = Annotated[str, _NAME, Argument.NAME]
+_NAME = Help("The name of a feature set.")
+Name = Annotated[str, _NAME, Argument.FEATURESET]
 _LONGEST = 100
 
 
@@ -180,7 +180,7 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
 
 @job
 def show(
-    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.NAME] = None
+    cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.FEATURESET] = None
 ) -> FeatureSetNames | FeatureSetTable:
     """List the feature sets of the cluster, or print the features of one.
 

@@ -36,11 +36,8 @@ JudgedQueries = Annotated[
 InFlight = Annotated[int, Help("How many searches at the same time.", min=1, panel="Engine")]
 ModelFeatureSet = Annotated[
     str | None,
-    Help(
-        "The feature set that model files were trained on; default: found by its hash.",
-        metavar="NAME",
-    ),
-    Argument.NAME,
+    Help("The feature set that model files were trained on; default: found by its hash."),
+    Argument.FEATURESET,
 ]
 
 

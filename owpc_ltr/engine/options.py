@@ -48,7 +48,6 @@ StoreName = Annotated[
     Help(
         "The store, where there are several; default: the unnamed one.",
         panel=TO_CONNECT,
-        metavar="NAME",
     ),
     Argument.NAME,
 ]
@@ -69,22 +68,15 @@ def params_from(texts: Sequence[str]) -> dict[str, Any]:
 
 Keywords = Annotated[str, Help("What the user types.", metavar="QUERY")]
 OnlyIndex = Annotated[
-    str | None,
-    Help("The index; default: the only one of the cluster.", metavar="NAME"),
-    Argument.NAME,
+    str | None, Help("The index; default: the only one of the cluster."), Argument.INDEX
 ]
 SearchIndex = Annotated[
     str | None,
-    Help(
-        "The index (or alias) to search; default: the model's, or the only one of the cluster.",
-        metavar="NAME",
-    ),
-    Argument.NAME,
+    Help("The index (or alias) to search; default: the model's, or the only one of the cluster."),
+    Argument.INDEX,
 ]
 UploadedModel = Annotated[
-    str | None,
-    Help("The name that a model was uploaded under.", names="model", metavar="NAME"),
-    Argument.NAME,
+    str | None, Help("The name that a model was uploaded under."), Argument.MODEL
 ]
 Reranker = Annotated[
     "ReorderingModel | Path | str | None",

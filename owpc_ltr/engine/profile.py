@@ -135,7 +135,7 @@ def profile(
     cluster: Cluster,
     *,
     featureset: Annotated[
-        str | None, Help("The name of a feature set in the cluster.", metavar="NAME"), Argument.NAME
+        str | None, Help("The name of a feature set in the cluster."), Argument.FEATURESET
     ] = None,
     model: Annotated[
         Model | Path | str | None,

@@ -113,10 +113,9 @@ IndexToCheck = Annotated[
     str | None,
     Help(
         "Search this index for some queries; warn if it does not return the judged documents.",
-        metavar="NAME",
         panel="Engine",
     ),
-    Argument.NAME,
+    Argument.INDEX,
 ]
 QueryTemplate = Annotated[
     Path | str | None,

@@ -44,9 +44,7 @@ def export_model(
         Path | str | None,
         Writes("The file: the body of the request (JSON), or Vespa's profile.", required=True),
     ] = None,
-    name: Annotated[
-        str, Help("The model's name in the engine.", metavar="NAME"), Argument.NAME
-    ] = "owpc-ltr",
+    name: Annotated[str, Help("The model's name in the engine."), Argument.NAME] = "owpc-ltr",
     featureset: Annotated[
         FeatureSet | Path | str | None,
         Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),

@@ -83,8 +83,8 @@ def fuse(
     ] = False,
     featureset: Annotated[
         str | None,
-        Help("The feature set's name in the cluster; default: the file's.", metavar="NAME"),
-        Argument.NAME,
+        Help("The feature set's name in the cluster; default: the file's."),
+        Argument.FEATURESET,
     ] = None,
     topics: Topics = None,
     columns: Columns = None,

@@ -32,9 +32,8 @@ def lint(
         Help(
             "Also ask this index: shards, vectors, plugins, licence, and what each trap does to "
             "the request's own hits.",
-            metavar="NAME",
         ),
-        Argument.NAME,
+        Argument.INDEX,
     ] = None,
     pipeline: Annotated[
         Mapping[str, Any] | Path | str | None,

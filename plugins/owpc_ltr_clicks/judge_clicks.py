@@ -137,7 +137,7 @@ def judge_clicks(
     index: Annotated[
         str | None,
         Help("Look up documents that the log names by a field in this index.", panel="Data"),
-        Argument.NAME,
+        Argument.INDEX,
     ] = None,
     model: Annotated[
         str,

@@ -38,6 +38,7 @@ from owpc_ltr.engine.deployment.parity import (
 from owpc_ltr.engine.deployment.proof import Answered, Proof, prove, request_refusal
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
+    ServingCase,
     ServingMode,
     choose_serving_mode,
     known_interval,
@@ -189,10 +190,10 @@ def upload_model(
     engine.request("GET", f"/{check_index(index)}")
     served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
     served, own = with_fewer_features(store, served, featureset)
-    mode = choose_serving_mode(
-        engine, store, served.model, own, name=name, index=index, samples=served.samples,
-        budget=budget, tolerance=limits.tolerance, client_scored=client_scored,
-    )  # fmt: skip
+    case = ServingCase(
+        engine, store, served.model, own, name=name, index=index, samples=served.samples
+    )
+    mode = choose_serving_mode(case, budget, limits.tolerance, client_scored=client_scored)
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
     if own is not featureset:
         # The set has the model's name, and is stored and pruned with it.

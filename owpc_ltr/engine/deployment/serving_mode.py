@@ -99,8 +99,8 @@ class ServingMode:
 
 
 @dataclass(frozen=True)
-class _Case:
-    """A model that an engine without the plugin may run."""
+class ServingCase:
+    """A model that a cluster is to serve; `samples` are queries, as a model remembers them."""
 
     engine: Engine
     store: Store
@@ -109,6 +109,10 @@ class _Case:
     name: str
     index: str
     samples: Sequence[Mapping[str, Any]] = field(repr=False)
+
+    def exported(self) -> StoredModel:
+        """The model as the store keeps it and the engine runs it, whatever it costs."""
+        return export_for(self.engine, self.store, self.model, self.featureset, self.name)
 
 
 def export_for(
@@ -137,35 +141,23 @@ def export_for(
 
 
 def choose_serving_mode(
-    engine: Engine,
-    store: Store,
-    model: Model,
-    featureset: FeatureSet,
-    *,
-    name: str,
-    index: str,
-    samples: Sequence[Mapping[str, Any]],
-    budget: Budget,
-    tolerance: float,
-    client_scored: bool = False,
+    case: ServingCase, budget: Budget, tolerance: float, *, client_scored: bool = False
 ) -> ServingMode:
     """The model for the engine; for the client where scripts do not fit or cost too much.
 
-    With `client_scored` always for the client. `samples` are queries to measure with, as a model
-    remembers them. Raises Refused where neither can score the model.
+    With `client_scored` always for the client. Raises Refused where neither can score the model.
     """
-    if store.kind == "ltr-plugin" and not client_scored:
-        return ServingMode(export_for(engine, store, model, featureset, name))
-    case = _Case(engine, store, model, featureset, name=name, index=index, samples=samples)
-    needs_client = "as requested" if client_scored else featureset.why_by_client
+    if case.store.kind == "ltr-plugin" and not client_scored:
+        return ServingMode(case.exported())
+    needs_client = "as requested" if client_scored else case.featureset.why_by_client
     if needs_client:
         return _by_client(case, needs_client)
-    if isinstance(model, LinearModel):
+    if isinstance(case.model, LinearModel):
         return _linear(case, budget.window)
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
-        stored = store_plugin_free(model, featureset, name)
+        stored = store_plugin_free(case.model, case.featureset, case.name)
         _check_precision(case, stored, tolerance)
         decide = _small if budget.milliseconds is None else _measured
         return decide(case, stored, budget)
@@ -173,9 +165,9 @@ def choose_serving_mode(
         return _by_client(case, str(refusal))
 
 
-def _linear(case: _Case, window: int) -> ServingMode:
+def _linear(case: ServingCase, window: int) -> ServingMode:
     """In the engine, unless the request for it takes scripts, and the engine allows none."""
-    mode = ServingMode(export_for(case.engine, case.store, case.model, case.featureset, case.name))
+    mode = ServingMode(case.exported())
     seen = np.zeros((2, len(case.model.feature_names)), np.float32)
     interval = known_interval(case.model, case.featureset, seen)
     if interval.proven:
@@ -197,12 +189,12 @@ def known_interval(model: Model, featureset: FeatureSet, seen: Matrix) -> ScoreI
     return score_interval(model, scores, seen, highest)
 
 
-def _by_client(case: _Case, why: str) -> ServingMode:
+def _by_client(case: ServingCase, why: str) -> ServingMode:
     stored = store_for_client(case.model, case.featureset, case.name)
     return ServingMode(stored, f"the client scores it: {why}")
 
 
-def _small(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
+def _small(case: ServingCase, stored: StoredModel, budget: Budget) -> ServingMode:
     """In the engine, unless the model is larger than what runs there unmeasured.
 
     One search tries it: an engine that allows no scripts refuses it.
@@ -222,7 +214,7 @@ def _small(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
     return ServingMode(stored, f"it runs inside the engine: {form.in_words()} ({most}); {shifted}")
 
 
-def _measured(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
+def _measured(case: ServingCase, stored: StoredModel, budget: Budget) -> ServingMode:
     """In the engine, unless the model costs more than the budget; a stored model is not timed."""
     form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
@@ -244,7 +236,7 @@ def _measured(case: _Case, stored: StoredModel, budget: Budget) -> ServingMode:
     return ServingMode(stored, f"{runs}, {cost}; {shifted}", added, budget.milliseconds)
 
 
-def _check_precision(case: _Case, stored: StoredModel, tolerance: float) -> None:
+def _check_precision(case: ServingCase, stored: StoredModel, tolerance: float) -> None:
     """Refuse scores of which float32 sums lose more than the tolerance."""
     form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
@@ -262,7 +254,7 @@ def _check_precision(case: _Case, stored: StoredModel, tolerance: float) -> None
             )
 
 
-def _query(case: _Case, budget: Budget) -> dict[str, Any]:
+def _query(case: ServingCase, budget: Budget) -> dict[str, Any]:
     if budget.query is not None:
         return dict(budget.query)
     try:

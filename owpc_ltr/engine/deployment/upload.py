@@ -49,15 +49,13 @@ def upload(
     ],
     *,
     name: Annotated[
-        str | None,
-        Help("The name that applications use; default: the file's.", names="model"),
-        Argument.NAME,
+        str | None, Help("The name that applications use; default: the file's."), Argument.MODEL
     ] = None,
     index: SearchIndex = None,
     featureset: Annotated[
         str | None,
-        Help("The feature set it was trained on; default: found by its hash.", metavar="NAME"),
-        Argument.NAME,
+        Help("The feature set it was trained on; default: found by its hash."),
+        Argument.FEATURESET,
     ] = None,
     role: Annotated[
         str,

@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from owpc_ltr.models.score_range import ScoreInterval
 
 _SHOWN_MODEL = Help(
-    "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", names="model", metavar="NAME"
+    "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.",
 )
-_Model = Annotated[
-    str, Help("NAME, NAME:challenger or NAME-HASH.", names="model", metavar="NAME"), Argument.NAME
-]
+_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.MODEL]
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,7 +215,7 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
 @job
 def show_models(
     cluster: Cluster | UploadedModels,
-    name: Annotated[str | None, _SHOWN_MODEL, Argument.NAME] = None,
+    name: Annotated[str | None, _SHOWN_MODEL, Argument.MODEL] = None,
 ) -> ModelDescription | ModelList:
     """List the aliases and their models, or show one model.
 
@@ -275,11 +273,7 @@ def diff(
 @job(finishes=True, changes_cluster=True)
 def promote(
     cluster: Cluster | UploadedModels,
-    name: Annotated[
-        str,
-        Help("NAME, or one of its models: NAME-HASH.", names="model", metavar="NAME"),
-        Argument.NAME,
-    ],
+    name: Annotated[str, Help("NAME, or one of its models: NAME-HASH."), Argument.MODEL],
 ) -> AliasSwitch:
     """Switch the alias NAME to its challenger, or to the model NAME-HASH.
 
@@ -298,9 +292,7 @@ def promote(
 @job(finishes=True, changes_cluster=True)
 def rollback(
     cluster: Cluster | UploadedModels,
-    name: Annotated[
-        str, Help("The name that applications use.", names="model", metavar="NAME"), Argument.NAME
-    ],
+    name: Annotated[str, Help("The name that applications use."), Argument.MODEL],
 ) -> AliasSwitch:
     """Roll the alias NAME back to its previous model.
 
@@ -322,12 +314,8 @@ def delete(
     cluster: Cluster | UploadedModels,
     name: Annotated[
         str | None,
-        Help(
-            "A model, NAME-HASH, or NAME for it and all of its models.",
-            names="model",
-            metavar="NAME",
-        ),
-        Argument.NAME,
+        Help("A model, NAME-HASH, or NAME for it and all of its models."),
+        Argument.MODEL,
     ] = None,
     *,
     unused: Annotated[

@@ -79,15 +79,11 @@ class Verification(ShortRepr):
 def verify(
     cluster: Cluster,
     name: Annotated[
-        str | None,
-        Help("The name that applications use, or NAME-HASH.", names="model"),
-        Argument.NAME,
+        str | None, Help("The name that applications use, or NAME-HASH."), Argument.MODEL
     ] = None,
     *,
     index: Annotated[
-        str | None,
-        Help("The index (or alias); default: that of its upload.", metavar="NAME"),
-        Argument.NAME,
+        str | None, Help("The index (or alias); default: that of its upload."), Argument.INDEX
     ] = None,
     limits: Annotated[
         ProofLimits | None,

@@ -51,8 +51,8 @@ def log_features(
     index: SearchIndex = None,
     featureset: Annotated[
         str | None,
-        Help("A feature set of the cluster; default: the only one.", metavar="NAME"),
-        Argument.NAME,
+        Help("A feature set of the cluster; default: the only one."),
+        Argument.FEATURESET,
     ] = None,
     extra_features: ExtraFeatures = (),
     candidates: Annotated[
