@@ -239,10 +239,6 @@ class Aliases:
         """The aliases that use a model."""
         return [alias for alias in self._possible() if model in alias.models]
 
-    def prepare(self) -> None:
-        """Create the index if it does not exist yet, and update an older one."""
-        prepare(self._engine)
-
     def _possible(self) -> list[Alias]:
         found = all_aliases(self._engine)
         return [alias for alias in found if self._is_here(alias) or alias.store_kind is None]
