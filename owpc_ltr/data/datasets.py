@@ -13,7 +13,6 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, pu
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
 
@@ -48,20 +47,16 @@ def read_dataset(
 
 
 @public
-def open_dataset(
-    folder: str | Path, *, memory: int | None = None, float16: bool = False
-) -> PartitionedDataset:
+def open_dataset(folder: str | Path, *, memory: int | None = None) -> PartitionedDataset:
     """The dataset in a folder of parts, for `train`, `evaluate` and `select`; none is read yet.
 
     They read it part by part. `memory` is how many bytes of parts may stay in memory between
-    passes (default: 512 MiB). With `float16` training rounds feature values to 11 binary digits, so
-    that twice as many fit. `read_dataset(folder)` reads all of it at once. Raises BadInput if the
-    folder is not a dataset, was not finished, or lacks a part.
+    passes (default: 512 MiB). `read_dataset(folder)` reads all of it at once. Raises BadInput if
+    the folder is not a dataset, was not finished, or lacks a part.
     """
-    from owpc_ltr.data.options import Room, room_of
     from owpc_ltr.data.partitioned.dataset import open_partitioned
 
-    return open_partitioned(folder, Room(room_of(memory).size, float16))
+    return open_partitioned(folder, memory)
 
 
 def is_partitioned(path: Path) -> bool:
@@ -92,7 +87,7 @@ def dataset_of(given: Any, **how: Any) -> Any:
 
 
 def open_or_read(
-    path: str | Path, *, memory: int | Room | None = None, max_features: int | None = None
+    path: str | Path, *, memory: int | None = None, max_features: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be read part by part."""
     from owpc_ltr.data.partitioned.dataset import open_partitioned

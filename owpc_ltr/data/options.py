@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -119,44 +118,22 @@ DEFAULT_MEMORY = 512 << 20
 """Bytes of parts that stay in memory by default."""
 
 
-@dataclass(frozen=True)
-class Room:
-    """How many bytes of parts stay in memory, and whether as float16.
+def memory_from(text: str | None) -> int:
+    """The bytes that 512M is; without a word the usual ones. Raises UsageError.
 
-    Then all parts are rounded alike, whether they stay or not.
-    """
-
-    size: int = DEFAULT_MEMORY
-    float16: bool = False
-
-
-def room_of(memory: int | Room | None) -> Room:
-    """The room that a number of bytes is, or none given."""
-    if isinstance(memory, Room):
-        return memory
-    return Room() if memory is None else Room(memory)
-
-
-def room_from(text: str | None) -> Room:
-    """The room that 512M is, or 4G:float16; without a word the usual one. Raises UsageError.
-
-    >>> room_from("1.5G"), room_from("4096:float16")
-    (Room(size=1610612736, float16=False), Room(size=4096, float16=True))
+    >>> memory_from("1.5G"), memory_from("4096")
+    (1610612736, 4096)
     """
     if text is None:
-        return Room()
-    amount, colon, kind = text.partition(":")
-    number, unit = (amount[:-1], amount[-1].upper()) if amount[-1:].isalpha() else (amount, "")
+        return DEFAULT_MEMORY
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
     try:
         size = float(number) * _UNITS[unit]
     except (ValueError, KeyError):
         size = -1.0
-    if not 0 <= size < 2**60 or (colon and kind != "float16"):
-        raise UsageError(
-            f"'{text[:40]}' is no amount of memory: write it as 512M or 4G; 4G:float16 to "
-            "round values to float16"
-        )
-    return Room(int(size), kind == "float16")
+    if not 0 <= size < 2**60:
+        raise UsageError(f"'{text[:40]}' is no amount of memory: write it as 512M or 4G")
+    return int(size)
 
 
 MaxFeatures = Annotated[
@@ -168,12 +145,11 @@ MaxFeatures = Annotated[
     ),
 ]
 Memory = Annotated[
-    "int | Room | None",
+    "int | None",
     Help(
-        "Memory for a folder of parts, as 4G; 4G:float16 holds twice as many values, rounded to 11 "
-        "bits; default: 512M.",
+        "Memory for a folder of parts, as 4G; default: 512M.",
         cli=str,
-        parse=room_from,
+        parse=memory_from,
         metavar="SIZE",
         panel="Advanced",
     ),

@@ -29,8 +29,6 @@ from owpc_ltr.signatures import spelled
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from owpc_ltr.data.options import Room
-
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
@@ -49,7 +47,7 @@ def read_data(
     *,
     topics: Mapping[str, str] | Path | str | None = None,
     asked: bool = False,
-    memory: int | Room | None = None,
+    memory: int | None = None,
     max_features: int | None = None,
 ) -> Data:
     """The data in a file or folder: with features where it has some, else judgments.

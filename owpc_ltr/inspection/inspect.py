@@ -14,7 +14,6 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, sile
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.inspection.result import Finding, Inspection
 
@@ -107,7 +106,7 @@ def _placed(finding: Finding) -> Finding:
 def _named(
     data: Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
     max_features: int | None,
-    memory: int | Room | None,
+    memory: int | None,
 ) -> dict[str, Data]:
     """The datasets by the names that findings give to them."""
     from owpc_ltr.data.datasets import open_or_read

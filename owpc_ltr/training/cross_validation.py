@@ -21,7 +21,6 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset, with_scales
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
-from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
@@ -185,7 +184,7 @@ def read_folds(
     paths: Path | str | Sequence[Path | str],
     *,
     max_features: int | None = None,
-    memory: int | Room | None = None,
+    memory: int | None = None,
 ) -> Data | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
 

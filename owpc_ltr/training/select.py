@@ -27,7 +27,6 @@ from owpc_ltr.training.options import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.training.cross_validation import Fold, Selection
 
@@ -167,7 +166,7 @@ def select(
 
 
 def _folds(
-    data: Any, folds: int, workers: Any, max_features: int | None, memory: int | Room | None
+    data: Any, folds: int, workers: Any, max_features: int | None, memory: int | None
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
     from owpc_ltr.data.dataset import RankingDataset

@@ -49,7 +49,6 @@ from owpc_ltr.training.options import (
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model, Run
@@ -339,7 +338,7 @@ def training_splits(
     shares: tuple[float, float],
     *,
     max_features: int | None = None,
-    memory: int | Room | None = None,
+    memory: int | None = None,
 ) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
     """The queries to train on and to choose settings on, and what a record says of their source.
 

@@ -26,7 +26,6 @@ from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.security import Security
 
-from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.parts import Files
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
@@ -82,7 +81,7 @@ class DaskWorkers:
         self.client, self.calls = client, Calls(client, scheduler)
         self._plugins = dict(plugins)
         self._stations: list[str] = []
-        self._opened: dict[tuple[Path, Room], PartsOnWorkers] = {}
+        self._opened: dict[tuple[Path, int], PartsOnWorkers] = {}
         self._base = self._station(Job(self._new_name(), versions(), self._plugins))
 
     def parts(self, data: PartitionedDataset) -> PartitionedDataset:
@@ -91,8 +90,8 @@ class DaskWorkers:
         Each keeps `data.memory` bytes of its parts in memory. Raises Refused where a worker does
         not see the same folder at the same path.
         """
-        folder, room = data.files.folder.resolve(), data.files.kept.room
-        if (folder, room) not in self._opened:
+        folder, memory = data.files.folder.resolve(), data.memory
+        if (folder, memory) not in self._opened:
             fingerprint = open_partitioned(folder).fingerprint
             about = Job(
                 self._new_name(),
@@ -100,12 +99,11 @@ class DaskWorkers:
                 self._plugins,
                 folder=str(folder),
                 fingerprint=fingerprint,
-                memory=room.size,
-                float16=room.float16,
+                memory=memory,
             )
-            self._opened[folder, room] = PartsOnWorkers(self.calls, self._station(about))
-        files = Files(folder, room)
-        return replace(data, files=files, workers=self._opened[folder, room])
+            self._opened[folder, memory] = PartsOnWorkers(self.calls, self._station(about))
+        files = Files(folder, memory)
+        return replace(data, files=files, workers=self._opened[folder, memory])
 
     def whole(self, data: PartitionedDataset) -> PartitionedDataset:
         """The same dataset, to be gone through by one worker at a time; all see it."""

@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
@@ -46,7 +45,6 @@ class Job:
     folder: str | None = None
     fingerprint: str = ""
     memory: int = 0
-    float16: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
         _load_plugins(self.job.plugins, scratch / self.name)
         if self.job.folder is None:
             return
-        data = open_partitioned(self.job.folder, Room(self.job.memory, self.job.float16))
+        data = open_partitioned(self.job.folder, self.job.memory)
         if data.fingerprint != self.job.fingerprint:
             raise BadInput(
                 f"{self.job.folder} is another dataset there: all machines must see one folder at "

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, arrow_of
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, Room, room_of
+from owpc_ltr.data.options import DEFAULT_MEMORY, TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
@@ -102,7 +102,7 @@ class PartitionedDataset:
     @property
     def memory(self) -> int:
         """Bytes of parts that may stay in memory."""
-        return self.files.kept.room.size
+        return self.files.kept.memory
 
     @cached_property
     def scales(self) -> Vector:
@@ -270,7 +270,7 @@ class PartitionedDataset:
         return Piece(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
 
 
-def open_partitioned(folder: Path | str, memory: int | Room | None = None) -> PartitionedDataset:
+def open_partitioned(folder: Path | str, memory: int | None = None) -> PartitionedDataset:
     """The dataset in a folder; nothing but its manifest is read.
 
     Parts of `memory` bytes (512 MiB unless said) stay in memory between passes. Raises BadInput
@@ -280,7 +280,7 @@ def open_partitioned(folder: Path | str, memory: int | Room | None = None) -> Pa
     manifest: Manifest = read_manifest(folder)
     pieces = tuple(Piece(part, None, part.queries, part.documents) for part in manifest.parts)
     return PartitionedDataset(
-        Files(folder, room_of(memory)),
+        Files(folder, DEFAULT_MEMORY if memory is None else memory),
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,

@@ -1,4 +1,4 @@
-"""Parts of a folder as they are read, and what stays at hand: in memory, as float16, or on disk."""
+"""Parts of a folder as they are read, and what stays at hand: in memory, or on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple
@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.options import Room
 from owpc_ltr.data.parquet.reading import (
     load_dataset,
     load_learnable,
@@ -44,8 +43,8 @@ class Piece:
 class Files:
     """The files of a folder: what was read of them and stays in memory."""
 
-    def __init__(self, folder: Path, room: Room) -> None:
-        self.folder, self.kept = folder, PartCache(room)
+    def __init__(self, folder: Path, memory: int) -> None:
+        self.folder, self.kept = folder, PartCache(memory)
         self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
 
     def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:
@@ -82,44 +81,11 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What was read stays in the process that has read it.
-        return Files, (self.folder, self.kept.room)
+        return Files, (self.folder, self.kept.memory)
 
 
 def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:
     return data if piece.chosen is None else data.select(piece.chosen)
-
-
-_TOP = 15
-"""Of the powers of two that 16 bits hold the highest."""
-
-
-@dataclass(frozen=True)
-class Float16Part:
-    """A part whose values were rounded to 11 binary digits; NaN stays missing."""
-
-    values: NDArray[np.float16]
-    scales: NDArray[np.float32]
-    rest: dict[str, Any]
-
-    @classmethod
-    def of(cls, part: RankingDataset) -> Float16Part:
-        """The part, rounded. What is 2^29 times smaller than its column's largest loses digits."""
-        largest = np.fmax.reduce(np.abs(part.features), axis=0, initial=0.0)
-        _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
-        scales = np.ldexp(np.float32(1.0), exponents - _TOP)
-        rest = {one.name: getattr(part, one.name) for one in fields(part) if one.name != "features"}
-        return cls((part.features / scales).astype(np.float16), scales, rest)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the values."""
-        return self.values.nbytes
-
-    def whole(self) -> RankingDataset:
-        """The part with its rounded values, as 32 bits."""
-        features = self.values.astype(np.float32)
-        features *= self.scales
-        return RankingDataset(features, **self.rest)
 
 
 _LEFT_FREE = 1 << 30
@@ -248,29 +214,27 @@ class PartCache:
     None is ever thrown out for another: passes go round, and what was used last is needed last.
     """
 
-    def __init__(self, room: Room) -> None:
-        self.room, self.bytes, self.spool = room, 0, Spool()
-        self._parts: dict[Hashable, RankingDataset | Float16Part] = {}
+    def __init__(self, memory: int) -> None:
+        self.memory, self.bytes, self.spool = memory, 0, Spool()
+        self._parts: dict[Hashable, RankingDataset] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
         """A part, from memory, from the spool, or loaded and then kept."""
         found = self._parts.get(key) or self.spool.get(key)
         if found is None:
-            part = load()
-            found = Float16Part.of(part) if self.room.float16 else part
+            found = load()
             if not self._keep(key, found):
-                found = _whole(found)
                 self.spool.keep(key, found)
-        return _whole(found)
+        return found
 
-    def _keep(self, key: Hashable, part: RankingDataset | Float16Part) -> bool:
+    def _keep(self, key: Hashable, part: RankingDataset) -> bool:
         """Whether a part is in memory now."""
         with self._lock:
             if key in self._parts:
                 return True
-            size = part.nbytes if isinstance(part, Float16Part) else part.features.nbytes
-            if self.bytes + size > self.room.size:
+            size = part.features.nbytes
+            if self.bytes + size > self.memory:
                 return False
             self._parts[key] = part
             self.bytes += size
@@ -282,7 +246,3 @@ class PartCache:
         with self._lock:
             self._parts.clear()
             self.bytes = 0
-
-
-def _whole(part: RankingDataset | Float16Part) -> RankingDataset:
-    return part.whole() if isinstance(part, Float16Part) else part
