@@ -37,7 +37,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partition
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.candidates import train_plan, train_plan_by_parts
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.plan import Plan
 
 C = 0.01
@@ -93,7 +93,7 @@ def ours(optimizer: type[Any], parts: bool, data: PartitionedDataset, trees: int
     if optimizer is Boosting:
         settings = {"optimizer.trees": trees, "optimizer.objective": "rank:ndcg"}
     plan = Plan(OWPC, optimizer, settings, normalise="none" if optimizer is Boosting else "scale")
-    made = train_plan_by_parts(data, plan, Run()) if parts else train_plan(data.load(), plan, Run())
+    made = train_plan(data if parts else data.load(), plan, Run())
     score: Score = made.model.score
     return score
 

@@ -93,10 +93,10 @@ def told(
     fit, per_tree, of_peer = None, float("nan"), float("nan")
     if trees and workers is not None:
         short = Boosting(trees=1)
-        short.minimise_parts(LambdaRank(), data, Run())
-        begun = timed(lambda: short.minimise_parts(LambdaRank(), data, Run()))[1]
+        short.minimise(LambdaRank(), data, Run())
+        begun = timed(lambda: short.minimise(LambdaRank(), data, Run()))[1]
         grow = replace(short, trees=1 + trees)
-        fit, whole = timed(lambda: grow.minimise_parts(LambdaRank(), data, Run()))
+        fit, whole = timed(lambda: grow.minimise(LambdaRank(), data, Run()))
         per_tree = (whole - begun) / trees
         of_peer = peer_per_tree(workers, data, trees)
     faster = base["seconds"] / seconds if base else float("nan")

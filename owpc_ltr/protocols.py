@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.judgments.lines import JudgmentLines
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.features.feature_set import FeatureSet
 
 
@@ -170,14 +170,13 @@ class Run:
 
     `seed` makes it repeatable bit for bit, whatever `threads` is. `validation` and `metric` (a
     `Metric`, or a text that `owpc_ltr.metrics` parses) serve optimizers that stop early or that
-    maximise a metric; where the queries are in a folder of parts they are `validation_parts`
-    instead. `progress(message, share done or None)` may be called at any time.
+    maximise a metric; the queries are in memory unless the optimizer goes through parts.
+    `progress(message, share done or None)` may be called at any time.
     """
 
     seed: int = 0
     threads: int = 1
-    validation: RankingDataset | None = None
-    validation_parts: PartitionedDataset | None = None
+    validation: JudgedTable | None = None
     metric: Any = "map"
     progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
 
@@ -208,13 +207,11 @@ class StreamingOptimizer(Optimizer, Protocol):
     """An optimizer that also fits to data in a folder, of which few parts are in memory."""
 
     def streams(self, loss: Loss) -> bool:
-        """Whether it can with this loss and its own settings."""
+        """Whether it can with this loss and its own settings; if not, data are loaded for it."""
         ...
 
-    def minimise_parts(
-        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
-    ) -> Fit:
-        """As `minimise`; `data.each` goes through the parts, in order."""
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
+        """Fit to all queries of `data`; `data.each` goes through the parts, in order."""
         ...
 
 

@@ -18,13 +18,14 @@ from owpc_ltr_papers.folders import rotation
 
 from owpc_ltr import PartitionedDataset, read_external_features
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset, with_scales
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.scales import with_scales
 from owpc_ltr.models.linear import LinearModel
 
 finite_or_missing = st.floats(width=32, allow_infinity=False)

@@ -230,7 +230,8 @@ def test_train_and_select_walk_the_same_candidates() -> None:
     data = world()
     plan = Plan(OWPC, "larank", select="ndcg@10")
     splits = data.split(validation=0.3, test=0.0)
-    each = list(fit_each(plan, plan.candidates(), splits.training, Run(), splits.validation))
+    run = Run(validation=splits.validation)
+    each = list(fit_each(plan, plan.candidates(), splits.training, run))
     assert [one.settings["optimizer.C"] for one in each][:7] == sorted(
         one.settings["optimizer.C"] for one in each[:7]
     )

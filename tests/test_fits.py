@@ -14,7 +14,7 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query
@@ -40,7 +40,7 @@ class Lying(LaRank):
     C: float = 1.0
     lie: int = 0
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Any:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Any:
         fit = LaRank(self.C).minimise(loss, data, run, None)
         return FIT_LIES[self.lie][0](fit)
 
@@ -183,7 +183,7 @@ class Spy:
 
     C: float = 1.0
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         SEEN.append(blas_threads())
         return Fit(LinearModel(data.feature_names, np.ones(data.n_features)), Certificate(0.0))
 

@@ -112,9 +112,9 @@ def test_sides_are_those_of_the_split_in_memory(
         wanted = set(ids[expected == side].tolist())
         if not wanted:
             with pytest.raises(BadInput, match=f"no query falls on the {side} side"):
-                parts.on_side(split, side)
+                split.part(parts, side)
             continue
-        found = parts.on_side(split, side)
+        found = split.part(parts, side)
         loaded = found.load()
         assert set(loaded.query_ids.to_pylist()) == wanted
         assert (found.n_queries, found.n_documents) == (loaded.n_queries, loaded.n_documents)

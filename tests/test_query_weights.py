@@ -38,7 +38,7 @@ from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run
-from owpc_ltr.training.plan import mean_of
+from owpc_ltr.training.plan import means_of
 from tests.commands import commands_in
 
 QUERIES, DOCUMENTS = 8, 6
@@ -124,9 +124,9 @@ def test_training_with_weights_ends_where_training_on_copies_does(
 def test_a_mean_over_weighted_queries_is_that_of_repeated_ones() -> None:
     model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
     for metric in (NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")):
-        often = mean_of(metric, model, asked_often())
-        assert often == pytest.approx(mean_of(metric, model, repeated()), rel=1e-12)
-        assert abs(often - mean_of(metric, model, plain())) > 1e-4
+        often = means_of([metric], model, asked_often())[0]
+        assert often == pytest.approx(means_of([metric], model, repeated())[0], rel=1e-12)
+        assert abs(often - means_of([metric], model, plain())[0]) > 1e-4
         judged = [
             Judge[int](Run(validation=data, metric=metric)).see(1, model.score)["validation"]
             for data in (asked_often(), repeated())
@@ -137,17 +137,18 @@ def test_a_mean_over_weighted_queries_is_that_of_repeated_ones() -> None:
 def test_importance_that_is_all_alike_changes_no_bit_of_a_mean() -> None:
     model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
     alike = replace(plain(), query_weights=np.full(QUERIES, 0.3))
-    assert mean_of(NDCG(cutoff=3), model, alike) == mean_of(NDCG(cutoff=3), model, plain())
+    metrics = [NDCG(cutoff=3)]
+    assert means_of(metrics, model, alike) == means_of(metrics, model, plain())
 
 
 def test_folders_of_parts_have_the_weighted_means_of_memory(tmp_path: Path) -> None:
     model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
     parts = ltr.partition(asked_often(), out=tmp_path / "parts", buckets=3)
     for metric in (NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")):
-        assert mean_of(metric, model, parts) == pytest.approx(
-            mean_of(metric, model, asked_often()), rel=1e-12
+        assert means_of([metric], model, parts)[0] == pytest.approx(
+            means_of([metric], model, asked_often())[0], rel=1e-12
         )
-        judge = Judge[int](Run(validation_parts=parts, metric=metric))
+        judge = Judge[int](Run(validation=parts, metric=metric))
         assert judge.validation is not None
         order = [int(query) for query in parts.query_ids.to_pylist()]
         assert judge.validation.query_importance.tolist() == TIMES[order].tolist()
@@ -160,7 +161,7 @@ def test_the_settings_are_chosen_by_the_queries_that_are_asked_often() -> None:
     model = LinearModel(("1", "2"), np.array([1.0, 0.0]))
     for often, expected in ((9.0, 0.9), (1 / 9, 0.1)):
         data = replace(validation, query_weights=np.array([often, 1.0]))
-        found = mean_of(NDCG(cutoff=1), model, data)
+        found = means_of([NDCG(cutoff=1)], model, data)[0]
         assert found == pytest.approx(expected)
 
 

@@ -70,7 +70,7 @@ def test_the_gap_over_parts_bounds_what_is_best_in_memory(
     data = learnable(40, seed)
     parts = in_parts(data, tmp_path_factory.mktemp("gap") / "a")
     bundle = Bundle(C=C, tolerance=1e-4)
-    whole, streamed = bundle.minimise(loss, data, Run()), bundle.minimise_parts(loss, parts, Run())
+    whole, streamed = bundle.minimise(loss, data, Run()), bundle.minimise(loss, parts, Run())
     one, other = whole.certificate, streamed.certificate
     assert other.stop_reason == one.stop_reason
     assert other.relative_gap <= 1e-4 * (1 + 1e-9)
@@ -95,7 +95,7 @@ def objective(fit: Fit, loss: Loss, data: RankingDataset, C: float) -> float:
 def test_threads_and_memory_change_nothing(tmp_path: Path) -> None:
     data = learnable()
     fits = [
-        Bundle().minimise_parts(OWPC(), in_parts(data, tmp_path / f"{n}", memory), Run(threads=n))
+        Bundle().minimise(OWPC(), in_parts(data, tmp_path / f"{n}", memory), Run(threads=n))
         for n, memory in ((1, 0), (2, 5000), (3, 1 << 30))
     ]
     assert len({str(fit.model.as_dict()) for fit in fits}) == 1
@@ -104,9 +104,9 @@ def test_threads_and_memory_change_nothing(tmp_path: Path) -> None:
 
 def test_a_warm_start_takes_fewer_passes(tmp_path: Path) -> None:
     parts, bundle = in_parts(learnable(), tmp_path / "a"), Bundle(C=10.0, tolerance=1e-5)
-    cold = bundle.minimise_parts(OWPC(), parts, Run())
-    before = Bundle(C=5.0, tolerance=1e-5).minimise_parts(OWPC(), parts, Run())
-    warm = bundle.minimise_parts(OWPC(), parts, Run(), before)
+    cold = bundle.minimise(OWPC(), parts, Run())
+    before = Bundle(C=5.0, tolerance=1e-5).minimise(OWPC(), parts, Run())
+    warm = bundle.minimise(OWPC(), parts, Run(), before)
     assert warm.certificate.objective == pytest.approx(cold.certificate.objective, rel=1e-5)
     assert warm.certificate.passes < cold.certificate.passes
 
@@ -123,7 +123,7 @@ def test_few_passes_are_needed_beside_the_search_in_memory() -> None:
 def test_a_loss_that_is_not_convex_is_caught_over_parts(tmp_path: Path) -> None:
     parts = in_parts(learnable(), tmp_path / "a")
     with pytest.raises(PluginError, match="'dented' claims to be convex"):
-        Bundle(C=0.1).minimise_parts(Dented(), parts, Run())
+        Bundle(C=0.1).minimise(Dented(), parts, Run())
 
 
 class Exploding(Distance):
@@ -138,7 +138,7 @@ class Exploding(Distance):
 
 def test_a_loss_that_is_not_finite_is_refused_over_parts(tmp_path: Path) -> None:
     with pytest.raises((Refused, PluginError), match="inf"):
-        Bundle().minimise_parts(Exploding(), in_parts(learnable(), tmp_path / "a"), Run())
+        Bundle().minimise(Exploding(), in_parts(learnable(), tmp_path / "a"), Run())
 
 
 def test_a_fault_in_a_loss_travels_out_of_the_parts(tmp_path: Path) -> None:
@@ -151,4 +151,4 @@ def test_a_fault_in_a_loss_travels_out_of_the_parts(tmp_path: Path) -> None:
     parts = in_parts(learnable(), tmp_path / "a")
     for threads in (1, 2):
         with pytest.raises(ZeroDivisionError, match="mine"):
-            Bundle().minimise_parts(Broken(), parts, Run(threads=threads))
+            Bundle().minimise(Broken(), parts, Run(threads=threads))

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr import save_dataset
 from owpc_ltr.data.construction import make_dataset
-from owpc_ltr.data.dataset import RankingDataset, with_scales
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import (
     HashSplit,
     Origin,

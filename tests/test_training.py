@@ -23,7 +23,7 @@ from owpc_ltr import (
     save_model,
 )
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import deviation_within_queries, with_scales
+from owpc_ltr.data.scales import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
 from owpc_ltr.evaluation.measurement import Measured, compare, list_warnings, lists_of, measure

@@ -268,12 +268,12 @@ def test_any_number_of_workers_gives_the_same_bits(
     cluster: DaskWorkers, parts: PartitionedDataset
 ) -> None:
     bundle, loss = Bundle(passes=2), OWPC()
-    alone = bits(bundle.minimise_parts(loss, parts, Run()))
+    alone = bits(bundle.minimise(loss, parts, Run()))
     data = cluster.parts(parts)
     # Others come while there is work, and some leave.
     for number in (1, 3, 2):
         scaled(cluster, number)
-        assert bits(bundle.minimise_parts(loss, data, Run())) == alone
+        assert bits(bundle.minimise(loss, data, Run())) == alone
 
 
 @one_process
@@ -504,20 +504,18 @@ def test_trees_are_the_same_for_any_number_of_workers(
     data = data if weighed else replace(data, query_weights=None)
     sides = workers.parts(in_parts(data, tmp_path / "parts")).split()
     settings: dict[str, Any] = {"objective": objective, "trees": 5, "depth": 3, "leaf": 1.0}
-    run = Run(validation_parts=sides.validation, metric="ndcg@10")
+    run = Run(validation=sides.validation, metric="ndcg@10")
     fits = []
     everybody = workers.calls.workers()
     assert len(everybody) == 2
     for some in (everybody, everybody[:1]):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(workers.calls, "workers", lambda some=some: some)
-            fits.append(Boosting(**settings).minimise_parts(LambdaRank(), sides.training, run))
+            fits.append(Boosting(**settings).minimise(LambdaRank(), sides.training, run))
     assert bits(fits[0]) == bits(fits[1])
     assert fits[0].history == fits[1].history
     alone = replace(sides.training, workers=None), replace(sides.validation, workers=None)
-    here = Boosting(**settings).minimise_parts(
-        LambdaRank(), alone[0], replace(run, validation_parts=alone[1])
-    )
+    here = Boosting(**settings).minimise(LambdaRank(), alone[0], replace(run, validation=alone[1]))
     # The bins are cut by a sample there, by all data here.
     for row, other in zip(fits[0].history, here.history, strict=True):
         assert row["validation"] == pytest.approx(other["validation"], abs=0.05)
@@ -633,9 +631,9 @@ def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
 ) -> None:
     bundle = Bundle(passes=2)
     loss = Deadly(os.getpid(), once=str(tmp_path / "killed"))
-    alone = bits(bundle.minimise_parts(loss, parts, Run()))
+    alone = bits(bundle.minimise(loss, parts, Run()))
     assert not (tmp_path / "killed").exists()
-    assert bits(bundle.minimise_parts(loss, workers.parts(parts), Run())) == alone
+    assert bits(bundle.minimise(loss, workers.parts(parts), Run())) == alone
     assert (tmp_path / "killed").exists()
 
 
@@ -648,9 +646,9 @@ def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
     boosting = Boosting(trees=3, depth=2, leaf=1.0)
     killed = tmp_path / "killed"
     killed.touch()
-    spared = boosting.minimise_parts(Deadly(once=str(killed)), data, Run())
+    spared = boosting.minimise(Deadly(once=str(killed)), data, Run())
     killed.unlink()
-    assert bits(boosting.minimise_parts(Deadly(once=str(killed)), data, Run())) == bits(spared)
+    assert bits(boosting.minimise(Deadly(once=str(killed)), data, Run())) == bits(spared)
     assert killed.exists()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,20 @@ from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import row_number
 
+R = TypeVar("R")
+
 _MOST_LABELS = 8
 """More different labels than these are shown as a range."""
+_OPTIONAL = {
+    "document_ids": "doc_ids",
+    **{
+        name: name
+        for name in (
+            "query_params", "query_weights", "document_weights", "comments", "document_fields",
+        )
+    },
+}  # fmt: skip
+"""Columns as files name them, and the fields of a dataset that they are."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +127,25 @@ class RankingDataset:
         )
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The optional columns that it has, by the names of the files."""
+        return tuple(name for name, field in _OPTIONAL.items() if getattr(self, field) is not None)
+
+    @property
     def head(self) -> RankingDataset:
         """Itself: what checks look at, of a `PartitionedDataset` its first part."""
         return self
+
+    def load(self) -> RankingDataset:
+        """Itself: all of it is in memory."""
+        return self
+
+    def each(
+        self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
+    ) -> Iterator[R]:
+        """What `call` makes of its one part, as of the parts of a `PartitionedDataset`."""
+        del threads, whole
+        yield call(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -200,6 +228,10 @@ class RankingDataset:
                 "another salt, as in split(salt='again')"
             )
         return split_queries(self, HashSplit(validation, test, salt))
+
+    def on_side(self, split: HashSplit, side: str) -> RankingDataset:
+        """The queries on one side of a split; there may be none."""
+        return self.select(np.flatnonzero(split.sides(self) == side))
 
     def with_origin(self, origin: Origin | None) -> RankingDataset:
         """The same queries, said to be a side of a split."""
@@ -362,60 +394,3 @@ def _first_duplicate(names: list[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-NORMALISATIONS = ("scale", "none")
-
-
-def with_scales(data: RankingDataset, normalise: str) -> RankingDataset:
-    """The dataset, with `feature_scales` for the optimizer; nothing is copied.
-
-    `scale`: one over the standard deviation within queries (0 for a feature that never differs
-    within a query). `none`: features as they are.
-    """
-    check_normalisation(normalise)
-    if normalise == "none":
-        return data
-    return replace(data, feature_scales=scales_of(deviation_within_queries(data)))
-
-
-def scales_of(deviation: Vector) -> Vector:
-    """One over each deviation, 0 where it is 0."""
-    return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
-
-
-def check_normalisation(name: str) -> None:
-    """Refuse a normalisation that does not exist."""
-    if name not in NORMALISATIONS:
-        raise UsageError(f"no normalisation is called '{name}'; known: {', '.join(NORMALISATIONS)}")
-
-
-def deviation_within_queries(data: RankingDataset) -> Vector:
-    """Standard deviation of each feature around its query's mean, (n_features,)."""
-    return deviation_of(*squares_within_queries(data), data.n_documents)
-
-
-def squares_within_queries(data: RankingDataset) -> tuple[Vector, Vector]:
-    """Of each feature, the sum of squares around its query's mean, and the largest size."""
-    squares = np.zeros(data.n_features)
-    largest = np.zeros(data.n_features)
-    # Blocks of queries keep the float64 copy small.
-    for first in range(0, data.n_queries, 256):
-        last = min(first + 256, data.n_queries)
-        start, end = data.offsets[first], data.offsets[last]
-        rows = np.nan_to_num(data.features[start:end].astype(np.float64), nan=0.0)
-        cuts = data.offsets[first:last] - start
-        sizes = np.diff(data.offsets[first : last + 1])
-        means = np.add.reduceat(rows, cuts, axis=0) / sizes[:, None]
-        np.maximum(largest, np.abs(rows).max(axis=0), out=largest)
-        rows -= np.repeat(means, sizes, axis=0)
-        squares += np.einsum("ij,ij->j", rows, rows)
-    return squares, largest
-
-
-def deviation_of(squares: Vector, largest: Vector, documents: int) -> Vector:
-    """The deviations that these sums over so many documents say."""
-    deviation: Vector = np.sqrt(squares / max(documents, 1))
-    # What is left of a constant feature is rounding, not signal.
-    deviation[deviation <= 1e-7 * largest] = 0.0
-    return deviation

@@ -55,6 +55,10 @@ class JudgedQueries(Protocol):
         """Digest of the data."""
         ...
 
+    def on_side(self, split: HashSplit, side: str) -> Self:
+        """The queries on one side of a split; there may be none."""
+        ...
+
     def select(self, queries: NDArray[np.int64]) -> Self:
         """These queries, in this order."""
         ...
@@ -109,16 +113,15 @@ class HashSplit:
 
         Raises BadInput where there is none.
         """
-        chosen = np.flatnonzero(self.sides(data) == side)
-        if not len(chosen):
+        part = data.on_side(self, side)
+        if not part.n_queries:
             raise BadInput(
                 f"no query falls on the {side} side: {data.n_queries} queries are too few for "
                 f"shares of {self.validation} (validation) and {self.test} (test)"
             )
-        part = data.select(chosen)
         # Two splits, one in the other, are no one split of the whole.
         whole = data.origin is None
-        return part.with_origin(Origin(data.fingerprint, self, side)) if whole else part
+        return part.with_origin(Origin(data.fingerprint, self, side) if whole else None)
 
     def as_dict(self) -> dict[str, Any]:
         """The split as JSON."""

@@ -186,11 +186,8 @@ def shares_right(data: RankingDataset) -> NDArray[np.float64]:
 
 def unused_weights(data: RankingDataset | PartitionedDataset) -> list[str]:
     """A sentence where documents have weights other than 1."""
-    if isinstance(data, RankingDataset):
-        return [UNUSED] if _weighed(data) else []
-    if "document_weights" not in data.columns:
-        return []
-    return [UNUSED] if any(data.each(_weighed)) else []
+    weighed = "document_weights" in data.columns and any(data.each(_weighed))
+    return [UNUSED] if weighed else []
 
 
 def _judgments(

@@ -118,14 +118,11 @@ def _query_of(data: Data, query_id: str) -> RankingDataset:
     """The one query of this id. Raises UsageError where there is none."""
     import numpy as np
 
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
     ids = data.query_ids.to_pylist()
     if query_id not in ids:
         known = ", ".join(ids[:5])
         raise UsageError(f"no query of the data has the id '{query_id}': there are {known} …")
-    chosen = data.select(np.array([ids.index(query_id)]))
-    return chosen.load() if isinstance(chosen, PartitionedDataset) else chosen
+    return data.select(np.array([ids.index(query_id)])).load()
 
 
 def _ids(data: RankingDataset) -> list[str]:

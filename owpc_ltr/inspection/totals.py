@@ -187,7 +187,7 @@ def gather(
     tails = Tails(limits)
     for number, (name, data) in enumerate(named.items()):
         row = 0
-        for part in [data] if isinstance(data, RankingDataset) else data:
+        for part in data.each(lambda part: part, whole=True):
             found.add(part, name, row)
             if identify:
                 found.identities.append(identities_of(part, number))

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, with_scales
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.scales import with_scales
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import (
@@ -28,7 +29,7 @@ from owpc_ltr.inspection.result import (
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.plan import fitted, model_plan
+from owpc_ltr.training.plan import model_plan
 
 _Z = 1.96
 
@@ -249,7 +250,7 @@ def default_learner(seed: int = 0) -> Learn:
     def learn(data: RankingDataset) -> Model:
         with one_blas_thread():
             scaled = with_scales(data, plan.normalise)
-            return fitted(optimizer, loss, scaled, Run(seed=seed), None).model
+            return optimizer.minimise(loss, scaled, Run(seed=seed)).model
 
     return learn
 

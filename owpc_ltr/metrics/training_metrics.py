@@ -89,9 +89,11 @@ class Judge(Generic[T]):
     """
 
     def __init__(self, run: Run, patience: int = 0) -> None:
-        self.validation: RankingDataset | JudgedLabels | None = run.validation
-        if run.validation_parts is not None:
-            self.validation = JudgedLabels.of(run.validation_parts)
+        self.validation: RankingDataset | JudgedLabels | None
+        if isinstance(run.validation, PartitionedDataset):
+            self.validation = JudgedLabels.of(run.validation)
+        else:
+            self.validation = run.validation
         self.metric = parse_metric(run.metric)
         self.patience, self.number, self.best_number = patience, 0, 0
         self.best: T | None = None

@@ -318,17 +318,16 @@ def parity_samples_of(
 
     Empty where the dataset was not logged from an engine (no parameters, or no document ids).
     """
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.splits import query_positions
 
-    if isinstance(data, PartitionedDataset):
-        if not {"query_params", "document_ids"} <= set(data.columns):
-            return []
-        return parity_samples_of(data.select(_chosen(data, queries)).load(), queries)
-    if data.query_params is None or data.doc_ids is None:
+    if not {"query_params", "document_ids"} <= set(data.columns):
         return []
-    chosen = _chosen(data, queries)
+    first_by_hash = np.argsort(query_positions(data, "probes"), kind="stable")[:queries]
+    data = data.select(np.sort(first_by_hash)).load()
+    assert data.query_params is not None  # noqa: S101 - it has the columns
+    assert data.doc_ids is not None  # noqa: S101
     samples = []
-    for query in chosen.tolist():
+    for query in range(data.n_queries):
         first = int(data.offsets[query])
         last = min(int(data.offsets[query + 1]), first + PARITY_DOCUMENTS)
         samples.append(
@@ -420,9 +419,3 @@ def _with_settings(part: Mapping[str, Any]) -> str:
         return str(part.get("name"))
     shown = ", ".join(f"{key}={value}" for key, value in settings.items())
     return f"{part.get('name')} ({shown})"
-
-
-def _chosen(data: RankingDataset | PartitionedDataset, queries: int) -> NDArray[np.int64]:
-    from owpc_ltr.data.splits import query_positions
-
-    return np.sort(np.argsort(query_positions(data, "probes"), kind="stable")[:queries])

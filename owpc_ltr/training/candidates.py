@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, overload
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import (
     RankingDataset,
-    deviation_of,
-    scales_of,
-    squares_within_queries,
-    with_scales,
 )
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
@@ -32,12 +30,11 @@ from owpc_ltr.signatures import row_number, spelled
 from owpc_ltr.training.plan import (
     ZERO,
     C,
-    Data,
     Plan,
     Settings,
-    fitted,
+    checked_fit,
     levels_of,
-    mean_of,
+    means_of,
     taking_missing_as_zero,
 )
 from owpc_ltr.version import VERSION
@@ -80,103 +77,71 @@ class TrainingResult:
 
 
 def train_plan(
-    data: RankingDataset,
+    data: JudgedTable,
     plan: Plan,
     run: Run,
-    validation: RankingDataset | None = None,
+    validation: JudgedTable | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> TrainingResult:
     """Fit every candidate to `data` and keep the one with the best validation metric.
 
     Of equal ones the first is kept, which is the more regularised. With several candidates and
     no validation queries UsageError is raised: training data would choose the least regularised.
+    Data in parts that an optimizer needs in memory are loaded, see `goes_through_parts`.
     `source` (files, split) goes into the model's record; without it, the split that the queries are
     sides of. The record also has the digests of the queries.
     """
-    plan = plan.for_labels(levels_of(data))
-    candidates = plan.candidates()
-    check_choosable(len(candidates), validation)
-    check_trainable(data)
+    if not goes_through_parts(plan, data, validation):
+        data, validation = data.load(), validation and validation.load()
     known = data, validation
+    facts = check_trainable(data)
+    plan = plan.for_labels(facts.levels)
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
-    filled = data
-    curves = None
+    sample, curves = data.head, None
     if plan.piecewise_linear:
         from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 
-        curves = piecewise_linear_columns(data, plan.knots)
-    if curves is not None:
-        data, validation = curves.expanded(data), validation and curves.expanded(validation)
+        curves = piecewise_linear_columns(data.load(), plan.knots)
+        data = curves.expanded(data.load())
+        validation = validation and curves.expanded(validation.load())
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
-        chosen = fit_all(plan, candidates, data, run)
+        chosen, table = _best_of(plan, data, run)
     fit = chosen.fit
     if curves is not None:
-        data, fit = filled, replace(fit, model=curves.model_of(fit.model))
+        fit = replace(fit, model=curves.model_of(fit.model))
     if plan.missing == ZERO:
-        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
-    silent = silent_features(column_facts(data.features), data.feature_names)
-    ranges = _ranges(known[0].without_missing())
-    return recorded(
-        chosen._replace(fit=fit), plan, run,
-        known=known, source=source, ranges=ranges, silent=silent, sample=data,
-    )  # fmt: skip
-
-
-class BestCandidate(NamedTuple):
-    """The best fit, the number and settings of its candidate, and the rows of all."""
-
-    fit: Fit
-    number: int
-    settings: dict[str, Any]
-    pair: tuple[Loss, Optimizer]
-    table: list[dict[str, Any]]
-
-
-def recorded(
-    chosen: BestCandidate,
-    plan: Plan,
-    run: Run,
-    *,
-    known: tuple[Data, Data | None],
-    source: Mapping[str, Any] | None,
-    ranges: list[list[float]],
-    silent: list[str],
-    sample: RankingDataset,
-) -> TrainingResult:
-    """The chosen model with the record of its training on `known` queries; `sample` warns."""
-    fit, table = chosen.fit, chosen.table
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0].head))
     warnings = _warnings(fit, chosen.pair[0], sample)
     if known[1] is not None:
         warnings += [f"validation: {one}" for one in unused_weights(known[1])]
     record = {
         **_how(plan, *chosen.pair, parse_metric(plan.select), run),
-        "validation": table[chosen.number].get("validation"),
+        "validation": None if validation is None else chosen.value,
         "certificate": fit.certificate.as_dict(),
         "table": table,
         "history": kept_history(fit.history),
         **_from_what(known[0]),
-        "feature_ranges": ranges,
+        "feature_ranges": facts.ranges,
         "warnings": list(warnings),
         "source": source_of(*known, source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
         # What splits gained, and which may meet, is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
-    model = with_record(fit.model, record)
     return TrainingResult(
-        model=model,
+        model=with_record(fit.model, record),
         fit=fit,
         settings=chosen.settings,
         table=tuple(table),
         warnings=tuple(warnings),
-        silent_features=tuple(silent),
+        silent_features=tuple(facts.silent(sample.feature_names, filled=plan.missing == ZERO)),
     )
 
 
-def check_choosable(candidates: int, validation: Data | None) -> None:
+def check_choosable(candidates: int, validation: JudgedTable | None) -> None:
     """Refuse several candidates with nothing to choose them by."""
     if candidates > 1 and validation is None:
         raise UsageError(
@@ -197,14 +162,13 @@ class FittedCandidate(NamedTuple):
 def fit_each(
     plan: Plan,
     candidates: Sequence[dict[str, Any]],
-    data: Data,
+    data: JudgedTable,
     run: Run,
-    validation: Data | None,
 ) -> Iterator[FittedCandidate]:
     """Fit one candidate after another, of neighbours in C each from the one before.
 
-    Where the best of the default values of C is at their end, more follow. The value is NaN without
-    validation queries.
+    Where the best of the default values of C is at their end, more follow. The value is that on the
+    validation queries of the run, NaN without any.
     """
     metric = parse_metric(plan.select)
     sign = 1.0 if metric.higher_is_better else -1.0
@@ -215,8 +179,12 @@ def fit_each(
         pair = loss, optimizer = plan.make(settings)
         start = before.fit if before and _neighbours(before.settings, settings) else None
         _report(run, len(tried), len(tried) + 1 + len(waiting), settings)
-        fit = fitted(optimizer, loss, data, run, start)
-        value = float("nan") if validation is None else mean_of(metric, fit.model, validation)
+        # Data in parts are for optimizers that go through them.
+        found = optimizer.minimise(loss, data, run, start)  # type: ignore[arg-type]
+        fit = checked_fit(optimizer.name, found, data.head)
+        value = float("nan")
+        if run.validation is not None:
+            value = means_of([metric], fit.model, run.validation)[0]
         before = FittedCandidate(settings, pair, fit, value)
         yield before
         tried.append((settings, sign * value))
@@ -224,25 +192,20 @@ def fit_each(
             waiting.append(more)
 
 
-def fit_all(
-    plan: Plan, candidates: Sequence[dict[str, Any]], data: Data, run: Run
-) -> BestCandidate:
+def _best_of(
+    plan: Plan, data: JudgedTable, run: Run
+) -> tuple[FittedCandidate, list[dict[str, Any]]]:
     """The best candidate, and a row for each."""
-    metric = parse_metric(plan.select)
-    sign = 1.0 if metric.higher_is_better else -1.0
-    validation = run.validation or run.validation_parts
-    best: tuple[int, FittedCandidate] | None = None
+    sign = 1.0 if parse_metric(plan.select).higher_is_better else -1.0
+    best: FittedCandidate | None = None
     table: list[dict[str, Any]] = []
-    for number, one in enumerate(fit_each(plan, candidates, data, run, validation)):
-        row = {**one.settings, **one.fit.certificate.as_dict()}
-        if validation is not None:
-            row["validation"] = one.value
-        table.append(row)
-        if best is None or sign * one.value > sign * best[1].value:
-            best = number, one
+    for one in fit_each(plan, plan.candidates(), data, run):
+        chosen_by = {} if run.validation is None else {"validation": one.value}
+        table.append({**one.settings, **one.fit.certificate.as_dict(), **chosen_by})
+        if best is None or sign * one.value > sign * best.value:
+            best = one
     assert best is not None  # noqa: S101 - there is at least one candidate
-    number, chosen = best
-    return BestCandidate(chosen.fit, number, chosen.settings, chosen.pair, table)
+    return best, table
 
 
 def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
@@ -260,7 +223,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
     }
 
 
-def _from_what(data: Data) -> dict[str, Any]:
+def _from_what(data: JudgedTable) -> dict[str, Any]:
     """What a record says of the queries that a model was trained on."""
     what = {
         "queries": data.n_queries,
@@ -271,29 +234,6 @@ def _from_what(data: Data) -> dict[str, Any]:
     if data.manifest is None:
         return what
     return {**what, **external_entry(sources_in(data.manifest, "the dataset's manifest"))}
-
-
-def check_trainable(data: RankingDataset) -> None:
-    """Refuse data that nothing can be learned from, or that would poison the result."""
-    if np.isinf(data.features).any():
-        row, column = np.argwhere(np.isinf(data.features))[0]
-        query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-        raise Refused(
-            f"feature '{data.feature_names[column]}' is infinite for query "
-            f"'{data.query_ids[query].as_py()}', document "
-            f"{row_number(row - data.offsets[query])}: fix the feature, or leave the document out"
-        )
-    highest = np.maximum.reduceat(data.labels, data.offsets[:-1])
-    lowest = np.minimum.reduceat(data.labels, data.offsets[:-1])
-    check_order(some=bool((highest > lowest).any()))
-
-
-def check_order(*, some: bool) -> None:
-    """Refuse labels that put no document above another."""
-    if not some:
-        raise Refused(
-            "no query has two documents with different labels: there is no order to learn"
-        )
 
 
 def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
@@ -315,11 +255,6 @@ def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
     return warnings
 
 
-def _ranges(data: RankingDataset) -> list[list[float]]:
-    """The smallest and the largest value of each feature, a missing one being 0."""
-    return [data.features.min(axis=0).tolist(), data.features.max(axis=0).tolist()]
-
-
 def _neighbours(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two candidates differ in C alone."""
     return {**one, C: None} == {**other, C: None}
@@ -333,74 +268,16 @@ def _report(run: Run, index: int, count: int, settings: Mapping[str, Any]) -> No
 _BY_PARTS = "bundle, larank, gradient and boosting"
 
 
-def train_plan_by_parts(
-    data: PartitionedDataset,
-    plan: Plan,
-    run: Run,
-    validation: Data | None = None,
-    source: Mapping[str, Any] | None = None,
-) -> TrainingResult:
-    """Fit every candidate and keep the one with the best validation metric; see `train`.
+def goes_through_parts(plan: Plan, data: JudgedTable, validation: JudgedTable | None) -> bool:
+    """Whether all that is planned goes through the data part by part; False where it loads them.
 
-    Data that an optimizer needs in memory are loaded where they fit in what `data` may keep there.
-    Raises UsageError, before any part is read, where they do not.
+    Raises UsageError, before any part is read, where they do not fit in memory, naming what goes
+    through parts; and where there is nothing to choose candidates by.
     """
-    candidates = plan.candidates()
-    pairs = [plan.make(settings) for settings in candidates]
-    check_choosable(len(candidates), validation)
-    if not goes_through_parts(plan, pairs, data, validation):
-        return train_plan(data.load(), plan, run, loaded(validation), source)
-    known = data, validation
-    facts = facts_of(data)
-    plan = plan.for_labels(facts.levels)
-    candidates = plan.candidates()
-    check_order(some=facts.ordered)
-    if plan.missing == ZERO:
-        data, validation = data.without_missing(), validation and validation.without_missing()
-    data = _scaled(data, facts, plan.normalise)
-    run = replace(run, **named_validation(validation), metric=plan.select)
-    with one_blas_thread():
-        chosen = fit_all(plan, candidates, data, run)
-    fit = chosen.fit
-    if plan.missing == ZERO:
-        fit = replace(fit, model=taking_missing_as_zero(fit.model, data.head))
-    columns = facts.filled() if plan.missing == ZERO else facts.columns
-    silent = silent_features(columns, data.feature_names)
-    return recorded(
-        chosen._replace(fit=fit), plan, run,
-        known=known, source=source, ranges=facts.ranges, silent=silent, sample=data.head,
-    )  # fmt: skip
-
-
-def check_room(plan: Plan, data: PartitionedDataset, validation: Data | None = None) -> None:
-    """Refuse, before any part is read, what `train_plan_by_parts` would. Raises UsageError."""
     pairs = [plan.make(settings) for settings in plan.candidates()]
     check_choosable(len(pairs), validation)
-    goes_through_parts(plan, pairs, data, validation)
-
-
-def scaled_parts(data: PartitionedDataset, normalise: str) -> PartitionedDataset:
-    """The data with the scales of their features. Refused where there is nothing to learn."""
-    facts = facts_of(data)
-    check_order(some=facts.ordered)
-    return _scaled(data, facts, normalise)
-
-
-def _scaled(data: PartitionedDataset, facts: Facts, normalise: str) -> PartitionedDataset:
-    scales = None if normalise == "none" else scales_of(facts.deviation)
-    return replace(data, feature_scales=scales)
-
-
-def goes_through_parts(
-    plan: Plan,
-    pairs: Sequence[tuple[Loss, Optimizer]],
-    data: PartitionedDataset,
-    validation: Data | None = None,
-) -> bool:
-    """Whether all that is planned can; False where what cannot may load the data instead.
-
-    Raises UsageError, naming what can, where these do not fit in memory.
-    """
+    if isinstance(data, RankingDataset):
+        return False
     why = _why_not(plan, pairs)
     if why is None:
         return True
@@ -415,15 +292,6 @@ def goes_through_parts(
     return False
 
 
-@overload
-def loaded(data: Data) -> RankingDataset: ...
-@overload
-def loaded(data: Data | None) -> RankingDataset | None: ...
-def loaded(data: Data | None) -> RankingDataset | None:
-    """The data in memory."""
-    return data.load() if isinstance(data, PartitionedDataset) else data
-
-
 def _why_not(plan: Plan, pairs: Sequence[tuple[Loss, Optimizer]]) -> str | None:
     """What needs all data at once; None where nothing does."""
     if plan.piecewise_linear:
@@ -436,27 +304,13 @@ def _why_not(plan: Plan, pairs: Sequence[tuple[Loss, Optimizer]]) -> str | None:
     return None
 
 
-def named_validation(validation: Data | None) -> dict[str, Any]:
-    """Validation queries as a `Run` names them."""
-    if isinstance(validation, PartitionedDataset):
-        return {"validation_parts": validation}
-    return {"validation": validation}
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Of each column its values and its spread within queries; whether labels differ anywhere."""
+    """Of each column its values; the lowest labels; whether labels differ within any query."""
 
     columns: ColumnFacts
-    squares: Vector
-    largest: Vector
-    ordered: bool
     levels: Vector
-
-    @property
-    def deviation(self) -> Vector:
-        """The standard deviation of each feature within queries."""
-        return deviation_of(self.squares, self.largest, self.columns.rows)
+    ordered: bool
 
     @property
     def ranges(self) -> list[list[float]]:
@@ -466,46 +320,55 @@ class Facts:
         high = np.where(gaps, np.fmax(self.columns.highest, 0), self.columns.highest)
         return [low.tolist(), high.tolist()]
 
-    def filled(self) -> ColumnFacts:
-        """The columns where a missing value is 0."""
-        low, high = (np.array(ends, np.float32) for ends in self.ranges)
-        return ColumnFacts(low, high, np.zeros_like(self.columns.missing), self.columns.rows)
+    def silent(self, names: Sequence[str], *, filled: bool = False) -> list[str]:
+        """The features that say nothing; `filled`: missing values are 0."""
+        columns = self.columns
+        if filled:
+            low, high = (np.array(ends, np.float32) for ends in self.ranges)
+            columns = ColumnFacts(low, high, np.zeros_like(columns.missing), columns.rows)
+        return silent_features(columns, names)
 
 
-def silent_in_all(datasets: Sequence[Data]) -> list[str]:
+def check_trainable(data: JudgedTable) -> Facts:
+    """The facts of the data, each part of which is checked by its digest meanwhile.
+
+    Raises Refused where nothing can be learned from them, or they would poison the result.
+    """
+    facts = _together(list(data.each(_facts, whole=True)))
+    if not facts.ordered:
+        raise Refused(
+            "no query has two documents with different labels: there is no order to learn"
+        )
+    return facts
+
+
+def silent_in_all(datasets: Sequence[JudgedTable]) -> list[str]:
     """The features that say nothing in any of these data: folds share most of their rows."""
-    found = []
-    for data in datasets:
-        if isinstance(data, PartitionedDataset):
-            facts = facts_of(data).columns
-        else:
-            facts = column_facts(data.features)
-        found.append(silent_features(facts, data.feature_names))
+    found = [
+        _together(list(data.each(_facts, whole=True))).silent(data.feature_names)
+        for data in datasets
+    ]
     return [name for name in found[0] if all(name in other for other in found)]
 
 
-def facts_of(data: PartitionedDataset) -> Facts:
-    """The facts of all parts, each of which is checked by its digest meanwhile."""
-    found: Facts | None = None
-    for own in data.each(_facts, whole=True):
-        found = own if found is None else _together(found, own)
-    assert found is not None  # noqa: S101 - a dataset has a part at least
-    return found
-
-
 def _facts(part: RankingDataset) -> Facts:
+    columns = column_facts(part.features)
+    if np.isinf(columns.lowest).any() or np.isinf(columns.highest).any():
+        row, column = np.argwhere(np.isinf(part.features))[0]
+        query = int(np.searchsorted(part.offsets, row, side="right")) - 1
+        raise Refused(
+            f"feature '{part.feature_names[column]}' is infinite for query "
+            f"'{part.query_ids[query].as_py()}', document "
+            f"{row_number(row - part.offsets[query])}: fix the feature, or leave the document out"
+        )
     highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
     lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
-    ordered = bool((highest > lowest).any())
-    squares, largest = squares_within_queries(part)
-    return Facts(column_facts(part.features), squares, largest, ordered, levels_of(part))
+    return Facts(columns, levels_of(part), bool((highest > lowest).any()))
 
 
-def _together(one: Facts, other: Facts) -> Facts:
+def _together(parts: Sequence[Facts]) -> Facts:
     return Facts(
-        facts_together(one.columns, other.columns),
-        one.squares + other.squares,
-        np.maximum(one.largest, other.largest),
-        one.ordered or other.ordered,
-        np.union1d(one.levels, other.levels),
+        reduce(facts_together, [one.columns for one in parts]),
+        reduce(np.union1d, [one.levels for one in parts]),
+        any(one.ordered for one in parts),
     )

@@ -19,9 +19,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from owpc_ltr.data.dataset import RankingDataset, with_scales
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import is_partitioned, open_or_read, read_dataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.scales import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
@@ -36,16 +37,12 @@ from owpc_ltr.training.candidates import (
     check_trainable,
     fit_each,
     goes_through_parts,
-    named_validation,
-    scaled_parts,
 )
 from owpc_ltr.training.plan import (
     C,
-    Data,
     Plan,
     levels_of,
-    per_query,
-    weights_of,
+    means_of,
 )
 
 Progress = Callable[[str, float | None], None]
@@ -185,7 +182,7 @@ def read_folds(
     *,
     max_features: int | None = None,
     memory: int | None = None,
-) -> Data | list[Fold[RankingDataset]]:
+) -> JudgedTable | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
 
     One path is a dataset, or the folder of a single fold.
@@ -224,7 +221,7 @@ def cross_validate(
     """
     measured = [parse_metric(metric) for metric in metrics]
     for fold, plan in product(folds, plans):
-        _streams(fold, plan)
+        goes_through_parts(plan, fold.training, fold.validation)
     paths = [
         (fold, plan, path)
         for fold in folds
@@ -336,18 +333,15 @@ def _walk(
     fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
 ) -> list[FitRow]:
     """Fit along growing C, each fit starting from the one before."""
-    if not _streams(fold, plan):
-        fold = Fold(fold.name, fold.training.load(), fold.validation.load(), fold.test)
-    data = _to_train_on(fold, plan)
-    run = replace(run, **named_validation(fold.validation), metric=plan.select)
+    data, validation = fold.training, fold.validation
+    if not goes_through_parts(plan, data, validation):
+        data, validation = data.load(), validation.load()
+    check_trainable(data)
+    data = with_scales(data, plan.normalise)
+    run = replace(run, validation=validation, metric=plan.select)
     rows: list[FitRow] = []
-    weights = weights_of(fold.test)
-    for settings, (loss, optimizer), fit, value in fit_each(plan, path, data, run, fold.validation):
-        values = per_query(metrics, fit.model, fold.test)
-        figures = {
-            str(metric): metric.average(one, weights)
-            for metric, one in zip(metrics, values, strict=True)
-        }
+    for settings, (loss, optimizer), fit, value in fit_each(plan, path, data, run):
+        means = means_of(metrics, fit.model, fold.test)
         rows.append(
             FitRow(
                 fold=fold.name,
@@ -355,30 +349,13 @@ def _walk(
                 optimizer=optimizer.name,
                 settings=dict(settings),
                 validation=value,
-                test=figures,
+                test=dict(zip(map(str, metrics), means, strict=True)),
             )
         )
     if isinstance(data, PartitionedDataset):
         # The next path is of other queries, as a rule.
         data.files.kept.release()
     return rows
-
-
-def _streams(fold: Fold[Any], plan: Plan) -> bool:
-    """Whether the fold is as the plan needs it. UsageError where it cannot even be loaded."""
-    if not isinstance(fold.training, PartitionedDataset):
-        return True
-    pairs = [plan.make(settings) for settings in plan.candidates()]
-    return goes_through_parts(plan, pairs, fold.training, fold.validation)
-
-
-def _to_train_on(fold: Fold[Any], plan: Plan) -> Data:
-    """The training queries, with the scales of their features."""
-    data = fold.training
-    if isinstance(data, PartitionedDataset):
-        return scaled_parts(data, plan.normalise)
-    check_trainable(data)
-    return with_scales(data, plan.normalise)
 
 
 def _silence(_message: str, _done: float | None = None) -> None:

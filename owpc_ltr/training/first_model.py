@@ -17,6 +17,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.splits import fold_of_queries, query_positions
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -27,9 +28,9 @@ from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.fold_models import scores_by_fold
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import spelled
-from owpc_ltr.training.candidates import check_room, check_trainable
+from owpc_ltr.training.candidates import check_trainable, goes_through_parts
 from owpc_ltr.training.folds import model_of_queries
-from owpc_ltr.training.plan import Data, Plan, levels_of
+from owpc_ltr.training.plan import Plan, levels_of
 
 FOLDS = 3
 FEWEST_QUERIES = 30
@@ -121,7 +122,7 @@ def metric_for(data: RankingDataset) -> str:
 
 
 def choose_kind(
-    data: Data,
+    data: JudgedTable,
     make: Callable[..., Plan],
     metric: Any,
     runs_in: str,
@@ -230,24 +231,22 @@ def _why(kind: Kind, best: Kind, where: str) -> str:
     return f"the simplest{of} that is not significantly worse than the best ({best.name})"
 
 
-def _that_fit(known: Sequence[Kind], data: Data) -> list[Kind]:
+def _that_fit(known: Sequence[Kind], data: JudgedTable) -> list[Kind]:
     """Those that can be trained on data in parts, or may load them."""
-    if isinstance(data, RankingDataset):
-        return list(known)
     fit = []
     for kind in known:
         with suppress(UsageError):
-            check_room(kind.plan, data, data)
+            goes_through_parts(kind.plan, data, data)
             fit.append(kind)
     return fit
 
 
-def _sample(data: Data) -> RankingDataset:
+def _sample(data: JudgedTable) -> RankingDataset:
     """At most so many documents, of queries that are drawn by the hash of their ids."""
     order = np.argsort(query_positions(data, "owpc-ltr sample"), kind="stable")
     count = max(FEWEST_QUERIES, int(data.n_queries * MOST_DOCUMENTS / max(1, data.n_documents)))
     part = data.select(np.sort(order[:count])) if count < data.n_queries else data
-    return part if isinstance(part, RankingDataset) else part.load()
+    return part.load()
 
 
 def _trees(model: Model) -> int:

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import in_memory
+from owpc_ltr.data.partitioned.dataset import JudgedTable, in_memory
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, split_queries
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import spelled
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.plan import Data, Plan
+from owpc_ltr.training.plan import Plan
 
 _SALT = "owpc-ltr folds"
 
 
 def fold_models(
-    data: Data,
+    data: JudgedTable,
     plan_of: Callable[[RankingDataset, Run], Plan],
     run: Run,
     folds: int,

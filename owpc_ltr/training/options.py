@@ -10,10 +10,7 @@ from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    Data = RankingDataset | PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
 
 Normalisation = Literal["scale", "none"]
 
@@ -85,7 +82,7 @@ Grid = Annotated[
     ),
 ]
 TrainingData = Annotated[
-    "Data | Path | str",
+    "JudgedTable | Path | str",
     Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
     Argument.DATA,
 ]
@@ -98,7 +95,7 @@ Normalise = Annotated[
     Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
 ]
 Validation = Annotated[
-    "Data | Path | str | None",
+    "JudgedTable | Path | str | None",
     Reads("Validation queries; default: a share of DATA, by the hash of their ids.", panel="Data"),
     Argument.DATA,
 ]

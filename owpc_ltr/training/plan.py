@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset, check_normalisation
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
+from owpc_ltr.data.scales import check_normalisation
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.host.registry import Registry, checked_name, class_of
 from owpc_ltr.host.settings import configure, values_of
@@ -30,8 +31,6 @@ from owpc_ltr.protocols import (
     Model,
     Optimizer,
     Reordering,
-    Run,
-    StreamingOptimizer,
 )
 from owpc_ltr.training.options import (
     DEFAULT_C,
@@ -45,8 +44,6 @@ from owpc_ltr.training.options import (
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Any]
 
-
-Data = RankingDataset | PartitionedDataset
 
 C = "optimizer.C"
 
@@ -330,48 +327,23 @@ def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
     return model
 
 
-def fitted(optimizer: Optimizer, loss: Loss, data: Data, run: Run, start: Fit | None) -> Fit:
-    """What the optimizer finds, looked at. TypeError for parts that it cannot go through."""
-    if isinstance(data, RankingDataset):
-        return checked_fit(optimizer.name, optimizer.minimise(loss, data, run, start), data)
-    if not isinstance(optimizer, StreamingOptimizer):
-        raise TypeError(f"{optimizer.name} does not stream")
-    return checked_fit(optimizer.name, optimizer.minimise_parts(loss, data, run, start), data.head)
-
-
-def mean_of(metric: Metric, model: Model, data: Data) -> float:
-    """The mean of a metric over the queries of some data, weighted by their importance."""
-    return metric.average(next(per_query([metric], model, data)), weights_of(data))
-
-
-def weights_of(data: Data) -> Vector | None:
-    """The importance of the queries; None where all are alike."""
-    if isinstance(data, RankingDataset):
-        return uneven(data.query_weights)
-    if "query_weights" not in data.columns:
-        return None
-    return uneven(np.concatenate(list(data.each(lambda part: part.query_importance))))
-
-
-def levels_of(data: Data) -> Vector:
-    """The different labels in increasing order; of many the lowest."""
-    if isinstance(data, RankingDataset):
-        return np.unique(data.labels)[: _MOST_GRADES + 1].astype(np.float64)
-    found = np.unique(np.concatenate(list(data.each(levels_of))))
-    return found[: _MOST_GRADES + 1]
-
-
-def per_query(metrics: list[Metric], model: Model, data: Data) -> Iterator[Vector]:
-    """The value of each query by each metric; the documents are sorted once for all."""
+def means_of(metrics: Sequence[Metric], model: Model, data: JudgedTable) -> list[float]:
+    """The mean of each metric over the queries of some data, weighted by their importance."""
 
     def values(part: RankingDataset) -> list[Vector]:
+        # The documents are sorted once for all metrics.
         queries = RankedQueries(model.score(part.features), part.labels, part.offsets)
-        return [metric.of(queries) for metric in metrics]
+        return [part.query_importance, *(metric.of(queries) for metric in metrics)]
 
-    if isinstance(data, RankingDataset):
-        yield from values(data)
-    else:
-        yield from map(np.concatenate, zip(*data.each(values), strict=True))
+    importance, *found = map(np.concatenate, zip(*data.each(values), strict=True))
+    weights = uneven(importance)
+    return [metric.average(one, weights) for metric, one in zip(metrics, found, strict=True)]
+
+
+def levels_of(data: JudgedTable) -> Vector:
+    """The different labels in increasing order; of many the lowest."""
+    found = np.unique(np.concatenate(list(data.each(lambda part: np.unique(part.labels)))))
+    return found[: _MOST_GRADES + 1].astype(np.float64)
 
 
 def _check_parts(

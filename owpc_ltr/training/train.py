@@ -48,16 +48,13 @@ from owpc_ltr.training.options import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
     from owpc_ltr.training.feature_cost import Costs
     from owpc_ltr.training.first_model import KindChoice
     from owpc_ltr.training.plan import Plan
-
-    Data = RankingDataset | PartitionedDataset
 
 
 @dataclass(frozen=True)
@@ -221,14 +218,14 @@ def train(
     >>> int(model.score([[1.0], [2.0]]).argmax())
     1
     """
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.data.partitioned.dataset import in_memory
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
     from owpc_ltr.inspection.columns import silent_in_training
     from owpc_ltr.models.fold_models import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import check_room
+    from owpc_ltr.training.candidates import goes_through_parts
     from owpc_ltr.training.first_model import choose_kind
     from owpc_ltr.training.folds import fold_models
     from owpc_ltr.training.plan import model_plan
@@ -247,7 +244,7 @@ def train(
     )
     chosen = any((loss, optimizer, settings, grid, piecewise_linear, feature_cost, dask))
 
-    def plan_of(queries: Data, run: Run) -> tuple[Plan, KindChoice | None]:
+    def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if chosen:
             return planned, None
         choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
@@ -270,8 +267,7 @@ def train(
             training = in_memory(training, "a price of features")
         run = Run(seed=seed, threads=threads, progress=progress)
         plan, choice = plan_of(splits.seen, run)
-        if isinstance(training, PartitionedDataset):
-            check_room(plan, training, chosen_on)
+        goes_through_parts(plan, training, chosen_on)
         before = warnings_before_training(training.head)
         give_warnings(before)
         trained = _trained(training, chosen_on, plan, run, costs, source=source)
@@ -305,24 +301,21 @@ def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float
 
 
 def _trained(
-    training: Data,
-    validation: Data | None,
+    training: Any,
+    validation: JudgedTable | None,
     plan: Plan,
     run: Run,
     costs: Costs | None,
     source: Mapping[str, Any] | None,
 ) -> TrainingResult:
     """The model of a plan; with costs of features that of the features that are worth theirs."""
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.training.candidates import loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.candidates import train_plan
     from owpc_ltr.training.feature_cost import train_at_cost
 
-    if isinstance(training, PartitionedDataset):
-        return train_plan_by_parts(training, plan, run, validation, source)
     if costs is None:
-        return train_plan(training, plan, run, loaded(validation), source)
-    found = train_at_cost(training, plan, run, loaded(validation), costs=costs, source=source)
-    return found.trained
+        return train_plan(training, plan, run, validation, source)
+    chosen_on = None if validation is None else validation.load()
+    return train_at_cost(training, plan, run, chosen_on, costs, source=source).trained
 
 
 def _check_knots(knots: int | None, piecewise_linear: bool) -> None:
@@ -333,8 +326,8 @@ def _check_knots(knots: int | None, piecewise_linear: bool) -> None:
 
 
 def training_splits(
-    data: Data | Path | str,
-    validation: Data | Path | str | None,
+    data: JudgedTable | Path | str,
+    validation: JudgedTable | Path | str | None,
     shares: tuple[float, float],
     *,
     max_features: int | None = None,
@@ -345,13 +338,11 @@ def training_splits(
     Without validation queries the data are split by `shares` (validation, test), unless they are
     one side of a split already. A record says of datasets, which have no name, what they know.
     """
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.data.joining import check_same_features
-    from owpc_ltr.data.partitioned.dataset import split_parts
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
-    def read(given: Data | Path | str) -> tuple[Any, str | None]:
+    def read(given: JudgedTable | Path | str) -> tuple[Any, str | None]:
         opened = dataset_of(given, memory=memory, max_features=max_features)
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
@@ -366,12 +357,11 @@ def training_splits(
         return splits, None if name is None else splits.source
     if known.origin is not None:
         return DatasetSplits(known, {"train": known}, {}), None
-    cut = split_queries if isinstance(known, RankingDataset) else split_parts
-    splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
+    splits = split_queries(known, HashSplit(*shares), name, ("train", "validation"))
     return splits, None if name is None else splits.source
 
 
-def _trained_on(training: Data, validation: Data) -> list[str]:
+def _trained_on(training: JudgedTable, validation: JudgedTable) -> list[str]:
     """Where queries of both have one id and the same first document: other files reuse ids."""
     import numpy as np
     import pyarrow.compute as pc

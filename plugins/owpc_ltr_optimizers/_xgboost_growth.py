@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.data.partitioned.parts import scratch_folder
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import bind
@@ -82,8 +82,8 @@ def _on_disk(
     asked: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
     batches = _batches(data, f"{folder}/t", objective)
     matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **asked)
-    if run.validation_parts is not None:
-        batches = _batches(run.validation_parts, f"{folder}/v", None)
+    if isinstance(run.validation, PartitionedDataset):
+        batches = _batches(run.validation, f"{folder}/v", None)
         return matrix, xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **asked)
     if run.validation is not None:
         return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **asked)
@@ -147,7 +147,7 @@ _NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much
 class Newton:
     """A loss as XGBoost's objective: gradient and curvature of every document."""
 
-    def __init__(self, loss: Loss, data: RankingDataset | PartitionedDataset, threads: int) -> None:
+    def __init__(self, loss: Loss, data: JudgedTable, threads: int) -> None:
         self.loss, self.data, self.threads = loss, data, threads
         self.bound = bind(loss)
         self.importance = _importance(data)
@@ -193,15 +193,11 @@ class Newton:
 
     def risk_of(self, score: Callable[[Matrix], Vector]) -> float:
         """The weighted sum of the losses, by how features are scored."""
-        if isinstance(self.data, PartitionedDataset):
-            parts = self.data.each(lambda part: self._of(part, score(part.features))[0])
-            return self.total(list(parts))
-        return self._of(self.data, score(self.data.features))[0]
+        parts = self.data.each(lambda part: self._of(part, score(part.features))[0])
+        return self.total(list(parts))
 
     def _losses(self, scores: NDArray[np.float32]) -> tuple[float, Vector, Vector]:
         """The risk, and gradient and curvature of every document, without the queries' weights."""
-        if not isinstance(self.data, PartitionedDataset):
-            return self._of(self.data, scores.astype(np.float64))
         gradient = np.empty(self.data.n_documents)
         curvature = np.empty(len(gradient) if self.bound.has_curvature else 0)
         risks: list[float] = []
@@ -221,17 +217,13 @@ class Newton:
         return float(values @ data.query_importance), gradient, curvature
 
 
-def _importance(data: RankingDataset | PartitionedDataset) -> Vector | None:
+def _importance(data: JudgedTable) -> Vector | None:
     """The weight of each document's query; None where they have none."""
-    if isinstance(data, PartitionedDataset):
-        if "query_weights" not in data.columns:
-            return None
-        return np.concatenate(
-            list(data.each(lambda part: np.repeat(part.query_importance, np.diff(part.offsets))))
-        )
-    if data.query_weights is None:
+    if "query_weights" not in data.columns:
         return None
-    return np.repeat(data.query_importance, np.diff(data.offsets))
+    return np.concatenate(
+        list(data.each(lambda part: np.repeat(part.query_importance, np.diff(part.offsets))))
+    )
 
 
 def _on_grid(values: Vector, largest: float | None = None) -> Vector:
@@ -286,7 +278,7 @@ class Growth:
         self,
         settings: Settings,
         loss: Loss,
-        data: RankingDataset | PartitionedDataset,
+        data: JudgedTable,
         run: Run,
         matrices: Matrices,
         pairs: list[tuple[int, int]] | None = None,

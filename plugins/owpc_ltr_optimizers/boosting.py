@@ -30,7 +30,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.settings import check_settings
@@ -106,10 +106,12 @@ class Boosting:
         if not (0 < self.subsample <= 1 and 0 < self.colsample <= 1):
             raise ValueError("subsample and colsample are shares: above 0, and 1 at most")
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Grow trees until the validation metric has not risen for `patience` of them."""
         del start
         own = self._for(data.n_documents)
+        if isinstance(data, PartitionedDataset):
+            return own._grow_by_parts(loss, data, run)
         return own._grow(loss, data, run, own._pairs(loss, data, run) if own._pairs_meet else None)
 
     @property
@@ -154,19 +156,15 @@ class Boosting:
         del loss
         return not self._pairs_meet
 
-    def minimise_parts(
-        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
-    ) -> Fit:
+    def _grow_by_parts(self, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
-        del start
-        own = self._for(data.n_documents)
         if data.workers is not None:
-            return grow_on_workers(own, loss, data, run)
+            return grow_on_workers(self, loss, data, run)
         objective = self.objective if self.objective != "loss" else None
 
         def grow(matrices: Matrices) -> Fit:
-            growth = Growth(own, loss, data, run, matrices)
-            return own.grown(growth, run, Judge(run, self.patience))
+            growth = Growth(self, loss, data, run, matrices)
+            return self.grown(growth, run, Judge(run, self.patience))
 
         return in_external_memory(data, run, self.bins, objective, grow)
 
@@ -239,7 +237,7 @@ def grow_on_workers(settings: Settings, loss: Loss, data: PartitionedDataset, ru
     """The trees of all data; a worker that dies has the others begin again."""
     from owpc_ltr_dask.parts import together
 
-    if run.validation is not None:
+    if isinstance(run.validation, RankingDataset):
         raise UsageError("on workers, validation queries are a folder of parts too: give one")
     own = None if settings.objective == "loss" else settings.objective
     if own is not None:
@@ -247,7 +245,7 @@ def grow_on_workers(settings: Settings, loss: Loss, data: PartitionedDataset, ru
         list(data.each(partial(_check, own)))
     quiet = Run(seed=run.seed, metric=run.metric)
     call = partial(_grow, settings=settings, loss=loss, run=quiet)
-    several = [data] if run.validation_parts is None else [data, run.validation_parts]
+    several = [data] if run.validation is None else [data, run.validation]
     run.progress("boosting on workers", None)
     fit = together(_meet, call, *several)
     assert fit is not None  # noqa: S101 - the first worker's
@@ -270,7 +268,7 @@ def _in_memory(
         matrix = xgboost.QuantileDMatrix(data.features, **known, **bins, base_margin=start)
         if run.validation is None:
             return matrix, None
-        return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **bins)
+        return matrix, xgboost.QuantileDMatrix(run.validation.load().features, ref=matrix, **bins)
 
 
 def _check(objective: str, part: RankingDataset) -> None:
@@ -310,7 +308,7 @@ def _grow(
     training = shares[0]
     validation = shares[1] if len(shares) > 1 else None
     run = replace(
-        run, threads=member.threads, validation_parts=None if validation is None else validation.own
+        run, threads=member.threads, validation=None if validation is None else validation.own
     )
     own = None if settings.objective == "loss" else settings.objective
     bins = _bins(training.whole, settings.bins, member.threads)

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import (
     OverParts,
@@ -193,6 +192,11 @@ class Solved(NamedTuple):
     history: tuple[dict[str, float], ...]
     state: State
 
+    def fit(self, data: JudgedTable) -> Fit:
+        """The fit to the data that they are weights of."""
+        model = LinearModel(data.feature_names, self.state.w * data.scales)
+        return Fit(model, self.certificate, self.history, self.state)
+
 
 def solve_by_passes(
     aim: PassLimits,
@@ -331,8 +335,12 @@ class Bundle:
         if not (self.C > 0 and self.tolerance > 0 and self.passes > 0):
             raise ValueError("C, tolerance and passes must be positive")
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Add planes until gap ≤ tolerance · (P(0) − P(w))."""
+        if isinstance(data, PartitionedDataset):
+            aim = PassLimits(self.C, self.tolerance, self.passes)
+            by_passes = solve_by_passes(aim, loss, OverParts(loss, data, run.threads), run, start)
+            return by_passes.fit(data)
         risk = Risk(loss, data.without_missing(), self.C, run.threads)
         zero = risk.at_zero()
         planes, best = _start(start, risk, loss, zero)
@@ -365,16 +373,6 @@ class Bundle:
     def streams(self, loss: Loss) -> bool:
         """Every convex loss is a sum over parts."""
         return loss.convex
-
-    def minimise_parts(
-        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
-    ) -> Fit:
-        """The same over a folder of parts: its gap is that of all of them."""
-        risk = OverParts(loss, data, run.threads)
-        aim = PassLimits(self.C, self.tolerance, self.passes)
-        found = solve_by_passes(aim, loss, risk, run, start)
-        model = LinearModel(data.feature_names, found.state.w * data.scales)
-        return Fit(model, found.certificate, found.history, found.state)
 
 
 def _start(start: Fit | None, risk: Risk, loss: Loss, zero: Point) -> tuple[Planes, Point]:

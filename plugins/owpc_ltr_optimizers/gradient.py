@@ -18,8 +18,7 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
@@ -54,10 +53,13 @@ class Gradient:
         if min(self.passes, self.hidden, self.epochs, self.batch, self.patience) < 1:
             raise ValueError("passes, hidden, epochs, batch and patience must be 1 or more")
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Fit by the method that the loss's claims allow."""
         data = data.without_missing()
         if self.model == "linear" and loss.conservative and loss.smooth:
+            if isinstance(data, PartitionedDataset):
+                over_parts = OverParts(loss, data, run.threads)
+                return _Descent(self, loss, over_parts, data, run).fit(start)
             risk = InMemory(loss, data, run.threads)
             return _Descent(self, loss, risk, data, run).fit(start)
         if self.model == "linear" and loss.convex:
@@ -71,21 +73,11 @@ class Gradient:
             learning_rate=self.learning_rate,
             patience=self.patience,
         )
-        return minimise_by_batches(batches, loss, data, run)
+        return minimise_by_batches(batches, loss, data.load(), run)
 
     def streams(self, loss: Loss) -> bool:
         """A linear model of a loss that is convex, or has a gradient of its own that is smooth."""
         return self.model == "linear" and (loss.convex or (loss.conservative and loss.smooth))
-
-    def minimise_parts(
-        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
-    ) -> Fit:
-        """The same over a folder of parts."""
-        if loss.conservative and loss.smooth:
-            risk = OverParts(loss, data, run.threads)
-            return _Descent(self, loss, risk, data, run).fit(start)
-        bundle = Bundle(self.C, self.tolerance, self.passes)
-        return bundle.minimise_parts(loss, data, run, start)
 
 
 class _LbfgsState(NamedTuple):
@@ -102,7 +94,7 @@ class _Descent:
         settings: Gradient,
         loss: Loss,
         risk: RiskOfWeights,
-        data: RankingDataset | PartitionedDataset,
+        data: JudgedTable,
         run: Run,
     ) -> None:
         self.settings, self.loss, self.data, self.run = settings, loss, data, run

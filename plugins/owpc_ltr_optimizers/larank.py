@@ -35,7 +35,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
@@ -85,8 +85,13 @@ class LaRank:
         if not (self.C > 0 and self.tolerance > 0 and self.passes > 0):
             raise ValueError("C, tolerance and passes must be positive")
 
-    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+    def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Visit groups in random order until gap ≤ tolerance · (P(0) − P(w))."""
+        if isinstance(data, PartitionedDataset):
+            sample = data.sample(_SAMPLE // max(data.n_features, 1))
+            if sample is not data:
+                return self._from_sample(loss, data, sample.load(), run, start)
+            data = data.load()
         risk = Risk(loss, data.without_missing(), self.C, run.threads)
         zero = risk.at_zero()
         origin = RiskOrigin(loss, zero.risk, risk.slope(zero.gradient))
@@ -129,15 +134,17 @@ class LaRank:
         """Every convex loss is a sum over parts."""
         return loss.convex
 
-    def minimise_parts(
-        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    def _from_sample(
+        self,
+        loss: Loss,
+        data: PartitionedDataset,
+        sample: RankingDataset,
+        run: Run,
+        start: Fit | None,
     ) -> Fit:
-        """Solve a sample, then the whole from there; all of it at once where it is small."""
+        """Solve a sample, then the whole from there."""
         from owpc_ltr_optimizers.bundle import PassLimits, solve_by_passes
 
-        sample = data.sample(_SAMPLE // max(data.n_features, 1))
-        if sample is data:
-            return self.minimise(loss, data.load(), run, start)
         near = None
         if start is None:
             # The sample stands for the whole: each query of it for several.
@@ -145,13 +152,12 @@ class LaRank:
             rough = replace(
                 self, C=self.C * more, tolerance=max(self.tolerance, _OF_A_SAMPLE), passes=50
             )
-            near = rough.minimise(loss, sample.load(), run).state
+            near = rough.minimise(loss, sample, run).state
         limits = PassLimits(self.C, self.tolerance, self.passes)
         risk = OverParts(loss, data, run.threads)
         w = near.w if isinstance(near, _State) else None
         found = solve_by_passes(aim=limits, loss=loss, risk=risk, run=run, start=start, near=w)
-        model = LinearModel(data.feature_names, found.state.w * data.scales)
-        return Fit(model, found.certificate, found.history, found.state)
+        return found.fit(data)
 
 
 class _State(NamedTuple):

@@ -98,7 +98,7 @@ class _Seen:
     """The scores of the validation queries, to which each stump is added once."""
 
     def __init__(self, run: Run) -> None:
-        self.features = None if run.validation is None else run.validation.features
+        self.features = None if run.validation is None else run.validation.load().features
         self.scores = np.zeros(0 if self.features is None else len(self.features))
 
     def add(self, stump: _Stump) -> None:

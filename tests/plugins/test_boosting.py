@@ -345,10 +345,10 @@ def test_files_of_bins_are_there_until_their_matrices_go(
 
     monkeypatch.setattr(xgboost, "ExtMemQuantileDMatrix", Watched)
     sides = in_parts(learnable(60), tmp_path / "parts").split()
-    run = Run(validation_parts=sides.validation, progress=progress)
+    run = Run(validation=sides.validation, progress=progress)
     # Who is told of a failure holds the error, and what hangs on it.
     with pytest.raises(ZeroDivisionError) if fails else nullcontext():
-        Boosting(trees=2, leaf=1.0).minimise_parts(OWPC(), sides.training, run)
+        Boosting(trees=2, leaf=1.0).minimise(OWPC(), sides.training, run)
     assert there == [True, True]
 
 

@@ -22,8 +22,14 @@ from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.options import DEFAULT_MEMORY, TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
-from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.data.splits import (
+    DatasetSplits,
+    HashSplit,
+    Origin,
+    query_positions,
+    split_queries,
+)
+from owpc_ltr.errors import Refused, UsageError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -139,11 +145,11 @@ class PartitionedDataset:
     @cached_property
     def head(self) -> RankingDataset:
         """The first part: a sample, for queries are in it by the hash of their ids."""
-        return self.files.whole(self.pieces[0])
+        return self.files.read(self.pieces[0], "whole")
 
     def __iter__(self) -> Iterator[RankingDataset]:
         """Each part in turn, the next one being read meanwhile; checked by its digest."""
-        return ahead(self.files.whole, self.pieces)
+        return ahead(partial(self.files.read, form="whole"), self.pieces)
 
     def each(
         self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
@@ -218,10 +224,10 @@ class PartitionedDataset:
 
         Whole parts are told by the manifest; only those that a border goes through are looked at.
         """
-        return split_parts(self, HashSplit(validation, test, salt))
+        return split_queries(self, HashSplit(validation, test, salt))
 
     def on_side(self, split: HashSplit, side: str) -> PartitionedDataset:
-        """The queries on one side of a split. Raises BadInput where there is none."""
+        """The queries on one side of a split; there may be none."""
         pieces = []
         for piece in self.pieces:
             whole = whole_side(split, piece.part.positions)
@@ -230,14 +236,7 @@ class PartitionedDataset:
                 pieces.append(self._narrowed(piece, split.sides_of(ids) == side))
             elif whole == side:
                 pieces.append(piece)
-        left = tuple(piece for piece in pieces if piece.queries)
-        if not left:
-            raise BadInput(
-                f"no query falls on the {side} side: {self.n_queries} queries are too few for "
-                f"shares of {split.validation} (validation) and {split.test} (test)"
-            )
-        origin = Origin(self.fingerprint, split, side) if self.origin is None else None
-        return replace(self, pieces=left, origin=origin)
+        return replace(self, pieces=tuple(one for one in pieces if one.queries), origin=None)
 
     def with_origin(self, origin: Origin | None) -> PartitionedDataset:
         """The same queries, said to be a side of a split."""
@@ -270,6 +269,10 @@ class PartitionedDataset:
         return Piece(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
 
 
+JudgedTable = RankingDataset | PartitionedDataset
+"""Judged queries by parts; in memory they are one part."""
+
+
 def open_partitioned(folder: Path | str, memory: int | None = None) -> PartitionedDataset:
     """The dataset in a folder; nothing but its manifest is read.
 
@@ -289,22 +292,7 @@ def open_partitioned(folder: Path | str, memory: int | None = None) -> Partition
     )
 
 
-def split_parts(
-    data: PartitionedDataset,
-    split: HashSplit,
-    name: str | None = None,
-    wanted: tuple[str, ...] = SIDES,
-) -> DatasetSplits[PartitionedDataset]:
-    """The wanted sides of a folder; see `owpc_ltr.data.splits.split_queries`."""
-    source = {**({} if name is None else {"data": name}), "fingerprint": data.fingerprint}
-    if split.validation == split.test == 0:
-        return DatasetSplits(data, {"train": data}, source)
-    shares = {"train": 1.0, "validation": split.validation, "test": split.test}
-    parts = {side: data.on_side(split, side) for side in wanted if shares[side]}
-    return DatasetSplits(data, parts, {**source, "split": split.as_dict()})
-
-
-def in_memory(data: RankingDataset | PartitionedDataset, why: str) -> RankingDataset:
+def in_memory(data: JudgedTable, why: str) -> RankingDataset:
     """The data as one; `why` says what needs them so. UsageError where they do not fit."""
     if isinstance(data, RankingDataset):
         return data

@@ -57,27 +57,18 @@ class Files:
         """The parameters of each query of a part, as JSON; None where it has none."""
         return load_query_params(self.folder / part.path, part.digest)
 
-    def whole(self, piece: Piece) -> RankingDataset:
-        """Everything in a piece, checked by its digest."""
-        part = piece.part
-        return _chosen(load_dataset(self.folder / part.path, part.digest), piece)
-
-    def learnable(self, piece: Piece, *, filled: bool) -> RankingDataset:
-        """What is learned from; it may stay in memory. `filled`: missing values are 0."""
+    def read(self, piece: Piece, form: Form) -> RankingDataset:
+        """A piece in one of its forms, checked by its digest; what is learned from may be kept."""
+        path, digest = self.folder / piece.part.path, piece.part.digest
+        if form == "whole":
+            return _chosen(load_dataset(path, digest), piece)
 
         def load() -> RankingDataset:
-            data = load_learnable(self.folder / piece.part.path, piece.part.digest)
-            data = _chosen(data, piece)
-            return data.without_missing() if filled else data
+            data = _chosen(load_learnable(path, digest), piece)
+            return data.without_missing() if form == "filled" else data
 
         chosen = None if piece.chosen is None else piece.chosen.tobytes()
-        return self.kept.get((piece.part.path, chosen, filled), load)
-
-    def read(self, piece: Piece, form: Form) -> RankingDataset:
-        """A piece in one of its forms."""
-        if form == "whole":
-            return self.whole(piece)
-        return self.learnable(piece, filled=form == "filled")
+        return self.kept.get((piece.part.path, chosen, form), load)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What was read stays in the process that has read it.

@@ -119,11 +119,6 @@ def _leave(folder: Path, mark: Path) -> None:
 PART_BYTES = 16 << 20
 """About the size of a part's matrix; what waits for parts to fill has 20 times as much."""
 _MOST_WAITING = 20 * PART_BYTES
-_OPTIONAL = {
-    "document_ids": "doc_ids",
-    **{name: name for name in ("query_params", "query_weights", "document_weights", "comments")},
-}
-"""Columns as the manifest names them, and the fields of a dataset that they are."""
 
 
 def write_partitioned(
@@ -195,13 +190,10 @@ class _Writer:
             left = self._together(bucket)
             if left is not None:
                 self._write(bucket, left)
-        columns = tuple(
-            name for name, field in _OPTIONAL.items() if getattr(self.first, field) is not None
-        )
         parts = tuple(part for bucket in sorted(self.parts) for part in self.parts[bucket])
         return Manifest(
             self.first.feature_names,
-            (*columns, *(["document_fields"] if self.first.document_fields is not None else [])),
+            self.first.columns,
             featureset_hash=self.first.featureset_hash,
             buckets=self.buckets,
             parts=parts,
