@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,6 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.plain_text import ShortRepr
-
-if TYPE_CHECKING:
-    pass
 
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]

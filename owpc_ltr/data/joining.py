@@ -154,11 +154,8 @@ def _weights(parts: Sequence[RankingDataset], name: str, filled: str) -> Any:
 def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
     if parts[0].document_fields is None:
         return None
-    columns: dict[str, list[Any]] = {name: [] for name in parts[0].document_fields}
-    for part in parts:
-        for name, values in (part.document_fields or {}).items():
-            columns[name].append(values)
-    return {name: pa.concat_arrays(arrays) for name, arrays in columns.items()}
+    known = [part.document_fields or {} for part in parts]
+    return {name: pa.concat_arrays([fields[name] for fields in known]) for name in known[0]}
 
 
 def _all_same(scales: Sequence[Any]) -> bool:

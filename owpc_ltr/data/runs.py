@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.lines import NUMBER
+from owpc_ltr.data.judgments.lines import NUMBER, bad_line
 from owpc_ltr.data.options import RUN_TAG
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import open_regular, read_text, shown
@@ -217,7 +217,7 @@ def read_run(path: Path | str) -> TrecRun:
     queries, _, documents, ranks, scores, tags = columns
 
     def bad(row: int, what: str) -> BadInput:
-        return _bad(path, int(numbers[row]), what)
+        return bad_line(path, "line", int(numbers[row]), what)
 
     for column, pattern, what in ((ranks, _RANK, "rank"), (scores, NUMBER, "score")):
         row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
@@ -253,7 +253,9 @@ def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
     row = pc.index(pc.equal(pc.list_value_length(fields), _FIELDS), False).as_py()
     if row >= 0:
         line = shown(str(lines[row]))
-        raise _bad(path, int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'")
+        raise bad_line(
+            path, "line", int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'"
+        )
     flat = fields.flatten()
     places = np.arange(0, len(flat), _FIELDS)
     return filled + 1, [flat.take(pa.array(places + field)) for field in range(_FIELDS)]
@@ -327,7 +329,3 @@ def _repeated(data: RankingDataset) -> pa.StringArray:
 def _within(data: RankingDataset) -> NDArray[np.int64]:
     """The number of each document in its query, from 0."""
     return np.arange(data.n_documents) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
-
-
-def _bad(path: Path, line: int, what: str) -> BadInput:
-    return BadInput(f"cannot read {path}, line {line}: {what}")

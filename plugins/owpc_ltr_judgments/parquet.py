@@ -8,7 +8,6 @@ are text. A null is no parameter. Errors name the row, from 1.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,14 @@ import pyarrow.compute as pc
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.grouping import JUDGED_BY, weights_of
-from owpc_ltr.data.judgments.lines import Column, TypedColumn, decode, table_column, whole_numbers
+from owpc_ltr.data.judgments.lines import (
+    Column,
+    TypedColumn,
+    decode,
+    distinct_values,
+    table_column,
+    whole_numbers,
+)
 from owpc_ltr.data.judgments.tables import find_roles, further_params, lines_by_role
 from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
@@ -72,27 +78,17 @@ class Parquet:
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The same columns; parameters that are no text are JSON, in columns called so."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        file = pa.BufferOutputStream()
-        pq.write_table(pa.table(_columns(judgments)), file)
-        return bytes(file.getvalue())
+        return _written(_columns(judgments))
 
     def example(self) -> bytes:
         """Two judgments of one query, as Parquet."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         columns = {
             "query_id": ["q1", "q1"],
             "query": ["rambo", "rambo"],
             "doc_id": [7555, 1370],
             "grade": [4, 0.5],
         }
-        file = pa.BufferOutputStream()
-        pq.write_table(pa.table(columns), file)
-        return bytes(file.getvalue())
+        return _written(columns)
 
 
 @hookimpl
@@ -101,10 +97,16 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     return [Parquet]
 
 
+def _written(columns: dict[str, Any]) -> bytes:
+    import pyarrow.parquet as pq
+
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), file)
+    return bytes(file.getvalue())
+
+
 def _columns(judgments: Judgments) -> dict[str, Any]:
     """The columns of judgments, those of weights and judges only where any are said."""
-    import pyarrow as pa
-
     queries = judgments.queries
     rows = np.repeat(np.arange(len(queries)), [len(query.doc_ids) for query in queries])
     grades = np.concatenate([query.grades for query in queries])
@@ -131,8 +133,6 @@ def _columns(judgments: Judgments) -> dict[str, Any]:
 
 def _table(path: Path) -> tuple[Any, list[str]]:
     """All columns, their buffers and texts checked, and their names."""
-    import pyarrow as pa
-
     batches, size = [], 0
     with open_columns(path) as file:
         for batch in file.batches():
@@ -150,8 +150,6 @@ def _table(path: Path) -> tuple[Any, list[str]]:
 
 def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
     """The column as its role needs it: text, numbers where it holds grades, typed parameters."""
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -174,17 +172,13 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
 
 def _moments(column: Any) -> Any:
     """Times in the form of ISO 8601 that engines read as dates, without empty fractions."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     joined = pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
     return pc.replace_substring_regex(joined, r"\.0+(Z|[+-][0-9:]+)?$", r"\1")
 
 
 def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:
     """Whether a type can have the role, and which types can."""
-    from pyarrow import types
-
+    types = pa.types
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     whole = types.is_integer(kind)
     number = whole or types.is_floating(kind) or types.is_decimal(kind)
@@ -223,7 +217,7 @@ def typed_values(column: Column) -> TypedColumn:
         return _scalars(values)
     if _is_list(kind) and _is_number(kind.value_type) and not values.flatten().null_count:
         return _vectors(values)
-    return _structures(values)
+    return distinct_values(values.to_pylist())
 
 
 def _scalars(values: Any) -> TypedColumn:
@@ -247,18 +241,6 @@ def _vectors(values: Any) -> TypedColumn:
     codes = _codes(encoded.indices, len(found))
     codes[values.is_null().to_numpy(zero_copy_only=False)] = len(found)
     return TypedColumn(codes, [*found, None])
-
-
-def _structures(values: Any) -> TypedColumn:
-    known: dict[str, int] = {}
-    found: list[Any] = []
-    codes = np.empty(len(values), np.int64)
-    for row, value in enumerate(values.to_pylist()):
-        key = json.dumps(value, sort_keys=True)
-        codes[row] = known.setdefault(key, len(found))
-        if codes[row] == len(found):
-            found.append(value)
-    return TypedColumn(codes, found)
 
 
 def _codes(indices: Any, of_nulls: int) -> Any:

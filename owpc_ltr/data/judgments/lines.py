@@ -299,22 +299,26 @@ def json_column(cells: Sequence[str] | Column, name: str, refuse: Refuse) -> Typ
     """
     codes, texts = encode(text_column(cells))
     values: list[Any] = []
-    known: dict[str, int] = {}
-    merged = np.empty(len(texts), np.int64)
     for number, text in enumerate(texts):
-        value = None
-        if text.strip():
-            try:
-                value = read_json_value(text)
-            except ValueError as error:
-                row = int(np.flatnonzero(codes == number)[0])
-                raise refuse(row, no_json(name, text, error)) from error
-        # Numbers and lists may be written in several ways, and are one value.
-        key = json.dumps(value, sort_keys=True)
-        merged[number] = known.setdefault(key, len(values))
-        if merged[number] == len(values):
-            values.append(value)
-    return TypedColumn(merged[codes], values)
+        try:
+            values.append(read_json_value(text) if text.strip() else None)
+        except ValueError as error:
+            row = int(np.flatnonzero(codes == number)[0])
+            raise refuse(row, no_json(name, text, error)) from error
+    # Numbers and lists may be written in several ways, and are one value.
+    return distinct_values(values).take(codes)
+
+
+def distinct_values(values: Sequence[Any]) -> TypedColumn:
+    """Values, each different one held once."""
+    known: dict[str, int] = {}
+    held: list[Any] = []
+    codes = np.empty(len(values), np.int64)
+    for row, value in enumerate(values):
+        codes[row] = known.setdefault(json.dumps(value, sort_keys=True), len(held))
+        if codes[row] == len(held):
+            held.append(value)
+    return TypedColumn(codes, held)
 
 
 def table_column(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:

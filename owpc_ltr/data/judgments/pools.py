@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +11,12 @@ import numpy as np
 
 from owpc_ltr.data.judgments.grouping import IMPORTANCE, JudgedQuery, importance_cell, said_weight
 from owpc_ltr.data.judgments.lines import declared, no_json, table_column
-from owpc_ltr.data.judgments.tables import SHOWN
+from owpc_ltr.data.judgments.tables import SHOWN, header_delimiter, table_rows
 from owpc_ltr.data.options import ROLES, checked_columns
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, shown, why_no_id
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.sheets import read_rows, sheet_bytes
+from owpc_ltr.files.sheets import sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.plain_text import printable
 
@@ -38,13 +36,11 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     for cells that are no JSON, or no weight.
     """
     text = read_text(path)
-    blank = len(text) - len(text.lstrip("\r\n"))
-    head = text[blank:].partition("\n")[0]
-    mark = next((mark for mark in "\t,;" if mark in head), ",")
+    head, mark = text.lstrip("\r\n").partition("\n")[0], header_delimiter(text)
     names = [name.strip().strip('"').removeprefix("'").lower() for name in head.split(mark)]
     roles = checked_columns(columns or {})
     tabled = roles or set(names) & set(_TEXTS)
-    rows = _table(text, blank, mark, path, roles) if tabled else _lines(text)
+    rows = _table(text, mark, path, roles) if tabled else _lines(text)
     found: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
@@ -82,25 +78,22 @@ def _lines(text: str) -> list[_Row]:
     return rows
 
 
-def _table(text: str, blank: int, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
-    """The rows below a header, before which there are so many `blank` characters."""
-    before = text.count("\n", 0, blank)
-    lines, (names, *cells) = _cells(text[blank:], mark, path, before)
-    names = [name.strip() for name in names]
+def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_Row]:
+    """The rows below a header."""
+    names, fields, lines, _ = table_rows(text, path, mark)
     header = _by_role([name.lower() for name in names], roles, path)
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None or not set(header) & set(_TEXTS):
         what = f"two columns {shown(twice)}" if twice else f"no column {' or '.join(_TEXTS)}"
-        raise BadInput(
-            f"cannot read {path}, line {before + 1}: the header names {what}: name each once"
-        )
+        raise BadInput(f"cannot read {path}: the header names {what}: name each once")
     place = {name: column for column, name in enumerate(header)}
     said = next(place[name] for name in _TEXTS if name in place)
     called = next((place[name] for name in _IDS if name in place), said)
     weighed = place.get(IMPORTANCE)
     own = {said, called, weighed} | {place[name] for name in _OF_DOCUMENTS if name in place}
     rows: list[_Row] = []
-    for line, row in zip(lines, cells, strict=True):
+    for number, line in enumerate(lines):
+        row = fields[number * len(names) : (number + 1) * len(names)]
         words = row[said]
         params = {"keywords": words, "query": words}
         for column, name in enumerate(names):
@@ -109,28 +102,6 @@ def _table(text: str, blank: int, mark: str, path: Path, roles: Mapping[str, str
         importance = None if weighed is None else _importance(row[weighed], path, line)
         rows.append((line, row[called], params, importance))
     return rows
-
-
-def _cells(
-    text: str, mark: str, path: Path, before: int
-) -> tuple[list[int], Sequence[Sequence[str]]]:
-    """The header and the rows below it, and the line of each of these; blank lines do not count."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        for row in filter(None, reader):
-            if rows and len(row) != len(rows[0]):
-                raise BadInput(
-                    f"cannot read {path}, line {before + reader.line_num}: it has not as many "
-                    "fields as the header"
-                )
-            rows.append(row)
-            lines.append(before + reader.line_num)
-    except csv.Error as error:
-        line = before + reader.line_num
-        raise BadInput(f"cannot read {path}, line {line}: {error}") from error
-    return lines[1:], read_rows(rows, path)
 
 
 def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:

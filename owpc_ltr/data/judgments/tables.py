@@ -194,7 +194,7 @@ def parse_table(
     With `unjudged_queries` a row of one field is a query that nobody judged: a note counts them.
     Raises BadInput, naming the line, where rows and header do not fit together.
     """
-    header, fields, numbers, alone = _rows(text, path, delimiter, alone=unjudged_queries)
+    header, fields, numbers, alone = table_rows(text, path, delimiter, alone=unjudged_queries)
     roles = find_roles(header, path, topics is not None, given=columns)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
@@ -227,8 +227,8 @@ def table_formats(head: bytes) -> set[str] | None:
     return {"tsv"} if delimiter == "\t" else {"csv", "quepid"}
 
 
-def _rows(
-    text: str, path: Path, delimiter: str, *, alone: bool
+def table_rows(
+    text: str, path: Path, delimiter: str, *, alone: bool = False
 ) -> tuple[list[str], list[str], list[int], int]:
     """The header, the fields of all other rows one after the other, and each row's first line.
 

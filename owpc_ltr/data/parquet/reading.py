@@ -302,18 +302,13 @@ def load_learnable(path: Path, digest: str) -> RankingDataset:
 
     Pages have checksums; the digest is compared with that in the file, and not reckoned again.
     """
-    with opened(path) as parquet:
-        parts = Parts(path, parquet, LEARNABLE)
-        if parts.about.get("digest") != digest:
-            raise changed(path)
-        return parts.dataset()
+    with _known(path, digest) as parquet:
+        return Parts(path, parquet, LEARNABLE).dataset()
 
 
 def load_query_params(path: Path, digest: str) -> pa.StringArray | None:
     """The parameters of each query of a file, as JSON; None where it has none."""
-    with opened(path) as parquet:
-        if Parts(path, parquet).about.get("digest") != digest:
-            raise changed(path)
+    with _known(path, digest) as parquet:
         if "query_params" not in parquet.schema_arrow.names:
             return None
         read = parquet.read(columns=["query_id", "query_params"])
@@ -325,13 +320,20 @@ def load_query_params(path: Path, digest: str) -> pa.StringArray | None:
 
 def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.int64]]:
     """The query ids of a file, and how many documents each has; nothing else is read."""
-    with opened(path) as parquet:
-        if Parts(path, parquet).about.get("digest") != digest:
-            raise changed(path)
+    with _known(path, digest) as parquet:
         column = parquet.read(columns=["query_id"]).column("query_id").combine_chunks()
         column.validate(full=True)
         runs = pc.run_end_encode(column, run_end_type=pa.int64())
         return runs.values, np.diff(numbers_in(runs.run_ends), prepend=0)
+
+
+@contextmanager
+def _known(path: Path, digest: str) -> Iterator[pq.ParquetFile]:
+    """A file that was read before, open. Raises BadInput where it has another digest."""
+    with opened(path) as parquet:
+        if Parts(path, parquet).about.get("digest") != digest:
+            raise changed(path)
+        yield parquet
 
 
 def stream_groups(path: Path) -> Iterator[RankingDataset]:
