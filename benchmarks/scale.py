@@ -35,7 +35,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.options import DEFAULT_MEMORY
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
-from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
+from owpc_ltr.kernels.risk import RiskOfWeights
 
 DOCUMENTS = 120
 QUERIES = 500
@@ -112,8 +112,8 @@ def child(what: str, path: str, how: str) -> dict[str, Any]:
 
 def risk_of(path: Path, memory: int | None) -> RiskOfWeights:
     if memory is None:
-        return InMemory(OWPC(), open_partitioned(path).load())
-    return OverParts(OWPC(), open_partitioned(path, memory))
+        return RiskOfWeights(OWPC(), open_partitioned(path).load())
+    return RiskOfWeights(OWPC(), open_partitioned(path, memory))
 
 
 def seconds_of(path: Path, memory: int | None) -> tuple[float, float, float]:

@@ -36,7 +36,7 @@ from scale import generated
 
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
-from owpc_ltr.kernels.risk import OverParts, part_sums
+from owpc_ltr.kernels.risk import RiskOfWeights, part_sums
 from owpc_ltr.protocols import Run
 
 _MEMORY = 1 << 50
@@ -86,7 +86,7 @@ def told(
     workers: DaskWorkers | None = None,
 ) -> dict[str, Any]:
     """A line of the table, and what came out."""
-    risk = OverParts(OWPC(), data)
+    risk = RiskOfWeights(OWPC(), data)
     weights = np.random.default_rng(1).normal(size=data.n_features)
     sums, first = timed(lambda: risk.value_and_gradient(weights))
     seconds = median(timed(lambda: risk.value_and_gradient(weights))[1] for _ in range(9))

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle import Bundle, PassLimits, solve_by_passes
+from owpc_ltr_optimizers.bundle import Bundle
 
 from owpc_ltr import RankingDataset
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import PluginError, Refused
-from owpc_ltr.kernels.risk import InMemory, OverParts
+from owpc_ltr.kernels.risk import RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Run
 from tests.datasets import in_parts, learnable
@@ -42,13 +42,16 @@ def test_the_risk_over_parts_is_that_in_memory(
     assert len(parts.pieces) > 5
     rng = np.random.default_rng(seed)
     w, step = rng.normal(size=(2, data.n_features))
-    whole, streamed = InMemory(loss, data.without_missing()), OverParts(loss, parts, threads)
+    whole, streamed = (
+        RiskOfWeights(loss, data.without_missing()),
+        RiskOfWeights(loss, parts, threads),
+    )
     for _ in range(2):
         risk, gradient = streamed.value_and_gradient(w)
         expected, slope = whole.value_and_gradient(w)
         assert risk == pytest.approx(expected, rel=1e-12)
         assert gradient == pytest.approx(slope, rel=1e-10, abs=1e-10 * np.abs(slope).max())
-        again = OverParts(loss, parts, 1).value_and_gradient(w)
+        again = RiskOfWeights(loss, parts, 1).value_and_gradient(w)
         assert (again[0], again[1].tolist()) == (risk, gradient.tolist())
     shares = np.array([0.0, 0.3, 1.0, 2.5])
     risks, slopes = streamed.along(w, step, shares)
@@ -88,7 +91,7 @@ def objective(fit: Fit, loss: Loss, data: RankingDataset, C: float) -> float:
     weights = np.divide(
         fit.model.weights, data.scales, out=np.zeros(data.n_features), where=data.scales > 0
     )
-    risk, _ = InMemory(loss, data.without_missing()).value_and_gradient(weights)
+    risk, _ = RiskOfWeights(loss, data.without_missing()).value_and_gradient(weights)
     return 0.5 * float(weights @ weights) + C * risk
 
 
@@ -116,7 +119,7 @@ def test_few_passes_are_needed_beside_the_search_in_memory() -> None:
     for C in (0.1, 10.0):
         bundle = Bundle(C=C)
         exact = bundle.minimise(OWPC(), data, Run()).certificate.passes
-        by_passes = solve_by_passes(PassLimits(C, 1e-3, 500), OWPC(), InMemory(OWPC(), data), Run())
+        by_passes = Bundle(C, 1e-3, 500).minimise_by_passes(OWPC(), data, Run())
         assert by_passes.certificate.passes <= 1.5 * exact + 5
 
 

@@ -41,7 +41,7 @@ from owpc_ltr.data.partitioned.manifest import Part
 from owpc_ltr.data.partitioned.parts import Piece
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.host.registry import load
-from owpc_ltr.kernels.risk import OverParts
+from owpc_ltr.kernels.risk import RiskOfWeights
 from owpc_ltr.protocols import Run
 from tests.commands import commands_in
 from tests.datasets import in_parts, learnable
@@ -283,7 +283,7 @@ def test_a_pass_on_workers_is_that_of_one_process(
     rng = np.random.default_rng(0)
     data = workers.parts(parts)
     for loss in (OWPC(), Pairwise(inner="logistic")):
-        here, there = OverParts(loss, parts), OverParts(loss, data)
+        here, there = RiskOfWeights(loss, parts), RiskOfWeights(loss, data)
         w, step = rng.normal(size=(2, parts.n_features))
         risk, gradient = here.value_and_gradient(w)
         assert there.value_and_gradient(w)[0] == risk
@@ -362,12 +362,12 @@ def test_a_loss_of_a_plugin_file_is_had_by_workers(
     file.write_text(PLUGIN)
     squares = load([file]).find("loss", "squares")(2.0)
     with pytest.raises(PluginError, match=r"has not .*owpc_ltr_file_squares"):
-        OverParts(squares, workers.parts(parts)).value_and_gradient(np.zeros(5))
+        RiskOfWeights(squares, workers.parts(parts)).value_and_gradient(np.zeros(5))
     with use_workers_of(cluster, file) as other:
         # It is loaded from what was sent, not from where it was.
         file.unlink()
-        there = OverParts(squares, other.parts(parts)).value_and_gradient(np.ones(5))
-    here = OverParts(squares, parts).value_and_gradient(np.ones(5))
+        there = RiskOfWeights(squares, other.parts(parts)).value_and_gradient(np.ones(5))
+    here = RiskOfWeights(squares, parts).value_and_gradient(np.ones(5))
     assert (there[0], there[1].tolist()) == (here[0], here[1].tolist())
     broken = tmp_path / "broken.py"
     broken.write_text("import not_installed_there")
@@ -401,7 +401,7 @@ def test_a_fault_in_a_loss_travels_from_a_worker(
             raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
-        OverParts(Broken(), workers.parts(parts)).value_and_gradient(np.ones(5))
+        RiskOfWeights(Broken(), workers.parts(parts)).value_and_gradient(np.ones(5))
     assert "value_and_gradient" in caught.value.__notes__[0]
 
 
@@ -542,10 +542,10 @@ def test_a_scheduler_of_somebody_else_is_used_and_one_that_ends_is_told(
     assert other.stdout is not None
     try:
         with use_workers(other.stdout.readline().strip()) as workers:
-            risk = OverParts(Pairwise(), workers.parts(parts))
+            risk = RiskOfWeights(Pairwise(), workers.parts(parts))
             w = np.ones(parts.n_features)
             found = risk.value_and_gradient(w)
-            assert found[0] == OverParts(Pairwise(), parts).value_and_gradient(w)[0]
+            assert found[0] == RiskOfWeights(Pairwise(), parts).value_and_gradient(w)[0]
             workers.calls.patience = 0.2
             deadline = time.monotonic() + 60
             # A worker that still holds what nobody else has is not let go: it is asked again.
@@ -657,7 +657,7 @@ def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
 def test_work_that_ends_every_worker_is_told_in_one_line(
     workers: DaskWorkers, parts: PartitionedDataset
 ) -> None:
-    risk = OverParts(Deadly(os.getpid()), workers.parts(parts))
+    risk = RiskOfWeights(Deadly(os.getpid()), workers.parts(parts))
     with pytest.raises(WorkersUnavailable, match="ended 2 workers, one after another") as caught:
         risk.value_and_gradient(np.ones(parts.n_features))
     assert "\n" not in str(caught.value)

@@ -11,14 +11,15 @@ on two cached vectors of scores, and reads the matrix once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import (
@@ -36,23 +37,6 @@ from owpc_ltr.protocols import Loss
 _BLOCKS = 16  # of queries; their sums are added in order, whatever the number of threads
 
 
-class RiskOfWeights(Protocol):
-    """What optimizers of linear models ask of the data; weights are for scaled features."""
-
-    @property
-    def n_features(self) -> int:
-        """How many weights there are."""
-        ...
-
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        """R(w) and ∇R(w); one pass."""
-        ...
-
-    def along(self, weights: Vector, step: Vector, shares: Vector) -> tuple[Vector, Vector]:
-        """R(w + k·step) and its slope in k, one entry for each share k; one pass."""
-        ...
-
-
 class Sums(NamedTuple):
     """The risk of a part at some weights for features as they are, and its gradient."""
 
@@ -67,9 +51,9 @@ class Line(NamedTuple):
     slopes: Vector
 
 
-def part_sums(part: RankingDataset, loss: Loss, weights: Vector) -> Sums:
+def part_sums(part: RankingDataset, loss: Loss, weights: Vector, threads: int = 1) -> Sums:
     """The sums of a part, by which the data as a whole are known."""
-    return Sums(*linear_risk(part, bind(loss), weights))
+    return Sums(*linear_risk(part, bind(loss), weights, threads))
 
 
 def part_line(
@@ -87,52 +71,36 @@ def part_line(
     return Line(risks, slopes)
 
 
-class InMemory:
-    """The risk of a dataset in memory."""
+class RiskOfWeights:
+    """What optimizers of linear models ask of the data; weights are for scaled features."""
 
-    def __init__(self, loss: Loss, data: RankingDataset, threads: int = 1) -> None:
-        self.loss, self.bound, self.data, self.threads = loss, bind(loss), data, threads
-
-    @property
-    def n_features(self) -> int:
-        """How many weights there are."""
-        return self.data.n_features
-
-    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        """R(w) and ∇R(w)."""
-        return linear_risk(self.data, self.bound, weights, self.threads)
-
-    def along(self, weights: Vector, step: Vector, shares: Vector) -> tuple[Vector, Vector]:
-        """R(w + k·step) and its slope in k."""
-        scales = self.data.scales
-        return part_line(self.data, self.loss, weights * scales, step * scales, shares)
-
-
-class OverParts:
-    """The risk of a folder of parts, few of which are in memory at a time."""
-
-    def __init__(self, loss: Loss, data: PartitionedDataset, threads: int = 1) -> None:
-        self.loss, self.data, self.threads = loss, data.without_missing(), threads
-
-    @property
-    def n_features(self) -> int:
-        """How many weights there are."""
-        return self.data.n_features
+    def __init__(self, loss: Loss, data: JudgedTable, threads: int = 1) -> None:
+        self.loss, self.threads, self.scales = loss, threads, data.scales
+        self.n_features = data.n_features
+        # Weights are scaled here, for all parts.
+        self.data = replace(data.without_missing(), feature_scales=None)
+        self.in_a_part = threads if isinstance(data, RankingDataset) else 1
 
     def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
-        """R(w) and ∇R(w)."""
-        scaled, risk, gradient = weights * self.data.scales, 0.0, np.zeros(self.n_features)
-        sums = partial(part_sums, loss=self.loss, weights=scaled)
+        """R(w) and ∇R(w); one pass."""
+        risk, gradient = 0.0, np.zeros(self.n_features)
+        sums = partial(
+            part_sums, loss=self.loss, weights=weights * self.scales, threads=self.in_a_part
+        )
         for part in self.data.each(sums, self.threads):
             risk += part.risk
             gradient += part.gradient
-        return risk, gradient * self.data.scales
+        return risk, gradient * self.scales
 
     def along(self, weights: Vector, step: Vector, shares: Vector) -> tuple[Vector, Vector]:
-        """R(w + k·step) and its slope in k."""
-        risks, slopes, scales = np.zeros(len(shares)), np.zeros(len(shares)), self.data.scales
+        """R(w + k·step) and its slope in k, one entry for each share k; one pass."""
+        risks, slopes = np.zeros(len(shares)), np.zeros(len(shares))
         line = partial(
-            part_line, loss=self.loss, weights=weights * scales, step=step * scales, shares=shares
+            part_line,
+            loss=self.loss,
+            weights=weights * self.scales,
+            step=step * self.scales,
+            shares=shares,
         )
         for part in self.data.each(line, self.threads):
             risks += part.risks

@@ -6,59 +6,68 @@ Any tangent of R lies below it, so a maximum of tangents bounds P from below: th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.risk import Point
-from owpc_ltr.protocols import Certificate, Loss, relative_gap
+from owpc_ltr.protocols import Certificate, Loss, Run, relative_gap
 
 NOTHING_TO_GAIN = "no model is better than the one that scores everything alike"
 
 
-def reason_to_stop(gap: float, zero: Point, best: Point, tolerance: float) -> str:
-    """Why it is time to stop, gap ≤ tolerance · (P(0) − P(w)); empty where it is not."""
-    gain = zero.objective - best.objective
-    if max(gap, gain) <= 1e-9 * abs(zero.objective):
-        return NOTHING_TO_GAIN
-    if gap <= max(tolerance * gain, 1e-12 * abs(zero.objective)):
-        return f"gap within {tolerance:g} of the gain"
-    return ""
+class Passes:
+    """The passes of an optimizer with `tolerance` and `passes`: what each found, when it stops."""
 
+    def __init__(self, optimizer: Any, loss: Loss, zero: Point, run: Run) -> None:
+        self.optimizer, self.loss, self.zero, self.run = optimizer, loss, zero, run
+        self.history: list[dict[str, float]] = []
+        self.gap, self.reason = abs(zero.objective), ""
 
-def row(number: int, lower: float, best: Point, duals: Vector) -> dict[str, float]:
-    """A pass as a row of the history; `lower` is the bound of these dual variables."""
-    return {
-        "pass": number,
-        "dual": lower,
-        "objective": best.objective,
-        "gap": best.objective - lower,
-        "nonzero_duals": int(np.count_nonzero(duals)),
-    }
+    def add(self, lower: float, best: Point, duals: Vector) -> None:
+        """Note a pass, whose dual variables bound P by `lower`; `reason` says why it is the last.
 
-
-def check_below(loss: Loss, gap: float, objective: float) -> None:
-    """Refuse a loss whose tangents pass above it: it is not convex."""
-    if gap < -1e-7 * max(abs(objective), 1e-300):
-        raise PluginError(
-            f"loss '{loss.name}' claims to be convex, but a tangent of it passes above it by "
-            f"{-gap:.3g}: fix the claim or the gradient, or use --optimizer gradient"
+        That is gap ≤ tolerance · (P(0) − P(w)). Raises PluginError for a loss whose tangents pass
+        above it: it is not convex.
+        """
+        self.gap = gap = best.objective - lower
+        if gap < -1e-7 * max(abs(best.objective), 1e-300):
+            raise PluginError(
+                f"loss '{self.loss.name}' claims to be convex, but a tangent of it passes above it "
+                f"by {-gap:.3g}: fix the claim or the gradient, or use --optimizer gradient"
+            )
+        number, most = len(self.history) + 1, self.optimizer.passes
+        self.history.append(
+            {
+                "pass": number,
+                "dual": lower,
+                "objective": best.objective,
+                "gap": gap,
+                "nonzero_duals": int(np.count_nonzero(duals)),
+            }
         )
+        self.run.progress(f"{self.optimizer.name} pass {number}, gap {gap:.3g}", None)
+        gain, scale = self.zero.objective - best.objective, abs(self.zero.objective)
+        if max(gap, gain) <= 1e-9 * scale:
+            self.reason = NOTHING_TO_GAIN
+        elif gap <= max(self.optimizer.tolerance * gain, 1e-12 * scale):
+            self.reason = f"gap within {self.optimizer.tolerance:g} of the gain"
+        elif number == most:
+            self.reason = f"stopped after {most} passes"
 
-
-def certificate(
-    zero: Point, best: Point, history: list[dict[str, float]], reason: str
-) -> Certificate:
-    """What the last row of a history, with its `dual` bound, says of the best point."""
-    last, gain = history[-1], zero.objective - best.objective
-    gap = max(best.objective - last["dual"], 0.0)
-    return Certificate(
-        objective=best.objective,
-        gap=gap,
-        relative_gap=relative_gap(gap, gain),
-        passes=len(history),
-        nonzero_duals=int(last["nonzero_duals"]),
-        risk=best.risk,
-        risk_at_zero=zero.risk,
-        stop_reason=reason,
-    )
+    def certificate(self, best: Point) -> Certificate:
+        """What the last pass, with its `dual` bound, says of the best point."""
+        last, gain = self.history[-1], self.zero.objective - best.objective
+        gap = max(best.objective - last["dual"], 0.0)
+        return Certificate(
+            objective=best.objective,
+            gap=gap,
+            relative_gap=relative_gap(gap, gain),
+            passes=len(self.history),
+            nonzero_duals=int(last["nonzero_duals"]),
+            risk=best.risk,
+            risk_at_zero=self.zero.risk,
+            stop_reason=self.reason,
+        )

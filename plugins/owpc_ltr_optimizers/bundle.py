@@ -25,7 +25,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import (
-    OverParts,
     Point,
     Risk,
     RiskOfWeights,
@@ -34,9 +33,9 @@ from owpc_ltr.kernels.risk import (
     check_finite,
     search,
 )
-from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, certificate, check_below, reason_to_stop, row
+from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, Passes
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 
 _PLANES = 500  # kept at most; beyond, they are merged into one (still a lower bound)
 _IDLE = 50  # passes that a plane with α = 0 is kept for
@@ -170,67 +169,11 @@ def _largest_share(x: Vector, step: Vector) -> float:
     return min(1.0, float((x[falling] / -step[falling]).min()))
 
 
-_PASSES_BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on
+_BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on
 _SHARES = np.array([0.5, 1.0, 2.0])  # of the step that was best last time
 _PASSES = 3  # of a line search, at most
 _SHORTEST = 1e-4
 _NOTHING = np.zeros(0)
-
-
-class PassLimits(NamedTuple):
-    """How much the risk counts, the share of the gain that the gap may have, the most planes."""
-
-    C: float
-    tolerance: float
-    passes: int
-
-
-class Solved(NamedTuple):
-    """Weights for scaled features, and how near to the optimum they are."""
-
-    certificate: Certificate
-    history: tuple[dict[str, float], ...]
-    state: State
-
-    def fit(self, data: JudgedTable) -> Fit:
-        """The fit to the data that they are weights of."""
-        model = LinearModel(data.feature_names, self.state.w * data.scales)
-        return Fit(model, self.certificate, self.history, self.state)
-
-
-def solve_by_passes(
-    aim: PassLimits,
-    loss: Loss,
-    risk: RiskOfWeights,
-    run: Run,
-    start: Fit | None = None,
-    near: Vector | None = None,
-) -> Solved:
-    """Add planes until gap ≤ tolerance · (P(0) − P(w)).
-
-    `start` is a fit of the same risk with another C, `near` a point that may be a good one.
-    """
-    line = _Line(loss, risk, aim.C)
-    zero, slope = line.at(np.zeros(risk.n_features))
-    planes, best = _start_by_passes(line, RiskOrigin(loss, zero.risk, slope), zero, start, near)
-    history: list[dict[str, float]] = []
-    reason, gap = "", abs(zero.objective)
-    while not reason:
-        lower, w = planes.solve(1e-4 * gap)
-        best = line.search(best, w, 0.1 * gap)
-        gap = best.objective - lower
-        check_below(loss, gap, best.objective)
-        history.append(row(len(history) + 1, lower, best, planes.alpha))
-        run.progress(f"bundle pass {len(history)}, gap {gap:.3g}", None)
-        reason = reason_to_stop(gap, zero, best, aim.tolerance)
-        if not reason and len(history) == aim.passes:
-            reason = f"stopped after {aim.passes} passes"
-        if not reason:
-            touch, slope = line.at(best.w + _PASSES_BEHIND * (w - best.w))
-            planes.add(slope, touch.risk - float(slope @ touch.w))
-    best = zero if reason == NOTHING_TO_GAIN else line.at(best.w)[0]
-    found = certificate(zero, best, history, reason)
-    return Solved(found, tuple(history), State(planes, best.w))
 
 
 def _start_by_passes(
@@ -315,9 +258,6 @@ class _Line:
         )
 
 
-_BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on
-
-
 @dataclass(frozen=True)
 class Bundle:
     """Cutting planes of the whole risk with line search: any convex loss, and a certificate."""
@@ -338,41 +278,62 @@ class Bundle:
     def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Add planes until gap ≤ tolerance · (P(0) − P(w))."""
         if isinstance(data, PartitionedDataset):
-            aim = PassLimits(self.C, self.tolerance, self.passes)
-            by_passes = solve_by_passes(aim, loss, OverParts(loss, data, run.threads), run, start)
-            return by_passes.fit(data)
+            return self.minimise_by_passes(loss, data, run, start)
         risk = Risk(loss, data.without_missing(), self.C, run.threads)
         zero = risk.at_zero()
         planes, best = _start(start, risk, loss, zero)
-        history: list[dict[str, float]] = []
-        reason, gap = "", abs(zero.objective)
-        while not reason:
-            lower, w = planes.solve(1e-4 * gap)
+        passes = Passes(self, loss, zero, run)
+        while not passes.reason:
+            lower, w = planes.solve(1e-4 * passes.gap)
             scores = risk.scores(w)
-            best = search(risk, best, w, scores, 0.1 * gap)
-            gap = best.objective - lower
-            check_below(loss, gap, best.objective)
-            history.append(row(len(history) + 1, lower, best, planes.alpha))
-            run.progress(f"bundle pass {len(history)}, gap {gap:.3g}", None)
-            reason = reason_to_stop(gap, zero, best, self.tolerance)
-            if not reason and len(history) == self.passes:
-                reason = f"stopped after {self.passes} passes"
+            best = search(risk, best, w, scores, 0.1 * passes.gap)
+            passes.add(lower, best, planes.alpha)
             touch = risk.at(
                 best.w + _BEHIND * (w - best.w), best.scores + _BEHIND * (scores - best.scores)
             )
             slope = risk.slope(touch.gradient)
             planes.add(slope, touch.risk - float(slope @ touch.w))
-        if reason == NOTHING_TO_GAIN:
+        if passes.reason == NOTHING_TO_GAIN:
             best = zero
         # Scores were moved along lines: what is certified is measured afresh.
         best = risk.at(best.w, risk.scores(best.w))
-        model = LinearModel(data.feature_names, best.w * data.scales)
-        found = certificate(zero, best, history, reason)
-        return Fit(model, found, tuple(history), state=State(planes, best.w))
+        return _fit(data, planes, passes, best)
+
+    def minimise_by_passes(
+        self,
+        loss: Loss,
+        data: JudgedTable,
+        run: Run,
+        start: Fit | None = None,
+        near: Vector | None = None,
+    ) -> Fit:
+        """The same by passes over the parts of the data, which hold no number a document.
+
+        `start` is a fit of the same risk with another C, `near` a point that may be a good one.
+        """
+        line = _Line(loss, RiskOfWeights(loss, data, run.threads), self.C)
+        zero, slope = line.at(np.zeros(data.n_features))
+        planes, best = _start_by_passes(line, RiskOrigin(loss, zero.risk, slope), zero, start, near)
+        passes = Passes(self, loss, zero, run)
+        while not passes.reason:
+            lower, w = planes.solve(1e-4 * passes.gap)
+            best = line.search(best, w, 0.1 * passes.gap)
+            passes.add(lower, best, planes.alpha)
+            if not passes.reason:
+                touch, slope = line.at(best.w + _BEHIND * (w - best.w))
+                planes.add(slope, touch.risk - float(slope @ touch.w))
+        best = zero if passes.reason == NOTHING_TO_GAIN else line.at(best.w)[0]
+        return _fit(data, planes, passes, best)
 
     def streams(self, loss: Loss) -> bool:
         """Every convex loss is a sum over parts."""
         return loss.convex
+
+
+def _fit(data: JudgedTable, planes: Planes, passes: Passes, best: Point) -> Fit:
+    model = LinearModel(data.feature_names, best.w * data.scales)
+    state = State(planes, best.w)
+    return Fit(model, passes.certificate(best), tuple(passes.history), state)
 
 
 def _start(start: Fit | None, risk: Risk, loss: Loss, zero: Point) -> tuple[Planes, Point]:

@@ -18,10 +18,10 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
+from owpc_ltr.kernels.risk import RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
 from owpc_ltr_optimizers._adam import EpochSettings, minimise_by_batches
@@ -57,11 +57,7 @@ class Gradient:
         """Fit by the method that the loss's claims allow."""
         data = data.without_missing()
         if self.model == "linear" and loss.conservative and loss.smooth:
-            if isinstance(data, PartitionedDataset):
-                over_parts = OverParts(loss, data, run.threads)
-                return _Descent(self, loss, over_parts, data, run).fit(start)
-            risk = InMemory(loss, data, run.threads)
-            return _Descent(self, loss, risk, data, run).fit(start)
+            return _Descent(self, loss, data, run).fit(start)
         if self.model == "linear" and loss.convex:
             return Bundle(self.C, self.tolerance, self.passes).minimise(loss, data, run, start)
         hidden = self.hidden if self.model == "network" else 0
@@ -89,16 +85,9 @@ class _LbfgsState(NamedTuple):
 class _Descent:
     """P, its gradient, and what L-BFGS has seen of them."""
 
-    def __init__(
-        self,
-        settings: Gradient,
-        loss: Loss,
-        risk: RiskOfWeights,
-        data: JudgedTable,
-        run: Run,
-    ) -> None:
+    def __init__(self, settings: Gradient, loss: Loss, data: JudgedTable, run: Run) -> None:
         self.settings, self.loss, self.data, self.run = settings, loss, data, run
-        self.of_weights = risk
+        self.of_weights = RiskOfWeights(loss, data, run.threads)
         self.w = np.zeros(data.n_features)
         self.gradient, self.risk = self.w, 0.0
         self.at_zero = self.value_and_gradient(self.w)[0]

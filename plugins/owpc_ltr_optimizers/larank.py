@@ -17,7 +17,7 @@ Finley & Yu, 2009). With patterns p (tangents) of each group and dual variables 
 After each pass the best point so far moves by a line search towards w, and tangents touch
 half-way between the two (`_TOWARDS`): at large C, w alone runs far ahead of what the patterns
 know, and tangents there say little. The gap is P(best) − D(β); it stops where this is at most
-tolerance · (P(0) − P(best)), see `reason_to_stop` in owpc_ltr.kernels.stopping.
+tolerance · (P(0) − P(best)), see `Passes` in owpc_ltr.kernels.stopping.
 
 Of data in a folder a sample of whole queries is solved so, as much as fits in little memory. Its
 weights are where cutting planes of the whole risk begin (see `bundle`), whose gap is that of all.
@@ -40,8 +40,8 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
 from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
-from owpc_ltr.kernels.risk import OverParts, Point, Risk, RiskOrigin, search
-from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, certificate, check_below, reason_to_stop, row
+from owpc_ltr.kernels.risk import Point, Risk, RiskOrigin, search
+from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, Passes
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers._larank_dual import (
@@ -97,10 +97,8 @@ class LaRank:
         origin = RiskOrigin(loss, zero.risk, risk.slope(zero.gradient))
         groups = groups_of(risk.data)
         dual, best = _start(start, risk, origin, zero, len(groups) - 1)
-        random = run.random()
-        history: list[dict[str, float]] = []
-        reason, gap = "", zero.objective
-        while not reason:
+        random, passes = run.random(), Passes(self, loss, zero, run)
+        while not passes.reason:
             order = random.permutation(len(groups) - 1)
             pass_over(
                 data=risk.data,
@@ -110,25 +108,21 @@ class LaRank:
                 dual=dual,
                 best=best.w,
                 towards=_TOWARDS,
-                target=_TARGET * gap,
+                target=_TARGET * passes.gap,
             )
             lower = refresh(dual)
-            best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * gap)
+            best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * passes.gap)
             _check_not_negative(best)
-            gap = best.objective - lower
-            check_below(loss, gap, best.objective)
-            history.append(row(len(history) + 1, lower, best, dual.beta))
-            run.progress(f"larank pass {len(history)}, gap {gap:.3g}", None)
-            reason = reason_to_stop(gap, zero, best, self.tolerance)
-            if not reason and len(history) == self.passes:
-                reason = f"stopped after {self.passes} passes"
-        if reason == NOTHING_TO_GAIN:
+            passes.add(lower, best, dual.beta)
+        if passes.reason == NOTHING_TO_GAIN:
             best = zero
         # Scores were moved along lines: what is certified is measured afresh.
         best = risk.at(best.w, risk.scores(best.w))
-        model = LinearModel(data.feature_names, best.w * data.scales)
-        found = certificate(zero, best, history, reason)
-        return Fit(model, found, tuple(history), state=_State(origin, dual, best.w))
+        model, state = (
+            LinearModel(data.feature_names, best.w * data.scales),
+            _State(origin, dual, best.w),
+        )
+        return Fit(model, passes.certificate(best), tuple(passes.history), state)
 
     def streams(self, loss: Loss) -> bool:
         """Every convex loss is a sum over parts."""
@@ -143,7 +137,7 @@ class LaRank:
         start: Fit | None,
     ) -> Fit:
         """Solve a sample, then the whole from there."""
-        from owpc_ltr_optimizers.bundle import PassLimits, solve_by_passes
+        from owpc_ltr_optimizers.bundle import Bundle
 
         near = None
         if start is None:
@@ -152,12 +146,10 @@ class LaRank:
             rough = replace(
                 self, C=self.C * more, tolerance=max(self.tolerance, _OF_A_SAMPLE), passes=50
             )
-            near = rough.minimise(loss, sample, run).state
-        limits = PassLimits(self.C, self.tolerance, self.passes)
-        risk = OverParts(loss, data, run.threads)
-        w = near.w if isinstance(near, _State) else None
-        found = solve_by_passes(aim=limits, loss=loss, risk=risk, run=run, start=start, near=w)
-        return found.fit(data)
+            state = rough.minimise(loss, sample, run).state
+            near = state.w if isinstance(state, _State) else None
+        bundle = Bundle(self.C, self.tolerance, self.passes)
+        return bundle.minimise_by_passes(loss, data, run, start, near)
 
 
 class _State(NamedTuple):
