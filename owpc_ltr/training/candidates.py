@@ -123,7 +123,7 @@ def train_plan(
         "certificate": fit.certificate.as_dict(),
         "table": table,
         "history": kept_history(fit.history),
-        **_from_what(known[0]),
+        **record_of_data(known[0]),
         "feature_ranges": facts.ranges,
         "warnings": list(warnings),
         "source": source_of(*known, source),
@@ -217,13 +217,16 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
         "normalise": plan.normalise,
         **({} if plan.missing is None else {"missing": plan.missing}),
         **({"basis": {"name": "ramps", "knots": plan.knots}} if plan.piecewise_linear else {}),
-        "seed": run.seed,
-        "select": str(metric),
-        "convention": metric.convention,
+        **record_of_choice(metric, run),
     }
 
 
-def _from_what(data: JudgedTable) -> dict[str, Any]:
+def record_of_choice(metric: Metric, run: Run) -> dict[str, Any]:
+    """What a record says of how candidates were chosen."""
+    return {"seed": run.seed, "select": str(metric), "convention": metric.convention}
+
+
+def record_of_data(data: JudgedTable) -> dict[str, Any]:
     """What a record says of the queries that a model was trained on."""
     what = {
         "queries": data.n_queries,

@@ -29,7 +29,7 @@ from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import TrainingResult, train_plan
-from owpc_ltr.training.plan import Plan
+from owpc_ltr.training.plan import Plan, means_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +117,7 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
     if costs.keep_gain is None:
         return SelectionAim(metric, costs.price)
     over, floor = _rival(costs.baseline, metric, validation)
-    gain = _measured(metric, model.score(validation.features), validation) - floor
+    gain = signed(means_of([metric], model, validation)[0], metric) - floor
     if not gain > 0:
         raise Refused(
             f"there is no gain to keep a share of: on the validation queries {over} is as good as "
@@ -276,7 +276,7 @@ def _path(
     while True:
         # A feature that the model does not use is free to go.
         in_use &= _used(trained.model)
-        value, milliseconds = _value(trained.model, validation, metric), costs.of(in_use)
+        value, milliseconds = means_of([metric], trained.model, validation)[0], costs.of(in_use)
         worth = aim.worth(signed(value, metric), milliseconds)
         found.append(
             (SelectionStep(dropped, len(in_use), milliseconds, value, worth), trained, in_use)
@@ -288,7 +288,7 @@ def _path(
         tried: dict[str, tuple[float, TrainingResult]] = {}
         for name in _spared(trained.model, validation, metric, prices):
             other = train_on(in_use - {name})
-            worth = signed(_value(other.model, validation, metric), metric) + prices[name]
+            worth = signed(means_of([metric], other.model, validation)[0], metric) + prices[name]
             tried[name] = worth, other
         dropped = max(tried, key=lambda name: tried[name][0])
         in_use, trained = in_use - {dropped}, tried[dropped][1]
@@ -298,24 +298,18 @@ def _spared(
     model: Model, validation: RankingDataset, metric: Metric, prices: Mapping[str, float]
 ) -> list[str]:
     """The features without whose values this model is worth most, and the dearest of all."""
-    features, weights = validation.features.copy(), uneven(validation.query_weights)
+    features = validation.features.copy()
     worth = {}
     for name, price in prices.items():
         column = validation.feature_names.index(name)
         features[:, column] = np.nan
-        value = metric.mean(model.score(features), validation.labels, validation.offsets, weights)
+        worth[name] = _measured(metric, model.score(features), validation) + price
         features[:, column] = validation.features[:, column]
-        worth[name] = signed(value, metric) + price
     best = sorted(worth, key=worth.__getitem__, reverse=True)
     if isinstance(model, TreeModel):
         return best[:1]
     # What a model leans on most may be what it needs least once it is trained without.
     return list(dict.fromkeys([*best[:_TRIED], max(prices, key=prices.__getitem__)]))
-
-
-def _value(model: Model, data: RankingDataset, metric: Metric) -> float:
-    weights = uneven(data.query_weights)
-    return metric.mean(model.score(data.features), data.labels, data.offsets, weights)
 
 
 def _using(trained: TrainingResult, in_use: frozenset[str]) -> TrainingResult:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import Registry, class_of
@@ -16,7 +15,12 @@ from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
-from owpc_ltr.training.candidates import check_choosable, check_trainable
+from owpc_ltr.training.candidates import (
+    check_choosable,
+    check_trainable,
+    record_of_choice,
+    record_of_data,
+)
 from owpc_ltr.training.options import PENALTIES, RERANKING_LOSS, RERANKING_METRIC
 from owpc_ltr.training.plan import (
     Grid,
@@ -136,9 +140,13 @@ def fit_reranker(
         better = value > best if metric.higher_is_better else value < best
         if validation is None or better:
             chosen, best, settings = model, value, candidate
-    parts = pairs[0 if settings is None else candidates.index(settings)]
+    loss, reranker = pairs[0 if settings is None else candidates.index(settings)]
     record = {
-        **_record(data, metric, parts, run),
+        "owpc_ltr": VERSION,
+        "loss": {"name": loss.name, "settings": values_of(loss)},
+        "reranker": {"name": reranker.name, "settings": values_of(reranker)},
+        **record_of_choice(metric, run),
+        **record_of_data(data),
         "source": source_of(data, validation, source, base.record),
         "chosen": settings,
         "validation": None if validation is None else best,
@@ -155,25 +163,3 @@ def _measured(model: ReorderingModel, metric: Metric, validation: RankingDataset
     scores = model.rerank_dataset(validation)
     weights = uneven(validation.query_weights)
     return metric.mean(scores, validation.labels, validation.offsets, weights)
-
-
-def _record(
-    data: RankingDataset,
-    metric: Metric,
-    parts: tuple[Loss, Reranker],
-    run: Run,
-) -> dict[str, Any]:
-    loss, reranker = parts
-    return {
-        "owpc_ltr": VERSION,
-        "loss": {"name": loss.name, "settings": values_of(loss)},
-        "reranker": {"name": reranker.name, "settings": values_of(reranker)},
-        "seed": run.seed,
-        "select": str(metric),
-        "convention": metric.convention,
-        "queries": data.n_queries,
-        "documents": data.n_documents,
-        "fingerprint": data.fingerprint,
-        "featureset_hash": data.featureset_hash,
-        **external_entry(sources_in(data.manifest, "the dataset's manifest")),
-    }
