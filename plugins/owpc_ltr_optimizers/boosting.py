@@ -17,6 +17,7 @@ any number of workers, unless rows are drawn (`subsample`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.errors import UsageError
@@ -36,12 +37,11 @@ from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.metrics.metric import uneven
 from owpc_ltr.metrics.training_metrics import Judge, JudgedLabels
-from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers._xgboost_growth import (
-    Growth,
     Matrices,
     Newton,
-    Settings,
     in_external_memory,
     refusing,
     what_own_objectives_need,
@@ -217,6 +217,59 @@ class Boosting:
         }
 
 
+class Growth:
+    """XGBoost's booster, its binned matrices, and the loss that it follows."""
+
+    def __init__(
+        self,
+        settings: Boosting,
+        loss: Loss,
+        data: JudgedTable,
+        run: Run,
+        matrices: Matrices,
+        pairs: list[tuple[int, int]] | None = None,
+        newton: Newton | None = None,
+    ) -> None:
+        import xgboost
+
+        self.data, self.conservative = data, loss.conservative
+        self.newton = None
+        if settings.objective == "loss":
+            self.newton = newton or Newton(loss, data, run.threads)
+        self.matrix, self.validation = matrices
+        # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
+        cached = [matrix for matrix in matrices if matrix is not None]
+        parameters = settings.parameters(run)
+        if pairs is not None:
+            # A list of none would be no constraint at all.
+            alone = [[column] for column in range(data.n_features)]
+            parameters["interaction_constraints"] = json.dumps(pairs or alone)
+        self.booster = xgboost.Booster(parameters, cached)
+
+    def add_tree(self) -> dict[str, float]:
+        """Grow one more tree; the risk that it started from."""
+        self.booster.update(self.matrix, self.booster.num_boosted_rounds(), self.newton)
+        return {} if self.newton is None else {"risk_before": self.newton.risks[-1]}
+
+    def score_validation(self, _features: Matrix) -> Vector:
+        """The scores of the validation queries, from XGBoost's own bins of their features."""
+        scores: Vector = self.booster.predict(self.validation, output_margin=True)
+        return scores
+
+    def content(self, trees: int) -> dict[str, Any]:
+        """The first trees, as XGBoost writes them."""
+        written: dict[str, Any] = json.loads(self.booster[:trees].save_raw("json"))
+        return written
+
+    def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
+        """The risk, where the loss is the gradient's own; trees have no gap."""
+        if self.newton is None or not self.conservative:
+            return Certificate(float("nan"), passes=trees, stop_reason=reason)
+        risk = self.newton.risk_of(model.score)
+        at_zero = self.newton.risks[0]
+        return Certificate(risk, passes=trees, risk=risk, risk_at_zero=at_zero, stop_reason=reason)
+
+
 def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
     """The pairs of features that gain most in XGBoost's trees, of these so many.
 
@@ -233,7 +286,7 @@ def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
     return sorted(sorted(gains), key=lambda pair: -gains[pair])[:count]
 
 
-def grow_on_workers(settings: Settings, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
+def grow_on_workers(settings: Boosting, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
     """The trees of all data; a worker that dies has the others begin again."""
     from owpc_ltr_dask.parts import together
 
@@ -300,7 +353,7 @@ def _wait_for(tracker: Any) -> None:
 
 
 def _grow(
-    member: Member, shares: Sequence[WorkerParts], settings: Settings, loss: Loss, run: Run
+    member: Member, shares: Sequence[WorkerParts], settings: Boosting, loss: Loss, run: Run
 ) -> Fit | None:
     """A worker's side; the first one's result is that of all."""
     from xgboost.collective import CommunicatorContext
