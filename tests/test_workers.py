@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
-from owpc_ltr_dask.connection import DaskWorkers, Local, Scheduler, parse_place, workers_at
+from owpc_ltr_dask.connection import DaskWorkers, parse_place, workers_at
 from owpc_ltr_dask.on_worker import versions
 from owpc_ltr_dask.parts import batches, placed
 from owpc_ltr_dask.use_workers import use_workers
@@ -152,10 +152,10 @@ def bits(fit: Any) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("local:1", Local(1)),
-        ("local:64", Local(64)),
-        ("tcp://node-7.cluster:8786", Scheduler("tcp://node-7.cluster:8786")),
-        ("tls://[::1]:8786", Scheduler("tls://[::1]:8786")),
+        ("local:1", 1),
+        ("local:64", 64),
+        ("tcp://node-7.cluster:8786", "tcp://node-7.cluster:8786"),
+        ("tls://[::1]:8786", "tls://[::1]:8786"),
     ],
 )
 def test_a_place_is_read(text: str, place: object) -> None:
@@ -385,7 +385,7 @@ def use_workers_of(cluster: DaskWorkers, *plugins: Path) -> Iterator[DaskWorkers
         patch.setattr(
             connection, "_client", lambda _: contextlib.nullcontext((cluster.client, "local:2"))
         )
-        with workers_at(Local(2), plugins) as found:
+        with workers_at(2, plugins) as found:
             yield found
 
 

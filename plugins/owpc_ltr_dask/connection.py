@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,31 +43,19 @@ _LOCAL = re.compile(r"local:([1-9][0-9]{0,3})")
 _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
-@dataclass(frozen=True)
-class Local:
-    """Processes on this machine, which end with the command."""
+def parse_place(text: str) -> int | str:
+    """Where the workers are: so many processes of this machine, or the address of a scheduler.
 
-    processes: int
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """A Dask scheduler that somebody started, and keeps."""
-
-    address: str
-
-
-def parse_place(text: str) -> Local | Scheduler:
-    """Where the workers are. Raises UsageError for what names no place.
+    Raises UsageError for what names no place.
 
     >>> parse_place("local:4"), parse_place("tcp://10.0.0.1:8786")
-    (Local(processes=4), Scheduler(address='tcp://10.0.0.1:8786'))
+    (4, 'tcp://10.0.0.1:8786')
     """
     local = _LOCAL.fullmatch(text)
     if local is not None and int(local[1]) <= _MOST:
-        return Local(int(local[1]))
+        return int(local[1])
     if _SCHEDULER.fullmatch(text):
-        return Scheduler(text)
+        return text
     raise UsageError(
         f"there are no workers at {shown(text)}: give local:N for N processes on this machine, or "
         "the address of a Dask scheduler, tcp://HOST:8786"
@@ -178,7 +166,7 @@ class DaskWorkers:
 
 
 @contextmanager
-def workers_at(place: Local | Scheduler, plugins: Sequence[Path] = ()) -> Iterator[DaskWorkers]:
+def workers_at(place: int | str, plugins: Sequence[Path] = ()) -> Iterator[DaskWorkers]:
     """Workers at a place, while a block lasts; our own processes end with it.
 
     `plugins` are files whose losses and optimizers the work may be done with. Raises
@@ -194,23 +182,20 @@ def workers_at(place: Local | Scheduler, plugins: Sequence[Path] = ()) -> Iterat
 
 
 @contextmanager
-def _client(place: Local | Scheduler) -> Iterator[tuple[Client, str]]:
-    if isinstance(place, Local):
-        with (
-            local_cluster(place.processes) as cluster,
-            Client(cluster, timeout=CONNECT) as client,
-        ):
-            yield client, f"local:{place.processes}"
+def _client(place: int | str) -> Iterator[tuple[Client, str]]:
+    if isinstance(place, int):
+        with local_cluster(place) as cluster, Client(cluster, timeout=CONNECT) as client:
+            yield client, f"local:{place}"
         return
     try:
-        client = Client(place.address, timeout=CONNECT)
+        client = Client(place, timeout=CONNECT)
     except (OSError, TimeoutError) as error:
         raise WorkersUnavailable(
-            f"no Dask scheduler answers at {place.address}: start one (dask scheduler), or use "
+            f"no Dask scheduler answers at {place}: start one (dask scheduler), or use "
             "processes of this machine: --dask local:2"
         ) from error
     with client:
-        yield client, place.address
+        yield client, place
 
 
 _SETTINGS: dict[str, Any] = {
