@@ -39,7 +39,7 @@ from owpc_ltr.signatures import (
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.evaluation.evaluation_table import Evaluation
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.results import ComparisonPlan
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
-
-    Data = RankingDataset | PartitionedDataset
 
 
 @job
@@ -66,7 +64,7 @@ def evaluate(
         Argument.RANKER,
     ],
     data: Annotated[
-        Data | Path | str,
+        JudgedTable | Path | str,
         Reads("Judged queries: Parquet, LETOR text, or a folder of parts.", flag="--data"),
         Argument.DATA,
     ],
@@ -193,7 +191,7 @@ def write_run(
 def _compared(
     rankers: Mapping[str, Ranking],
     chosen: EvaluationQueries[Any],
-    part: Data,
+    part: JudgedTable,
     how: ComparisonPlan,
     *,
     weighted: bool,
@@ -216,7 +214,7 @@ def _compared(
     return compare_results(results, how), next(iter(results.rankers.values())).scores
 
 
-def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> Data:
+def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> JudgedTable:
     """The data, read; in memory where documents are joined to it."""
     from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.data.partitioned.dataset import in_memory
@@ -227,13 +225,13 @@ def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) ->
     return data  # type: ignore[no-any-return]
 
 
-def _in_parts(data: Data) -> bool:
+def _in_parts(data: JudgedTable) -> bool:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
     return isinstance(data, PartitionedDataset)
 
 
-def _with_fields(data: Any, ranker: Ranking, documents: Any, id_field: str | None) -> Data:
+def _with_fields(data: Any, ranker: Ranking, documents: Any, id_field: str | None) -> JudgedTable:
     """The data with the document fields that a reranker needs; a model needs none."""
     from owpc_ltr.data.documents import with_document_fields
     from owpc_ltr.models.reordering import ReorderingModel

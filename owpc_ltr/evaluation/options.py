@@ -12,9 +12,7 @@ from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, W
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    Data = RankingDataset | PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
 
 METRICS = ("ndcg@10", "map", "mrr")
 """What is measured unless metrics are named; the first one decides."""
@@ -185,7 +183,7 @@ def by_workers(data: Any, workers: Any) -> Any:
 
 def engine_doubts(
     cluster: JudgmentChecker | None,
-    data: Data,
+    data: JudgedTable,
     index: str | None,
     query_template: Path | str | None,
 ) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import logged_with
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import (
@@ -34,7 +34,7 @@ from owpc_ltr.models.fold_models import FoldOf, fold_records
 from owpc_ltr.models.reordering import FEATURE
 from owpc_ltr.protocols import RankingModel
 
-Data = RankingDataset | PartitionedDataset
+Data = JudgedTable
 Queries = Data | Sequence[JudgedQuery]
 SIDES = ("auto", "all", "train", "validation", "test")
 _HELD_OUT = ("auto", "test")

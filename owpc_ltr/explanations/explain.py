@@ -13,12 +13,10 @@ from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, row_number,
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.explanations.explanation import Explanation
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
-
-    Data = RankingDataset | PartitionedDataset
 
 ExplainedDocument = Annotated[
     str | None, Help("The id of one document, to explain it fully.", metavar="DOC")
@@ -41,7 +39,7 @@ def explain(
         ),
     ],
     data: Annotated[
-        Data | Path | str,
+        JudgedTable | Path | str,
         Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts.", flag="--data"),
     ],
     document: ExplainedDocument = None,
@@ -99,7 +97,7 @@ def explain(
 
 
 def _ranker(
-    given: Model | ReorderingModel | Path | str, data: Data, plugins: Plugins
+    given: Model | ReorderingModel | Path | str, data: JudgedTable, plugins: Plugins
 ) -> Model | ReorderingModel:
     """A ranker as it is, from its file, or `feature:NAME`."""
     from owpc_ltr.data.runs import is_run
@@ -114,7 +112,7 @@ def _ranker(
     return load_model(Path(given), [Path(plugin) for plugin in plugins])
 
 
-def _query_of(data: Data, query_id: str) -> RankingDataset:
+def _query_of(data: JudgedTable, query_id: str) -> RankingDataset:
     """The one query of this id. Raises UsageError where there is none."""
     import numpy as np
 
