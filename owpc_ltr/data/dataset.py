@@ -23,6 +23,8 @@ R = TypeVar("R")
 
 _MOST_LABELS = 8
 """More different labels than these are shown as a range."""
+_OF_DOCUMENTS = ("labels", "doc_ids", "document_weights", "comments")
+_OF_QUERIES = ("query_ids", "query_params", "query_weights")
 _OPTIONAL = {
     "document_ids": "doc_ids",
     **{
@@ -247,25 +249,14 @@ class RankingDataset:
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
         rows = np.repeat(self.offsets[queries], sizes) + within
+        fields = self.document_fields
         return replace(
             self,
-            features=self.features[rows],
-            labels=self.labels[rows],
             offsets=offsets,
-            query_ids=self.query_ids.take(arrow_of(queries)),
-            doc_ids=_take(self.doc_ids, rows),
-            comments=_take(self.comments, rows),
-            document_fields=(
-                None
-                if self.document_fields is None
-                else {name: _take(part, rows) for name, part in self.document_fields.items()}
-            ),
-            query_params=_take(self.query_params, queries),
+            document_fields=fields and {name: _take(part, rows) for name, part in fields.items()},
             origin=None,
-            query_weights=None if self.query_weights is None else self.query_weights[queries],
-            document_weights=(
-                None if self.document_weights is None else self.document_weights[rows]
-            ),
+            **{name: _take(getattr(self, name), rows) for name in ("features", *_OF_DOCUMENTS)},
+            **{name: _take(getattr(self, name), queries) for name in _OF_QUERIES},
         )
 
     def without_missing(self) -> RankingDataset:
@@ -279,8 +270,11 @@ class RankingDataset:
         return replace(self, features=filled)
 
 
-def _take(array: pa.StringArray | None, rows: NDArray[np.int64]) -> pa.StringArray | None:
-    return None if array is None else array.take(arrow_of(rows))
+def _take(part: Any, places: NDArray[np.int64]) -> Any:
+    """The entries of an array of either kind, if there is one."""
+    if part is None or isinstance(part, np.ndarray):
+        return None if part is None else part[places]
+    return part.take(arrow_of(places))
 
 
 def numbers_in(array: pa.Array) -> NDArray[Any]:
@@ -330,14 +324,9 @@ def check_lengths(data: Any) -> None:
     if (np.diff(data.offsets) <= 0).any():
         raise BadInput("offsets must increase: a query without documents cannot be ranked")
     for name, wanted in (
-        ("labels", documents),
-        ("query_ids", queries),
+        *((name, documents) for name in _OF_DOCUMENTS),
+        *((name, queries) for name in _OF_QUERIES),
         ("feature_names", columns),
-        ("doc_ids", documents),
-        ("document_weights", documents),
-        ("comments", documents),
-        ("query_params", queries),
-        ("query_weights", queries),
         ("feature_scales", columns),
     ):
         part = getattr(data, name)

@@ -49,7 +49,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows below a header, their values as texts; an empty cell is no value."""
     from owpc_ltr.data.judgments.tables import header_delimiter
 
-    lines = (line.decode("utf-8-sig") + "\n" for line in _lines(path))
+    lines = (line.decode("utf-8-sig") + "\n" for line in lines_in(path))
     csv.field_size_limit(LONGEST_LINE)
     number = 1
     try:
@@ -74,7 +74,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each line's number and JSON object, one after the other. Raises BadInput naming the line."""
     number, source = 0, str(path)
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines_in(path), 1):
         if not line.strip():
             continue
         try:
@@ -125,7 +125,7 @@ def with_ids(
         yield identifier, document
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines_in(path: Path) -> Iterator[bytes]:
     """Lines of a file that may be compressed, read block by block."""
     rest = b""
     with open_bytes(path) as source:

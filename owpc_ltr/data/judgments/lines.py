@@ -20,6 +20,8 @@ from owpc_ltr.files.strict_json import json_text, not_finite, read_json_value
 from owpc_ltr.plain_text import ShortRepr
 
 _UNSEEN = f"{UNFIT}|{INVISIBLE}"
+_OF_NUMBERS = ("grades", "weights", "importance")
+_COLUMNS = ("query_ids", "doc_ids", "judged_by", *_OF_NUMBERS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,17 +55,13 @@ class JudgmentLines(ShortRepr):
         columns = {id(values): _param_column(values) for values in self.params.values()}
         params = {name: columns[id(values)] for name, values in self.params.items()}
         object.__setattr__(self, "params", params)
-        object.__setattr__(self, "query_ids", text_column(self.query_ids))
-        object.__setattr__(self, "doc_ids", text_column(self.doc_ids))
-        object.__setattr__(self, "grades", number_column(self.grades))
-        held = [self.query_ids, self.doc_ids, self.grades, *params.values()]
-        for name in ("weights", "importance"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, number_column(getattr(self, name)))
-                held.append(getattr(self, name))
-        if self.judged_by is not None:
-            object.__setattr__(self, "judged_by", text_column(self.judged_by))
-            held.append(self.judged_by)
+        held = [*params.values()]
+        for name in _COLUMNS:
+            values = getattr(self, name)
+            if values is not None:
+                column = number_column(values) if name in _OF_NUMBERS else text_column(values)
+                object.__setattr__(self, name, column)
+                held.append(column)
         if any(len(column) != len(self.numbers) for column in held):
             lengths = ", ".join(str(len(column)) for column in held)
             raise ValueError(f"{len(self.numbers)} judgments have columns of {lengths} values")
@@ -166,16 +164,12 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         raise BadInput(f"cannot read {lines.path}: none of its {lacking} lines has a grade yet")
 
     taken = pa.array(rows)
+    columns = {name: getattr(lines, name) for name in _COLUMNS}
     kept = replace(
         lines,
         numbers=np.asarray(lines.numbers)[rows].tolist(),
-        query_ids=lines.query_ids.take(taken),
-        doc_ids=lines.doc_ids.take(taken),
-        grades=lines.grades.take(taken),
         params={name: values.take(taken) for name, values in lines.params.items()},
-        weights=None if lines.weights is None else lines.weights.take(taken),
-        importance=None if lines.importance is None else lines.importance.take(taken),
-        judged_by=None if lines.judged_by is None else lines.judged_by.take(taken),
+        **{name: each.take(taken) for name, each in columns.items() if each is not None},
     )
     return kept, [f"{lacking} lines without a grade were left out"]
 

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.documents import lines_in
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.reader import BLOCK, ByteStream, Reader
 from owpc_ltr.errors import BadInput
@@ -101,17 +102,12 @@ def line_of_row(path: Path, row: int) -> int | None:
     with open_regular(path) as file:
         if file.read(4) == b"PAR1":
             return None
-    block, rest, line = memoryview(bytearray(1 << 20)), b"", 0
-    with open_bytes(path) as source:
-        while got := source.readinto(block):
-            *lines, rest = (rest + block[:got]).split(b"\n")
-            for text in lines:
-                line += 1
-                bare = text.strip(b" \t\r")
-                if bare and not bare.startswith(b"#"):
-                    if row == 0:
-                        return line
-                    row -= 1
+    for line, text in enumerate(lines_in(path), 1):
+        bare = text.strip(b" \t\r")
+        if bare and not bare.startswith(b"#"):
+            if row == 0:
+                return line
+            row -= 1
     return None
 
 
