@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,10 +161,6 @@ class Fit(ShortRepr):
     state: object = None
 
 
-def _silent(_message: str, _done: float | None = None) -> None:
-    """Report nothing."""
-
-
 @dataclass(frozen=True)
 class Run:
     """What every fit is given besides its loss and data.
@@ -178,7 +175,7 @@ class Run:
     threads: int = 1
     validation: JudgedTable | None = None
     metric: Any = "map"
-    progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
+    progress: Callable[[str, float | None], None] = field(default=silent, repr=False)
 
     def random(self) -> np.random.Generator:
         """A fresh random generator, the same for the same seed."""

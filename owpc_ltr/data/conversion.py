@@ -236,8 +236,6 @@ def _array(values: Any, what: str) -> NDArray[Any]:
 
 
 def _from_arrow(values: Any) -> Any:
-    import pyarrow as pa
-
     if isinstance(values, pa.Array):
         return values.to_numpy(zero_copy_only=False)
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array(values)

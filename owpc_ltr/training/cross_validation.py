@@ -32,7 +32,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Run
-from owpc_ltr.signatures import public
+from owpc_ltr.signatures import public, silent
 from owpc_ltr.training.candidates import (
     check_trainable,
     fit_each,
@@ -44,9 +44,6 @@ from owpc_ltr.training.plan import (
     levels_of,
     means_of,
 )
-
-Progress = Callable[[str, float | None], None]
-
 
 R = TypeVar("R")
 D = TypeVar("D", RankingDataset, PartitionedDataset)
@@ -162,18 +159,11 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
     def part(chosen: Any) -> D:
         return data.select(np.flatnonzero(chosen))
 
-    cut = []
-    for k in range(folds):
-        other = (k + 1) % folds
-        cut.append(
-            Fold(
-                f"fold {k + 1}",
-                part((fold != k) & (fold != other)),
-                part(fold == other),
-                part(fold == k),
-            )
-        )
-    return cut
+    def cut(k: int, other: int) -> Fold[D]:
+        rest = part((fold != k) & (fold != other))
+        return Fold(f"fold {k + 1}", rest, part(fold == other), part(fold == k))
+
+    return [cut(k, (k + 1) % folds) for k in range(folds)]
 
 
 @public
@@ -239,7 +229,8 @@ def cross_validate(
             if key in finished.pieces:
                 results[number] = [FitRow(**row) for row in finished.pieces[key].value]
                 continue
-            walk = partial(_walk, fold, plan, path, measured, run=replace(run, progress=_silence))
+            # Paths that run side by side would talk over each other.
+            walk = partial(_walk, fold, plan, path, measured, run=replace(run, progress=silent))
             future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
             waiting[future] = number, key
         try:
@@ -356,10 +347,6 @@ def _walk(
         # The next path is of other queries, as a rule.
         data.files.kept.release()
     return rows
-
-
-def _silence(_message: str, _done: float | None = None) -> None:
-    """Keep quiet: paths that run side by side would talk over each other."""
 
 
 def _key(

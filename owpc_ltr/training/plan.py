@@ -107,7 +107,8 @@ class Plan:
         object.__setattr__(self, "loss", class_of("loss", self.loss))
         object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
         parse_metric(self.select)
-        check_missing(self.missing)
+        if self.missing not in {None, ZERO}:
+            raise UsageError(f"missing values can be taken as zero, not as '{self.missing}'")
         if self.knots < 2:
             raise UsageError(f"a curve has 2 knots or more, not {self.knots}")
         check_normalisation(self.normalise)
@@ -299,12 +300,6 @@ def full_name(name: str, classes: Mapping[str, Any]) -> str:
         both = " or ".join(f"{kind}.{name}" for kind in owners)
         raise UsageError(f"'{name}' is a setting of {plugins}: write {both}")
     raise UsageError(f"{plugins} have no setting '{name}'{_suggestion(name, known)}")
-
-
-def check_missing(missing: str | None) -> None:
-    """Refuse another word than `zero`; None leaves missing values to the optimizer."""
-    if missing not in {None, ZERO}:
-        raise UsageError(f"missing values can be taken as zero, not as '{missing}'")
 
 
 def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:

@@ -26,20 +26,14 @@ from owpc_ltr.training.options import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.training.cross_validation import Fold, Selection
 
 
 @job
 def select(
     data: Annotated[
-        RankingDataset
-        | PartitionedDataset
-        | Path
-        | str
-        | Sequence[Path | str]
-        | Sequence[Fold[Any]],
+        JudgedTable | Path | str | Sequence[Path | str] | Sequence[Fold[Any]],
         Reads(
             "A dataset, to be cut into folds; or folders with train, vali and test.",
             cli=list[Path],
@@ -169,18 +163,14 @@ def _folds(
     data: Any, folds: int, workers: Any, max_features: int | None, memory: int | None
 ) -> list[Any]:
     """The folds that the data are, or are cut into."""
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
     from owpc_ltr.training.cross_validation import cut_folds, read_folds
 
-    if isinstance(data, Path | str):
-        data = [data]
-    if isinstance(data, Sequence) and data and isinstance(data[0], Path | str):
+    several = isinstance(data, Sequence) and data and isinstance(data[0], Path | str)
+    if several or isinstance(data, Path | str):
         data = read_folds(data, max_features=max_features, memory=memory)
     if workers is not None and not isinstance(data, PartitionedDataset):
         raise UsageError("workers go through a folder of parts: make one with owpc-ltr partition")
-    if isinstance(data, RankingDataset):
-        return list(cut_folds(data, folds))
-    if isinstance(data, PartitionedDataset):
-        return list(cut_folds(data if workers is None else workers.whole(data), folds))
-    return list(data)
+    if workers is not None:
+        data = workers.whole(data)
+    return cut_folds(data, folds) if isinstance(data, JudgedTable) else list(data)

@@ -412,17 +412,12 @@ def _costs(
 ) -> Costs | None:
     if isinstance(given, Path | str):
         return read_costs(given, price, keep_gain=keep_gain, baseline=baseline)
-    if not (price is keep_gain is baseline is None):
-        option = next(
-            name
-            for name, value in (
-                ("feature_price", price), ("keep_gain", keep_gain), ("baseline", baseline),
+    options = {"feature_price": price, "keep_gain": keep_gain, "baseline": baseline}
+    for option, value in options.items():
+        if value is not None:
+            raise UsageError(
+                f"{spelled(option)} needs a file of what features cost: {spelled('feature_cost')}"
             )
-            if value is not None
-        )  # fmt: skip
-        raise UsageError(
-            f"{spelled(option)} needs a file of what features cost: {spelled('feature_cost')}"
-        )
     return given
 
 
@@ -460,15 +455,9 @@ def _share_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """What became of the other queries, where a share was kept out."""
     split = (record.get("source") or {}).get("split") or {}
     validation, test = split.get("validation", 0.0), split.get("test", 0.0)
-    if validation or test:
-        kept = [
-            f"{share:.0%} {words}"
-            for share, words in (
-                (validation, "chose the settings"),
-                (test, "are kept for evaluate"),
-            )
-            if share
-        ]
+    kept = [f"{validation:.0%} chose the settings"] if validation else []
+    kept += [f"{test:.0%} are kept for evaluate"] if test else []
+    if kept:
         yield f"that is {1 - validation - test:.0%} of the queries; {', '.join(kept)}"
 
 
