@@ -83,25 +83,15 @@ def strong(queries: int, seed: int = 0) -> RankingDataset:
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_labels_reversed_in_some_queries_in_no_order_are_found(share: float) -> None:
-    for data in (clean(1000), strong(200)):
-        (found,) = ltr.inspect(scattered(data, share, reverse=True), training=False).warnings
-        assert found.check == "inverted-labels"
-        told = float(re.search(r"in about (\d+)% of the queries", found.message).group(1))  # type: ignore[union-attr]
-        assert abs(told / 100 - share) < 0.07
-
-
-@pytest.mark.parametrize("share", [0.35, 0.5])
-def test_labels_shuffled_in_some_queries_in_no_order_are_found(share: float) -> None:
-    (found,) = ltr.inspect(scattered(strong(400), share, reverse=False), training=False).warnings
-    assert found.check == "partly-shuffled-labels"
+    (found,) = ltr.inspect(scattered(strong(200), share, reverse=True), training=False).warnings
+    assert found.check == "inverted-labels"
+    told = float(re.search(r"in at least (\d+)% of the queries", found.message).group(1))  # type: ignore[union-attr]
+    assert 0.05 <= told / 100 <= share
 
 
 @pytest.mark.thorough
-def test_labels_reversed_or_shuffled_in_real_queries_in_no_order_are_found(
-    real: RankingDataset,
-) -> None:
+def test_labels_reversed_in_real_queries_in_no_order_are_found(real: RankingDataset) -> None:
     assert warned(scattered(real, 0.3, reverse=True)) == ["inverted-labels"]
-    assert warned(scattered(real, 0.5, reverse=False)) == ["partly-shuffled-labels"]
 
 
 @pytest.mark.thorough(sample=3)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.compiling import compiled
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.measurement import measure
@@ -25,6 +25,7 @@ from owpc_ltr.formats.model_conversion import export_linear, for_engine
 from owpc_ltr.formats.stored_model import StoredModel, read_model
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.metrics.rank_agreement import pair_agreement
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, dataset_of, model_of
 from owpc_ltr.models.trees import TreeModel
@@ -86,14 +87,17 @@ def upgrade_effect(
         stored.definition, stored.type, names, after, stored.feature_normalizers
     )
     old, new = scores_around(stored, features, before, after)
-    taus, reordered = _compare_orders(old.astype(np.float64), new.astype(np.float64), cuts)
-    known = taus[~np.isnan(taus)]
+    found = [
+        pair_agreement(old[first:last].astype(np.float64), new[first:last].astype(np.float64))
+        for first, last in pairwise(cuts.tolist())
+    ]
+    known = np.array([one.tau for one in found if one.tau is not None])
     difference = np.abs(new.astype(np.float64) - old.astype(np.float64))
     return UpgradeEffect(
         queries=len(cuts) - 1,
         documents=len(features),
         rescored=int((difference > 0).sum()),
-        reordered=int(reordered.sum()),
+        reordered=sum(one.swapped + one.ties_broken > 0 for one in found),
         mean_tau=float(known.mean()) if len(known) else 1.0,
         lowest_tau=float(known.min()) if len(known) else 1.0,
         largest_difference=float(difference.max(initial=0.0)),
@@ -125,25 +129,6 @@ def scores_around(
 def _of_kind(stored: StoredModel, kind: ScoreKind) -> tuple[str, ...]:
     """The features of the model's set whose scores are of this kind."""
     return tuple(f.name for f in stored.featureset.features if score_kind(f) is kind)
-
-
-@compiled
-def _compare_orders(old: Vector, new: Vector, cuts: Any) -> Any:
-    """Kendall's tau-b of each query (NaN where an order is all ties), and whether it changed."""
-    taus = np.full(len(cuts) - 1, np.nan)
-    changed = np.zeros(len(cuts) - 1, dtype=np.bool_)
-    for query in range(len(cuts) - 1):
-        agree, old_pairs, new_pairs = 0.0, 0.0, 0.0
-        for i in range(cuts[query], cuts[query + 1]):
-            for j in range(cuts[query], i):
-                a, b = np.sign(old[i] - old[j]), np.sign(new[i] - new[j])
-                agree += a * b
-                old_pairs += a * a
-                new_pairs += b * b
-                changed[query] |= a != b
-        if old_pairs > 0 and new_pairs > 0:
-            taus[query] = agree / np.sqrt(old_pairs * new_pairs)
-    return taus, changed
 
 
 METRIC = "ndcg@10"

@@ -39,7 +39,6 @@ from owpc_ltr.inspection.result import (
     Finding,
     Inspection,
     LearningCurve,
-    Severity,
 )
 from owpc_ltr.inspection.sample import (
     Data,
@@ -51,7 +50,6 @@ from owpc_ltr.inspection.sample import (
 )
 from owpc_ltr.inspection.thresholds import FEWEST_QUERIES, TRIAL_CELLS
 from owpc_ltr.inspection.totals import (
-    ColumnFacts,
     Gathered,
     Tails,
     contradicting_grades,
@@ -177,7 +175,7 @@ def _curve(
             "no learning curve was made: of so many values it takes more than about 10 seconds",
             "ask for it with --learning-curve",
         )
-    data = _in_memory(named)
+    data = together([in_memory(each, "a learning curve") for each in named.values()])
     try:
         curve = learning_curve(data, learn, run)
     except OwpcLtrError as why:
@@ -185,10 +183,6 @@ def _curve(
     if curve is not None:
         return curve, None
     return None, _left_out(f"no learning curve was made: it takes {FEWEST} queries at least", "")
-
-
-def _in_memory(named: Mapping[str, Data]) -> RankingDataset:
-    return together([in_memory(data, "a learning curve") for data in named.values()])
 
 
 def _left_out(what: str, advice: str) -> Finding:
@@ -216,7 +210,7 @@ def _figures(named: Mapping[str, Data], found: Gathered, sample: Sample) -> Data
 def _features(
     found: Gathered, sample: Sample, findings: tuple[Finding, ...]
 ) -> tuple[FeatureRow, ...]:
-    facts: ColumnFacts = found.columns
+    facts = found.columns
     right = shares_right(sample.data)
     rows = []
     for column, name in enumerate(sample.data.feature_names):
@@ -282,8 +276,8 @@ def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[
 
 
 def _of_values(data: RankingDataset, sample: Sample) -> list[Finding]:
-    named = {"": data}
-    found, tails = gather(named, limits_of(sample.data.features, data.n_documents), identify=False)
+    limits = limits_of(sample.data.features, data.n_documents)
+    found, tails = gather({"": data}, limits, identify=False)
     return list(checks_of_values(found, tails, sample))
 
 
@@ -332,7 +326,6 @@ def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding
         f"{where}; all others are {others[0]:g} to {others[-1]:g}",
         advice="check that it is meant: gains grow with the grade, and such a document dominates "
         "training",
-        columns=(),
         queries=ids,
         row=found.grade_rows.get(level),
     )
@@ -340,42 +333,31 @@ def _slip_finding(found: Gathered, level: float, others: list[float]) -> Finding
 
 def queries_without_contrast(found: Gathered) -> Iterator[Finding]:
     """A finding on each kind, a warning where there are many."""
-    if found.single_ids:
-        yield _contrast_finding(
-            found,
+    kinds = (
+        (
             "one-document-queries",
-            found.lengths[1],
-            "one document",
-            limit=thresholds.ONE_DOCUMENT,
-            ids=found.single_ids,
-            advice="judge more documents of them: there is no order to learn, and any metric is "
-            "perfect",
-        )
-    if found.alike:
-        yield _contrast_finding(
-            found,
+            thresholds.ONE_DOCUMENT,
+            (found.lengths[1], found.single_ids, "one document"),
+            "judge more documents of them: there is no order to learn, and any metric is perfect",
+        ),
+        (
             "no-contrast",
-            found.alike,
-            "documents of one grade only",
-            limit=thresholds.WITHOUT_CONTRAST,
-            ids=found.alike_ids,
-            advice="training passes over them: judge further documents, or grade finer",
-        )
-
-
-def _contrast_finding(
-    found: Gathered, check: str, count: int, what: str, limit: float, ids: list[str], advice: str
-) -> Finding:
-    share = count / found.queries
-    many = share > limit and found.queries >= thresholds.FEWEST_QUERIES
-    severity: Severity = WARNING if many else NOTE
-    several = "1 query has" if count == 1 else f"{count:,} queries have"
-    return Finding(
-        check,
-        severity,
-        f"{count:,} queries",
-        f"{several} {what} ({share:.1%}), as '{ids[0]}'",
-        advice=advice,
-        columns=(),
-        queries=tuple(ids),
+            thresholds.WITHOUT_CONTRAST,
+            (found.alike, found.alike_ids, "documents of one grade only"),
+            "training passes over them: judge further documents, or grade finer",
+        ),
     )
+    for check, limit, (count, ids, what), advice in kinds:
+        if not count:
+            continue
+        share = count / found.queries
+        many = share > limit and found.queries >= thresholds.FEWEST_QUERIES
+        several = "1 query has" if count == 1 else f"{count:,} queries have"
+        yield Finding(
+            check,
+            WARNING if many else NOTE,
+            f"{count:,} queries",
+            f"{several} {what} ({share:.1%}), as '{ids[0]}'",
+            advice=advice,
+            queries=tuple(ids),
+        )

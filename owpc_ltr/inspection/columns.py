@@ -241,7 +241,6 @@ def _more_than_chance(found: Gathered, column: int) -> bool:
 
 
 def _gone(name: str, sample: Sample, stretch: Stretch) -> Finding:
-    blocks = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
     return Finding(
         "missing-spike",
         WARNING,
@@ -250,7 +249,7 @@ def _gone(name: str, sample: Sample, stretch: Stretch) -> Finding:
         "and elsewhere is not",
         advice=_LOG_AGAIN,
         columns=(name,),
-        queries=(blocks[0].first, blocks[1].last),
+        queries=sample.ends(stretch.first, stretch.last),
     )
 
 

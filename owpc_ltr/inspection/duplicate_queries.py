@@ -109,7 +109,6 @@ def _finding(
         f"{count:,} queries",
         f"{count:,} queries with the same {what} are {sides.where}, as {' and '.join(both)}",
         advice=advice,
-        columns=(),
         queries=shown,
     )
 
@@ -143,7 +142,7 @@ def content_digests(data: RankingDataset) -> tuple[Digests, Digests]:
     The order of the documents is all one. 0 where no document differs from another.
     """
     rows, starts = row_digests(data.features), data.offsets[:-1]
-    graded = _mixed(rows ^ (data.labels + np.float32(0)).view(np.uint32).astype(np.uint64))
+    graded = _mixed(rows ^ value_bits(data.labels))
     differ = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
     sums = (np.add.reduceat(each, starts) for each in (rows, graded))
     plain, with_grades = (np.where(differ, each, np.uint64(0)) for each in sums)
@@ -175,17 +174,22 @@ def _texts(part: RankingDataset) -> Digests:
 
 
 def row_digests(features: NDArray[np.float32]) -> Digests:
-    """A number for each row, from the bits of its values; all NaN are one, and so are the zeros."""
+    """A number for each row, from the bits of its values."""
     rows, columns = features.shape
     factors = _mixed(np.arange(1, columns + 1, dtype=np.uint64)) | np.uint64(1)
     step = max(1, _CELLS // max(columns, 1))
     digests = np.empty(rows, np.uint64)
     for first in range(0, rows, step):
-        values = features[first : first + step] + np.float32(0)
-        values[np.isnan(values)] = np.nan
-        digests[first : first + step] = values.view(np.uint32).astype(np.uint64) @ factors
+        digests[first : first + step] = value_bits(features[first : first + step]) @ factors
     # Rows are summed: each must be mixed first, or a change could move from one to another.
     return _mixed(digests)
+
+
+def value_bits(features: NDArray[np.float32]) -> Digests:
+    """The bits of the values; all NaN have the same ones, and so have the zeros."""
+    values = features + np.float32(0)
+    values[np.isnan(values)] = np.nan
+    return values.view(np.uint32).astype(np.uint64)
 
 
 def _mixed(numbers: Digests) -> Digests:

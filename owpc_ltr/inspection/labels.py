@@ -2,13 +2,10 @@
 
 For the last, of each query the correlation between its labels and a linear ranker of the other
 queries is taken (on ranks, by Fisher's discriminant). Labels shuffled within the query give one of
-mean 0 and variance 1/(n − 1), those reversed the negative one. Queries differ from each other
-anyway; they are taken for one normal population, and held against two of which the second has
-correlations around 0, or around the negative ones: by the likelihood ratio, a mixture of χ² of 0
-and 1 degrees of freedom (Self & Liang 1987). Reversed labels are told too by the number of queries
-that are far below 0, of which chance makes a hundredth. Where the queries of a file, a part or a
-stretch are concerned, the mean correlation there is compared with that of all others, which takes
-far fewer.
+mean 0 and variance 1/(n − 1), those reversed the negative one. Reversed labels are detected by the
+number of queries that are far below 0, of which chance makes a hundredth. Where the queries of a
+file, a part or a stretch are concerned, the mean correlation there is compared with that of all
+others, which takes far fewer, and detects shuffled labels too.
 """
 
 from __future__ import annotations
@@ -26,12 +23,11 @@ from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_doubts, share
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import WARNING, Finding
-from owpc_ltr.inspection.sample import Sample, Stretches, sampled
+from owpc_ltr.inspection.sample import Sample, Stretches, queries_within, sampled, value_bins
 
 _CODED_DOCUMENTS = 10_000
 _TELLS = 0.2
 """A correlation below which no column has nearly all pairs right."""
-_QUANTILES = np.linspace(0, 1, thresholds.LEAK_BINS + 1)[1:-1]
 
 
 def harmful_judgments(
@@ -40,7 +36,9 @@ def harmful_judgments(
     """What `judgment_doubts` finds, and columns that are the grade in other words."""
     copies = grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS))
     for name in copies:
-        yield _copy(name)
+        yield _leak(
+            name, "the grade in other words: its values alone tell every grade of every query"
+        )
     told = set(copies)
     for doubt in judgment_doubts(data, text_features):
         if not set(doubt.columns) & told:
@@ -48,7 +46,11 @@ def harmful_judgments(
             told.update(doubt.columns)
     for name in grade_codes(data):
         if name not in told:
-            yield _code(name)
+            yield _leak(
+                name,
+                "a code of the grade: what grade other queries have at its values tells more than "
+                f"{thresholds.SEPARATED:.0%} of the pairs",
+            )
 
 
 def grade_copies(data: RankingDataset) -> list[str]:
@@ -104,11 +106,9 @@ def _decoded(
     values: NDArray[np.float32], labels: NDArray[np.float32], side: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Of each document the mean grade of those of the other half in the bin of its value."""
-    there = values[~np.isnan(values)]
-    inner = np.quantile(there, _QUANTILES, method="inverted_cdf") if len(there) else there
-    bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
-    bins[np.isnan(values)] = 0
-    cells, width = side * (len(inner) + 2) + bins, len(inner) + 2
+    width = thresholds.LEAK_BINS + 1
+    bins = value_bins(values, thresholds.LEAK_BINS)
+    cells = side * width + bins
     counts = np.bincount(cells, minlength=2 * width)
     sums = np.bincount(cells, labels, minlength=2 * width)
     mean = np.divide(
@@ -118,24 +118,12 @@ def _decoded(
     return decoded
 
 
-def _code(name: str) -> Finding:
+def _leak(name: str, message: str) -> Finding:
     return Finding(
         "leak",
         WARNING,
         name,
-        f"'{name}' is a code of the grade: what grade other queries have at its values tells more "
-        f"than {thresholds.SEPARATED:.0%} of the pairs",
-        advice="leave it out: it was made from the judgments, and will not be there in a search",
-        columns=(name,),
-    )
-
-
-def _copy(name: str) -> Finding:
-    return Finding(
-        "leak",
-        WARNING,
-        name,
-        f"'{name}' is the grade in other words: its values alone tell every grade of every query",
+        f"'{name}' is {message}",
         advice="leave it out: it was made from the judgments, and will not be there in a search",
         columns=(name,),
     )
@@ -160,9 +148,6 @@ _RIDGE = 0.05
 _FEWEST_DOCUMENTS = 3
 _FAR = 2.33
 """Standard deviations that a hundredth of shuffled queries are below."""
-_WIDE = 30.0
-_NONE = -29.0
-"""The logit of a share of nothing."""
 
 
 class _Agreement(NamedTuple):
@@ -173,22 +158,14 @@ class _Agreement(NamedTuple):
     variance: Vector
 
 
-class _Population(NamedTuple):
-    """The share of the second population, twice the log-likelihood ratio, each one's chance."""
-
-    share: float
-    ratio: float
-    belongs: Vector
-
-
 def label_agreement(sample: Sample) -> Iterator[Finding]:
     """A finding where a part of the queries has labels that are reversed, or shuffled."""
     found = _agreement(sample.data)
     if len(found.query) < thresholds.FEWEST_QUERIES:
         return
-    told = _in_stretch(sample, found) or _in_no_order(sample, found)
-    if told is not None:
-        yield told
+    finding = _in_stretch(sample, found) or _in_no_order(sample, found)
+    if finding is not None:
+        yield finding
 
 
 def no_irrelevant_grade(data: RankingDataset, grades: Iterable[float]) -> Iterator[Finding]:
@@ -232,11 +209,10 @@ def _in_stretch(sample: Sample, found: _Agreement) -> Finding | None:
     best = int(np.argmax(below))
     if below[best] <= np.sqrt(2 * np.log(3 * len(below) / thresholds.CHANCE)):
         return None
-    place = sample.place(int(every.first[best]), int(every.last[best]))
-    blocks = sample.blocks[every.first[best]], sample.blocks[every.last[best] - 1]
+    first, last = int(every.first[best]), int(every.last[best])
     reverse = bool(inside[best] < -outside[best] / 2)
     return _agreement_finding(
-        f"{place} the labels have", (blocks[0].first, blocks[1].last), reverse=reverse
+        f"{sample.place(first, last)} the labels have", sample.ends(first, last), reverse=reverse
     )
 
 
@@ -248,31 +224,24 @@ def _of_stretches(sums: Vector, every: Stretches) -> tuple[Vector, Vector]:
 
 
 def _in_no_order(sample: Sample, found: _Agreement) -> Finding | None:
-    """Whether there are two populations of queries, or too many far below 0."""
+    """Whether more queries are far below 0 than chance makes."""
+    from scipy.stats import binom
+
     far = found.correlation < -_FAR * np.sqrt(found.variance)
-    alone = _fit(found, 0.0, 2, _starts(found, 2))
-    reversed_, shuffled = (_second_population(found, alone, sign) for sign in (-1.0, 0.0))
-    limit = _chi_square(1 - thresholds.CHANCE / 3)
-    many = far.sum() > max(_most_by_chance(len(far)), thresholds.REVERSED * len(far))
-    told = reversed_.ratio > limit and reversed_.share >= thresholds.REVERSED
-    reverse = many or (told and reversed_.ratio >= shuffled.ratio)
-    if not reverse and (shuffled.ratio <= limit or shuffled.share < thresholds.SHUFFLED):
+    by_chance = binom.ppf(1 - thresholds.CHANCE / 3, len(far), 0.01)
+    if far.sum() <= max(by_chance, thresholds.REVERSED * len(far)):
         return None
-    share = reversed_.share if told else float(far.mean())
-    belongs = reversed_.belongs if told else -found.correlation
-    if not reverse:
-        share, belongs = shuffled.share, shuffled.belongs
-    first = found.query[np.argsort(-belongs, kind="stable")[:5]]
+    first = found.query[np.argsort(found.correlation, kind="stable")[:5]]
     ids = tuple(sample.data.query_ids[int(query)].as_py() for query in first)
-    where = f"in about {share:.0%} of the queries, as perhaps in '{ids[0]}', the labels have"
-    return _agreement_finding(where, ids, reverse=reverse)
+    where = f"in at least {far.mean():.0%} of the queries, as in '{ids[0]}', the labels have"
+    return _agreement_finding(where, ids, reverse=True)
 
 
 def _agreement(data: RankingDataset) -> _Agreement:
     """Each query's correlation between its labels and a ranker of the other folds."""
     if not data.n_features:
         return _Agreement(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    chosen = _some(data, _CELLS // data.n_features)
+    chosen = queries_within(data, _CELLS // data.n_features, seed=1)
     part = data if len(chosen) == data.n_queries else data.select(chosen)
     sizes = np.diff(part.offsets)
     labels = _standardised(_ranks(part.labels[:, None]), part)[:, 0]
@@ -299,14 +268,6 @@ def _agreement(data: RankingDataset) -> _Agreement:
     return _Agreement(chosen[good], correlation[good], 1.0 / (sizes[good] - 1))
 
 
-def _some(data: RankingDataset, documents: int) -> NDArray[np.int64]:
-    """Whole queries of about so many documents, drawn at random, in their order."""
-    order = np.random.default_rng(1).permutation(data.n_queries)
-    fits = np.cumsum(np.diff(data.offsets)[order]) <= documents
-    fits[0] = True
-    return np.sort(order[fits])
-
-
 def _ranks(columns: NDArray[np.float32]) -> NDArray[np.float64]:
     """The rank of each value in its column, tied ones at their mean; missing ones below all."""
     from scipy.stats import rankdata
@@ -327,71 +288,6 @@ def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray
     return standard
 
 
-def _second_population(found: _Agreement, alone: Vector, sign: float) -> _Population:
-    """The best fit of a second population around `sign` times the mean of the first.
-
-    `alone` is the best fit of one population.
-    """
-    both = _fit(found, sign, 3, _starts(found, 3))
-    share, one, two = _densities(found, sign, both)
-    ratio = 2 * (_loss(found, sign, alone) - _loss(found, sign, both))
-    return _Population(share, ratio, two / (one + two + 1e-300))
-
-
-def _starts(found: _Agreement, free: int) -> list[list[float]]:
-    mean = float(np.log(max(found.correlation.mean(), 0.02)))
-    if free == 2:
-        return [[mean, float(np.log(spread))] for spread in (0.03, 0.2)]
-    return [[mean + add, float(np.log(0.1)), odds] for add in (0.1, 0.4) for odds in (-2.0, 0.0)]
-
-
-def _fit(found: _Agreement, sign: float, free: int, starts: list[list[float]]) -> Vector:
-    """The likeliest place: logarithms of mean and spread, and the logit of twice the share."""
-    from scipy.optimize import minimize
-
-    fits = [
-        minimize(
-            lambda x: _loss(found, sign, np.append(x, _NONE)[:3]),
-            start,
-            method="Nelder-Mead",
-            options={"xatol": 1e-3, "fatol": 1e-3},
-        )
-        for start in starts
-    ]
-    best = min(fits, key=lambda fit: float(fit.fun))
-    return np.append(best.x[:free], _NONE)[:3]
-
-
-def _loss(found: _Agreement, sign: float, place: Vector) -> float:
-    if np.abs(place).max() > _WIDE:
-        return np.inf
-    _, one, two = _densities(found, sign, place)
-    return -float(np.log(one + two + 1e-300).sum())
-
-
-def _densities(found: _Agreement, sign: float, place: Vector) -> tuple[float, Vector, Vector]:
-    """The share of the second population, and of each query the densities of both."""
-    r, v = found.correlation, found.variance
-    mean, spread, share = np.exp(place[0]), np.exp(2 * place[1]), 0.5 / (1 + np.exp(-place[2]))
-    other = spread if sign else 0.0
-    one = np.exp(-((r - mean) ** 2) / 2 / (spread + v)) / np.sqrt(spread + v)
-    two = np.exp(-((r - sign * mean) ** 2) / 2 / (other + v)) / np.sqrt(other + v)
-    return float(share), (1 - share) * one, share * two
-
-
-def _chi_square(level: float) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.ppf(2 * level - 1, 1))
-
-
-def _most_by_chance(queries: int) -> int:
-    """So many of a hundredth chance has at most."""
-    from scipy.stats import binom
-
-    return int(binom.ppf(1 - thresholds.CHANCE / 3, queries, 0.01))
-
-
 def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -> Finding:
     if reverse:
         what = "the reverse of what orders the others, as if best and worst were exchanged"
@@ -405,6 +301,5 @@ def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -
         advice="check the scale of these grades"
         if reverse
         else "check that these labels were matched to the right documents",
-        columns=(),
         queries=queries,
     )

@@ -145,18 +145,18 @@ def _feature_lines(features: Sequence[FeatureRow], *, all_features: bool) -> Ite
     """A table whose first rows are the features that findings name."""
     ranked = sorted(features, key=lambda row: not row.checks)
     shown = features if all_features else ranked[:FEATURE_ROWS]
-    yield text_table(_HEADERS, [_cells(row) for row in shown])
+    yield text_table(_HEADERS, [_cells(row, digits=2) for row in shown])
     if len(shown) < len(features):
         yield f"and {len(features) - len(shown)} more: {spelled('all_features')} shows all"
 
 
-def _cells(row: FeatureRow) -> list[str]:
+def _cells(row: FeatureRow, *, digits: int) -> list[str]:
     numbers = (row.lowest, row.quartiles[1], row.highest)
     return [
         row.name,
         f"{row.missing:.1%}",
         *(f"{number:.4g}" for number in numbers),
-        f"{row.alone:.2f}",
+        f"{row.alone:.{digits}f}",
         ", ".join(row.checks),
     ]
 
@@ -253,13 +253,6 @@ _GRADES = 8
 """More grades than these are told as a range."""
 
 
-def _training_rows(data: DataFigures) -> list[tuple[str, str]]:
-    """What training makes of more than two grades."""
-    if len(data.grades) < 3:
-        return []
-    return [("in training", "every grade by ndcg, err; a label above 0 by map, mrr")]
-
-
 def figures(data: DataFigures) -> list[tuple[str, str]]:
     """What is in the data, as names and values."""
     low, median, high = data.lengths
@@ -268,11 +261,12 @@ def figures(data: DataFigures) -> list[tuple[str, str]]:
         ("queries", f"{data.queries:,}"),
         ("documents", f"{data.documents:,}; a query has {low:,} to {high:,}, median {median:g}"),
         ("grades", _grades(data)),
-        *_training_rows(data),
         ("without contrast", f"{_queries(alike)} ({alike / max(data.queries, 1):.1%})"),
         ("of one document", _queries(data.of_one_document)),
         ("features", f"{data.features:,}; {data.missing:.1%} of the values missing"),
     ]
+    if len(data.grades) > 2:
+        rows.insert(3, ("in training", "every grade by ndcg, err; a label above 0 by map, mrr"))
     if data.sampled < data.queries:
         rows.append(("looked at", f"all; {data.sampled:,} queries where values are compared"))
     return rows
@@ -331,20 +325,8 @@ def _html(found: Inspection) -> str:
     if curve is not None:
         parts.append(bars([(f"{one.queries:,} queries", one.mean) for one in curve.points]))
         parts.append(line(curve.told))
-    parts.append(table(_HEADERS, [_html_row(feature) for feature in found.features]))
+    parts.append(table(_HEADERS, [_cells(feature, digits=3) for feature in found.features]))
     return block(f"Inspection of {', '.join(found.data.names)}", *parts)
-
-
-def _html_row(feature: FeatureRow) -> tuple[str, ...]:
-    return (
-        feature.name,
-        f"{feature.missing:.1%}",
-        f"{feature.lowest:.4g}",
-        f"{feature.quartiles[1]:.4g}",
-        f"{feature.highest:.4g}",
-        f"{feature.alone:.3f}",
-        ", ".join(feature.checks),
-    )
 
 
 _TOLD = 8

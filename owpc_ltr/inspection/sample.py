@@ -24,7 +24,6 @@ from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import WARNING, Finding, listed
 
 Data = RankingDataset | PartitionedDataset
-_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,10 @@ class Sample:
     def query(self) -> NDArray[np.int64]:
         """The query number of each document."""
         return np.repeat(np.arange(self.data.n_queries), np.diff(self.data.offsets))
+
+    def ends(self, first: int, last: int) -> tuple[str, str]:
+        """The ids of the first and the last query of the blocks from `first` to before `last`."""
+        return self.blocks[first].first, self.blocks[last - 1].last
 
     def place(self, first: int, last: int) -> str:
         """The blocks from `first` to before `last` in words."""
@@ -83,10 +86,15 @@ def sampled(data: RankingDataset, documents: int) -> RankingDataset:
     """Whole queries of about so many documents, in their order."""
     if data.n_documents <= documents:
         return data
-    order = np.random.default_rng(_SEED).permutation(data.n_queries)
+    return data.select(queries_within(data, documents, seed=0))
+
+
+def queries_within(data: RankingDataset, documents: int, seed: int) -> NDArray[np.int64]:
+    """The numbers of whole queries of about so many documents, drawn at random, in their order."""
+    order = np.random.default_rng(seed).permutation(data.n_queries)
     fits = np.cumsum(np.diff(data.offsets)[order]) <= documents
     fits[0] = True
-    return data.select(np.sort(order[fits]))
+    return np.sort(order[fits])
 
 
 def together(parts: list[RankingDataset]) -> RankingDataset:
@@ -152,7 +160,7 @@ def _cut(name: str, part: RankingDataset, room: int) -> list[tuple[Block, int]]:
     ]
 
 
-_BINS = 24
+_BINS = 22
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,7 @@ def moved_columns(sample: Sample) -> dict[int, Stretch]:
     bound = np.maximum(every.bound(features.shape[1]), thresholds.MOVED)
     found = {}
     for column in range(features.shape[1]):
-        counts = _counts(sample, _bins(features[:, column]))
+        counts = _counts(sample, value_bins(features[:, column], _BINS))
         distance = _distances(counts, every)
         best = int(np.argmax(distance / bound))
         if distance[best] > bound[best]:
@@ -262,12 +270,12 @@ def absent_stretches(sample: Sample, columns: Sequence[int]) -> dict[int, Stretc
     return found
 
 
-def _bins(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The bin of each value; 0 where it is missing."""
+def value_bins(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Of each value which of `count` bins between quantiles it is in, from 1; 0 if missing."""
     there = values[~np.isnan(values)]
     if not len(there):
         return np.zeros(len(values), np.int64)
-    inner = np.quantile(there, np.linspace(0, 1, _BINS - 1)[1:-1], method="inverted_cdf")
+    inner = np.quantile(there, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf")
     bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
     bins[np.isnan(values)] = 0
     return bins
@@ -327,7 +335,6 @@ def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Finding:
     names = sample.data.feature_names[one], sample.data.feature_names[other]
-    first, last = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
     return Finding(
         "swapped-columns",
         WARNING,
@@ -336,5 +343,5 @@ def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Fin
         f"{sample.place(stretch.first, stretch.last)}",
         advice="check how these rows were made: columns in another order, or names exchanged",
         columns=names,
-        queries=(first.first, last.last),
+        queries=sample.ends(stretch.first, stretch.last),
     )

@@ -86,9 +86,8 @@ MUCH_PRESENT = 0.7
 """A stretch where a column is gone, against at most so often absent elsewhere."""
 
 REVERSED = 0.05
-SHUFFLED = 0.2
-"""Shares of queries with labels against the others, or apart from them, that are warned of: of
-movies by ten simple features .02 and .08 look so, as queries that the features do not know."""
+"""The share of queries with labels against the others that is warned of: of movies by ten simple
+features .02 look so, as queries that the features do not know."""
 
 NO_AGREEMENT = 0.25
 """Labels of a stretch agree with a ranker of the others by less than this part of what those do."""

@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, numbers_in
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.duplicate_queries import Identities, identities_of, row_digests
+from owpc_ltr.inspection.duplicate_queries import (
+    Identities,
+    identities_of,
+    row_digests,
+    value_bits,
+)
 from owpc_ltr.inspection.result import WARNING, Finding
 from owpc_ltr.inspection.sample import Data
 
@@ -212,12 +217,11 @@ def _digests(features: Matrix, first: int) -> NDArray[np.uint64]:
     total = np.zeros(features.shape[1], np.uint64)
     step = max(1, _CACHED // max(features.shape[1], 1))
     for start in range(0, len(features), step):
-        rows = features[start : start + step] + np.float32(0)
-        rows[np.isnan(rows)] = np.nan
+        rows = features[start : start + step]
         places = np.arange(first + start, first + start + len(rows), dtype=np.uint64)
         factors = (places + np.uint64(1)) * _SALT
         factors ^= factors >> np.uint64(29)
-        total += (factors | np.uint64(1)) @ rows.view(np.uint32).astype(np.uint64)
+        total += (factors | np.uint64(1)) @ value_bits(rows)
     return total
 
 
@@ -369,7 +373,7 @@ def contradicting(data: RankingDataset) -> NDArray[np.int64]:
     if data.doc_ids is None:
         return np.empty(0, np.int64)
     ids = data.doc_ids.dictionary_encode()
-    keys = _query(data) * len(ids.dictionary) + numbers_in(ids.indices).astype(np.int64)
+    keys = query_of_rows(data) * len(ids.dictionary) + numbers_in(ids.indices).astype(np.int64)
     return _again(keys, data.labels)
 
 
@@ -381,7 +385,7 @@ def contradicting_grades(
         rows = _copies(sample)
         if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
             return
-        first = sample.query_ids[int(_query(sample)[rows[0]])].as_py()
+        first = sample.query_ids[int(query_of_rows(sample)[rows[0]])].as_py()
         told, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
         what = "have the features of another of their query, and another grade"
     elif by_id:
@@ -395,14 +399,13 @@ def contradicting_grades(
         "grades",
         f"{told} documents {what}, as in '{queries[0]}'",
         advice=_KEEP_ONE,
-        columns=(),
         queries=tuple(queries),
     )
 
 
 def _copies(data: RankingDataset) -> NDArray[np.int64]:
     """Documents with the features of one other of their query, told apart by chance from others."""
-    keys = row_digests(data.features) + _query(data).astype(np.uint64)
+    keys = row_digests(data.features) + query_of_rows(data).astype(np.uint64)
     _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     pairs = sizes[group] == 2
     rows = _again(np.where(pairs, group, -1 - np.arange(len(group))), data.labels)
@@ -424,5 +427,6 @@ def _again(keys: NDArray[np.int64], labels: NDArray[np.float32]) -> NDArray[np.i
     return np.sort(again)
 
 
-def _query(data: RankingDataset) -> NDArray[np.int64]:
+def query_of_rows(data: RankingDataset) -> NDArray[np.int64]:
+    """The number of the query of each document."""
     return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))

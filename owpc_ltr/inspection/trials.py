@@ -26,6 +26,7 @@ from owpc_ltr.inspection.result import (
     Gain,
     LearningCurve,
 )
+from owpc_ltr.inspection.totals import query_of_rows
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
@@ -57,6 +58,8 @@ def canary(data: RankingDataset, learn: Learn, seed: int = 0) -> Canary | None:
 
 def canary_findings(found: Canary) -> Iterator[Finding]:
     """Where the labels carry nothing, and where even shuffled ones are learned."""
+    from scipy.special import ndtri
+
     true, shuffled = found.true, found.shuffled
     if true.low <= 0:
         seen = true.high < thresholds.WEAK_GAIN * (1 - found.random)
@@ -75,7 +78,7 @@ def canary_findings(found: Canary) -> Iterator[Finding]:
             else "judge more queries",
         )
     error = (shuffled.high - shuffled.low) / (2 * _Z)
-    if error > 0 and shuffled.mean > _quantile(1 - thresholds.CANARY_LEVEL) * error:
+    if error > 0 and shuffled.mean > ndtri(1 - thresholds.CANARY_LEVEL) * error:
         yield Finding(
             "canary",
             WARNING,
@@ -88,7 +91,7 @@ def canary_findings(found: Canary) -> Iterator[Finding]:
 
 def shuffled_labels(data: RankingDataset, seed: int) -> RankingDataset:
     """The same queries, the labels of each in a random order."""
-    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    query = query_of_rows(data)
     order = np.lexsort((np.random.default_rng(seed).random(len(query)), query))
     return replace(data, labels=data.labels[order])
 
@@ -115,15 +118,10 @@ def _held_out(data: RankingDataset, learn: Learn) -> tuple[Vector, Vector]:
     return np.concatenate(values), np.concatenate(random)
 
 
-def _quantile(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(level))
-
-
 _DRAWS = {8: 4, 4: 2, 2: 2, 1: 1}
 """Of an eighth of the training queries four draws, and so on; draws have no query in common."""
 _FOLDS = 3
+_FITS = _FOLDS * sum(_DRAWS.values())
 _RESAMPLES = 1_000
 _POWERS = (0.25, 0.5, 1.0, 2.0)
 FEWEST = 90
@@ -214,17 +212,13 @@ def _trained(data: RankingDataset, learn: Learn, run: Run) -> tuple[NDArray[np.f
             values = []
             for draw in range(draws):
                 fits += 1
-                run.progress(f"learning curve: {size:,} training queries", fits / _fits())
+                run.progress(f"learning curve: {size:,} training queries", fits / _FITS)
                 own = data.select(np.sort(pool[draw * size : (draw + 1) * size]))
                 values.append(values_of(metric, learn(own), outside))
             means[row, fold == held] = np.mean(values, axis=0)
             if draws > 1:
                 noises.append(size * float(np.var(np.mean(values, axis=1), ddof=1)))
     return means, float(np.mean(noises))
-
-
-def _fits() -> int:
-    return _FOLDS * sum(_DRAWS.values())
 
 
 def _told(twice: Gain, size: int) -> str:

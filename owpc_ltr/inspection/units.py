@@ -59,10 +59,7 @@ def factor_between(one: NDArray[np.float32], other: NDArray[np.float32]) -> floa
     once it is divided out must be a small part of the distance that there was.
     """
     one, other = _sizes(one), _sizes(other)
-    if min(len(one), len(other)) < thresholds.FEWEST_VALUES:
-        return None
-    # Values that say yes or no, or count up to three, fit any factor between two of them.
-    if min(len(np.unique(one)), len(np.unique(other))) < thresholds.FEWEST_DIFFERENT:
+    if _too_few(one) or _too_few(other):
         return None
     logs = np.log(np.quantile(one, _AT)), np.log(np.quantile(other, _AT))
     ratios, spreads = logs[0] - logs[1], [float(np.ptp(own)) for own in logs]
@@ -83,10 +80,7 @@ def line_between(
     the distance that there was.
     """
     one, other = one[np.isfinite(one)], other[np.isfinite(other)]
-    if min(len(one), len(other)) < thresholds.FEWEST_VALUES:
-        return None
-    # Values that say yes or no, or count up to three, fit any line.
-    if min(len(np.unique(one)), len(np.unique(other))) < thresholds.FEWEST_DIFFERENT:
+    if _too_few(one) or _too_few(other):
         return None
     deciles = np.quantile(one.astype(np.float64), _AT), np.quantile(other.astype(np.float64), _AT)
     if min(float(np.ptp(own)) for own in deciles) == 0:
@@ -97,6 +91,12 @@ def line_between(
     left = ks_distance(((one - added) / factor).astype(np.float32), other)
     before = ks_distance(one, other)
     return (factor, added) if left <= thresholds.SAME_SHAPE * before else None
+
+
+def _too_few(values: NDArray[np.float32]) -> bool:
+    """Whether any line fits: values that say yes or no, or count up to three, do not tell."""
+    few = len(values) < thresholds.FEWEST_VALUES
+    return few or len(np.unique(values)) < thresholds.FEWEST_DIFFERENT
 
 
 def _alike(shift: float, ratios: NDArray[np.float64], spreads: list[float]) -> bool:
@@ -110,20 +110,12 @@ def _in_stretch(sample: Sample, column: int, stretch: Stretch) -> Change | None:
     rows = rows_in(sample, stretch)
     values = sample.data.features[:, column]
     factor = factor_between(values[rows], values[~rows])
-    if factor is not None:
-        line = factor, 0.0
-        steady = not _drifts(stretch, *_by_block(sample, column))
-    else:
-        found = line_between(values[rows], values[~rows])
-        if found is None:
-            return None
-        line = found
-        steady = not _drifts(stretch, *_by_block(sample, column, sizes=False))
-    if not steady:
+    line = line_between(values[rows], values[~rows]) if factor is None else (factor, 0.0)
+    sizes = factor is not None
+    if line is None or _drifts(stretch, *_by_block(sample, column, sizes=sizes)):
         return None
-    blocks = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
-    place = sample.place(stretch.first, stretch.last)
-    return Change(*line, place, (blocks[0].first, blocks[1].last))
+    place = stretch.first, stretch.last
+    return Change(*line, sample.place(*place), sample.ends(*place))
 
 
 def _drifts(stretch: Stretch, numbers: NDArray[np.int64], medians: NDArray[np.float64]) -> bool:
@@ -151,7 +143,7 @@ def _drifts(stretch: Stretch, numbers: NDArray[np.int64], medians: NDArray[np.fl
 
 
 def _by_block(
-    sample: Sample, column: int, *, sizes: bool = True
+    sample: Sample, column: int, *, sizes: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Blocks with a value, other than 0 for `sizes`, and the median there, of logarithms then."""
     values = sample.data.features[:, column].astype(np.float64)
@@ -206,7 +198,7 @@ def _apart(sample: Sample, column: int, *, sizes: bool) -> Change | None:
 
 
 def _medians(
-    sample: Sample, column: int, *, sizes: bool = True
+    sample: Sample, column: int, *, sizes: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Queries in which a column differs, and the median of what is not 0 there, or its log."""
     values = sample.data.features[:, column].astype(np.float64)

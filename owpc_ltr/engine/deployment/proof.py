@@ -43,6 +43,7 @@ from owpc_ltr.formats.model_conversion import client_model, is_client_scored, jo
 from owpc_ltr.formats.plugin_free import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.metrics.rank_agreement import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
@@ -57,31 +58,16 @@ _LEAST = {"documents": 10, "queries": 2}
 
 def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
     """The comparison of all queries."""
-    found = [_pair_agreement(one, other) for _, one, other in scored]
-    swapped = sum(swapped for swapped, _, _ in found)
-    ties_broken = sum(broken for _, broken, _ in found)
-    taus = [tau for _, _, tau in found if tau is not None]
+    found = [pair_agreement(one, other) for _, one, other in scored]
+    swapped = sum(one.swapped for one in found)
+    ties_broken = sum(one.ties_broken for one in found)
+    taus = [one.tau for one in found if one.tau is not None]
     return RankAgreement(
         swapped=swapped,
         ties_broken=ties_broken,
         tau=float(np.mean(taus)) if taus else 1.0,
         ndcg_difference=_ndcg_difference(scored, same_rankings=not swapped and not ties_broken),
     )
-
-
-def _pair_agreement(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
-    """Pairs ordered the other way, pairs tied in one only, and tau-b where there is an order."""
-    one, two = _signs(reference), _signs(other)
-    ordered = np.abs(one).sum() * np.abs(two).sum()
-    tau = float((one * two).sum() / np.sqrt(ordered)) if ordered > 0 else None
-    return int((one * two < 0).sum()), int(((one == 0) != (two == 0)).sum()), tau
-
-
-def _signs(scores: Vector) -> Vector:
-    """Of every pair, which is above; 0 also where a score is no number."""
-    first, second = np.triu_indices(len(scores), 1)
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(np.sign(scores[first] - scores[second]))
 
 
 def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float | None:
