@@ -244,7 +244,9 @@ def fold(tmp_path: Path) -> DataFold:
 
 
 def tools(program: RankLib | None) -> Tools:
-    return Tools(load(), Run(), (parse_metric("ndcg-letor@10"),), program)
+    return Tools(
+        load(), Run(), (parse_metric("ndcg-letor@10"),), None if program is None else program.run
+    )
 
 
 @pytest.mark.thorough(sample=1)
@@ -256,8 +258,8 @@ def test_each_learner_s_model_scores_here_as_there(
     job = RankLibTraining(f"RankLib {ranker}", ranker, options=FEW[ranker])
     done = job.do(fold, tools(program), None)
     assert done.model is not None
-    assert len(done.result.values["ndcg-letor@10"]) == fold.test.n_queries
-    assert 0 < done.result.validation <= 1
+    assert len(done.values["ndcg-letor@10"]) == fold.test.n_queries
+    assert 0 < done.validation <= 1
 
 
 @pytest.mark.thorough

@@ -223,7 +223,7 @@ def test_scores_as_they_are_can_be_multiplied_once_they_are_lifted(tmp_path: Pat
     settings = {"reranker.positive": "as-is", "reranker.kernel_sums": "raw"}
     job = Reranking("as is", BASE, "listnet", settings, {"reranker.penalty": "0,1"}, lift=1e-9)
     done = job.do(data, TOOLS, base)
-    assert np.isfinite(done.result.values["ndcg-letor@10"]).all()
+    assert np.isfinite(done.values["ndcg-letor@10"]).all()
 
 
 def test_the_lift_is_part_of_what_a_job_is() -> None:
@@ -238,8 +238,8 @@ def test_a_penalty_that_allows_nothing_leaves_the_base_and_says_so(tmp_path: Pat
     assert base is not None
     job = Reranking("still", BASE, "listnet", grid={"reranker.penalty": "1e30,1e31"})
     done = job.do(data, TOOLS, base)
-    assert done.result.notes == (UNCHANGED,)
+    assert done.notes == (UNCHANGED,)
     own = parse_metric("ndcg-letor@10").per_query(
         base.score(data.test.features), data.test.labels, data.test.offsets
     )
-    assert done.result.values["ndcg-letor@10"].tolist() == own.tolist()
+    assert done.values["ndcg-letor@10"].tolist() == own.tolist()

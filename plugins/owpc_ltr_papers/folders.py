@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from owpc_ltr.data.dataset import RankingDataset
@@ -240,7 +241,7 @@ def cut_of(collection: Collection) -> Cut:
     if not collection.folds:
         pieces = " and ".join(path.name.split(".")[0] for path in collection.pieces)
         return Cut(name, f"{name}, within {pieces}", _within(collection), as_published=False)
-    readers = tuple(FoldReader(files.name, _reading(files)) for files in collection.folds)
+    readers = tuple(FoldReader(files.name, partial(read_fold, files)) for files in collection.folds)
     if collection.whole:
         return Cut(name, name, readers, as_published=True)
     folds = ", ".join(files.name for files in collection.folds)
@@ -260,10 +261,6 @@ def read_fold(files: FoldFiles) -> Fold[RankingDataset]:
     return Fold(files.name, *(_joined(sides[side], parts) for side in SIDES))
 
 
-def _reading(files: FoldFiles) -> Callable[[], Fold[RankingDataset]]:
-    return lambda: read_fold(files)
-
-
 def _within(collection: Collection) -> tuple[FoldReader, ...]:
     parts = {path: read_letor(path) for path in collection.pieces}
     data = _joined(collection.pieces, parts)
@@ -272,7 +269,8 @@ def _within(collection: Collection) -> tuple[FoldReader, ...]:
             f"{collection.folder} has {data.n_queries} queries of {collection.name}, too few to "
             f"cut into {N_FOLDS} folds: bring the missing files"
         )
-    return tuple(FoldReader(fold.name, lambda fold=fold: fold) for fold in cut_folds(data, N_FOLDS))  # type: ignore[misc]
+    folds = {fold.name: fold for fold in cut_folds(data, N_FOLDS)}
+    return tuple(FoldReader(name, partial(folds.__getitem__, name)) for name in folds)
 
 
 def _joined(paths: tuple[Path, ...], parts: dict[Path, RankingDataset]) -> RankingDataset:
@@ -373,9 +371,7 @@ def name_of(folder: Path, root: Path) -> str:
 def edition_of(name: str, path: Path) -> str:
     """The edition of LETOR that a file is of, by its number of features; empty where unknown."""
     known = _EDITIONS.get(name)
-    if known is None:
-        return ""
-    return known.get(_features_in(path), "")
+    return known.get(_features_in(path), "") if known else ""
 
 
 def _features_in(path: Path) -> int:

@@ -1,16 +1,15 @@
 """Jobs: one fit on one fold, described in full, so that its result can be kept and known again.
 
 A job trains a model, or a reranker on another job's model. The bench does jobs one after another
-on the folds of data sets, or finds them in the journal.
+on the folds of data sets, or finds their results in its journal.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -24,7 +23,7 @@ from owpc_ltr.files.output import Journal, digest_of, disk_faults
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric
-from owpc_ltr.models.model_file import content_of, load_scoring_model, save_model
+from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
@@ -41,39 +40,25 @@ ALIKE = "scores all documents alike, so that the figures are those of a random o
 class Result:
     """What a job gives: the settings that were chosen, by what value, and each test query's values.
 
-    `values` goes by metric. `notes` is what makes the figures doubtful.
+    `values` goes by metric. `notes` is what makes the figures doubtful. `model` is the model that
+    gives it, where others are built on it.
     """
 
     settings: Mapping[str, Any]
     validation: float
     values: Mapping[str, Vector]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Done:
-    """A result, and the model that gives it, where others are built on it."""
-
-    result: Result
     model: Model | None = None
-
-
-class RankLibProgram(Protocol):
-    """RankLib's command line."""
-
-    def run(self, *words: str) -> None:
-        """Run it. Raises Refused where it fails."""
-        ...
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What every job is given besides its fold."""
+    """What every job is given besides its fold; `ranklib` runs RankLib's command line."""
 
     registry: Registry
     run: Run
     metrics: tuple[Metric, ...]
-    ranklib: RankLibProgram | None = None
+    ranklib: Callable[..., None] | None = None
 
 
 class FoldJob(Protocol):
@@ -98,7 +83,7 @@ class FoldJob(Protocol):
         """All settings that decide its result, as JSON."""
         ...
 
-    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Done:
+    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Result:
         """Fit, choose, and measure on the test queries."""
         ...
 
@@ -128,7 +113,7 @@ class Training:
             "model": self.is_base,
         }
 
-    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Done:
+    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Result:
         """Train on the features as they are; LETOR's are normalised by query already."""
         del base
         plan = model_plan(
@@ -145,8 +130,8 @@ class Training:
         scores = trained.model.score(fold.test.features)
         notes = (ALIKE,) if np.ptp(scores) == 0 else ()
         values = test_values(scores, fold.test, tools.metrics)
-        result = Result(trained.settings, trained.model.record["validation"], values, notes)
-        return Done(result, trained.model if self.is_base else None)
+        model = trained.model if self.is_base else None
+        return Result(trained.settings, trained.model.record["validation"], values, notes, model)
 
 
 def test_values(
@@ -182,7 +167,7 @@ class Reranking:
             **({"lift": self.lift} if self.lift else {}),
         }
 
-    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Done:
+    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Result:
         """Fit on the training queries, choose the penalty on the validation queries."""
         assert base is not None  # noqa: S101 - a job with a base is given its model
         plan = reranking_plan(
@@ -198,7 +183,7 @@ class Reranking:
         scores = found.model.rerank_dataset(fold.test)
         notes = (UNCHANGED,) if found.settings is None else ()
         values = test_values(scores, fold.test, tools.metrics)
-        return Done(Result(found.settings or {}, found.model.record["validation"], values, notes))
+        return Result(found.settings or {}, found.model.record["validation"], values, notes)
 
 
 @dataclass(frozen=True)
@@ -237,12 +222,19 @@ Results = Mapping[str, Mapping[str, Result]]
 """By the name of a job, and of a fold."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bench:
-    """What jobs are done with, and where what is done is kept."""
+    """What jobs are done with, and the journal of the folder `out`, if any, for what is done.
+
+    A result counts as long as the data, the version and the base that it was built on are the
+    same. `stale` counts those that no longer do, `reused` those that do.
+    """
 
     tools: Tools
-    journal: ResultJournal
+    journal: Journal
+    out: Path | None = None
+    stale: int = 0
+    reused: int = 0
 
     def results(self, cut: Cut, jobs: Sequence[FoldJob]) -> dict[str, dict[str, Result]]:
         """Every job on every fold of a data set; a fold's queries are read once."""
@@ -250,105 +242,52 @@ class Bench:
         with one_blas_thread():
             for number, reader in enumerate(cut.readers):
                 fold = reader.read()
-                models: dict[str, Model] = {}
+                models: dict[str, Model | None] = {}
                 for index, job in enumerate(jobs):
                     done = (number + index / len(jobs)) / len(cut.readers)
                     self.tools.run.progress(f"{cut.label}, {reader.name}: {job.name}", done)
-                    result = self._result(cut, fold, job, models)
-                    found[job.name][reader.name] = result
+                    base = None if job.base is None else models[job.base.name]
+                    result = self._result(cut, fold, job, base)
+                    models[job.name] = result.model
+                    found[job.name][reader.name] = replace(result, model=None)
         return found
 
-    def _result(self, cut: Cut, fold: DataFold, job: FoldJob, models: dict[str, Model]) -> Result:
-        """One job's result, kept or made; its model goes among the others if it is a base."""
-        base = None if job.base is None else models[job.base.name]
-        inputs = self._inputs(fold, base)
-        place = (cut.label, fold.name)
-        done = self.journal.find(place, job, inputs)
-        if done is None:
-            quiet = replace(self.tools, run=replace(self.tools.run, progress=_silence))
-            done = self.journal.keep(place, job, inputs, job.do(fold, quiet, base))
-        if done.model is not None:
-            models[job.name] = done.model
-        return done.result
+    def _result(self, cut: Cut, fold: DataFold, job: FoldJob, base: Model | None) -> Result:
+        """One job's result as it is read from the journal. Raises DiskFault."""
+        key = _key((cut.label, fold.name, job.name), job, self.tools.run.seed)
+        scope = self._scope(fold, base)
+        piece = self.journal.pieces.get(key)
+        if piece is not None and piece.scope == scope:
+            self.reused += 1
+            return _from_json(piece.value)
+        self.stale += piece is not None
+        quiet = replace(self.tools, run=replace(self.tools.run, progress=_silence))
+        value = _as_json(job.do(fold, quiet, base))
+        with disk_faults(self.out or ""):
+            self.journal.append(key, value, scope)
+        return _from_json(value)
 
-    def _inputs(self, fold: DataFold, base: Model | None) -> dict[str, Any]:
-        """What decides a result besides the job's own settings."""
+    def _scope(self, fold: DataFold, base: Model | None) -> str:
+        """The digest of what decides a result besides the job's own settings."""
         sides = (fold.training, fold.validation, fold.test)
-        return {
+        inputs = {
             "data": [side.fingerprint for side in sides],
             "metrics": [str(metric) for metric in self.tools.metrics],
             "seed": self.tools.run.seed,
             "base": None if base is None else digest_of(base.as_dict()),
         }
+        return digest_of({**inputs, "owpc-ltr": VERSION})
 
 
 def _silence(_message: str, _done: float | None = None) -> None:
     """Keep quiet: the bench tells which job is under way."""
 
 
-class ResultJournal:
-    """Finished jobs in a folder, by data set and fold; without a folder nothing is kept.
-
-    A result counts as long as the data, the version and the base that it was built on are the
-    same. `stale` counts those that no longer do, `reused` those that do.
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._results = Journal(None if folder is None else folder / "results.jsonl")
-        self.stale = 0
-        self.reused = 0
-
-    def find(self, place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any]) -> Done | None:
-        """What was kept of a job, if it is of the same inputs."""
-        key = _key(place, job, inputs)
-        piece = self._results.pieces.get(key)
-        if piece is None or self._folder is None:
-            return None
-        model = self._model_file(key)
-        same = piece.scope == _scope(inputs)
-        if not same or (job.is_base and piece.value["model"] != _file_digest(model)):
-            self.stale += 1
-            return None
-        self.reused += 1
-        return Done(_from_json(piece.value), load_scoring_model(model) if job.is_base else None)
-
-    def keep(
-        self, place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any], done: Done
-    ) -> Done:
-        """Make it durable: the model first, whose digest the result has. Raises DiskFault.
-
-        The result is returned as it will be read.
-        """
-        key, value = _key(place, job, inputs), _as_json(done.result)
-        if self._folder is not None:
-            model = self._model_file(key)
-            with disk_faults(self._folder):
-                self._folder.mkdir(parents=True, exist_ok=True)
-                if done.model is not None:
-                    save_model(done.model, model)
-                    value["model"] = _file_digest(model)
-                self._results.append(key, value, _scope(inputs))
-        return replace(done, result=_from_json(value))
-
-    def _model_file(self, key: str) -> Path:
-        assert self._folder is not None  # noqa: S101 - without a folder nothing is kept
-        return self._folder / f"{key.replace('/', ',')}.model.json"
-
-
-def _key(place: tuple[str, str], job: FoldJob, inputs: Mapping[str, Any]) -> str:
+def _key(names: tuple[str, ...], job: FoldJob, seed: int) -> str:
     """Data set, fold and job, with a digest of its settings."""
-    settings = digest_of({"described": job.described(), "seed": inputs["seed"]})
-    names = (re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") for name in (*place, job.name))
-    return f"{'/'.join(names)}-{settings[:8]}"
-
-
-def _scope(inputs: Mapping[str, Any]) -> str:
-    return digest_of({**inputs, "owpc-ltr": VERSION})
-
-
-def _file_digest(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+    settings = digest_of({"described": job.described(), "seed": seed})
+    plain = (re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") for name in names)
+    return f"{'/'.join(plain)}-{settings[:8]}"
 
 
 def _as_json(result: Result) -> dict[str, Any]:
@@ -358,16 +297,18 @@ def _as_json(result: Result) -> dict[str, Any]:
         "values": {name: [_number(value) for value in values]
                    for name, values in result.values.items()},
         "notes": list(result.notes),
+        "model": None if result.model is None else content_of(result.model),
     }  # fmt: skip
 
 
 def _from_json(content: Mapping[str, Any]) -> Result:
-    validation, values = content["validation"], content["values"]
+    validation, values, model = content["validation"], content["values"], content["model"]
     return Result(
         content["settings"],
         math.nan if validation is None else validation,
         {name: np.array(numbers, dtype=np.float64) for name, numbers in values.items()},
         tuple(content["notes"]),
+        None if model is None else model_of(model, Path("journal")),
     )
 
 

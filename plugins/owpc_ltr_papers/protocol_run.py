@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.files.output import Journal
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import spelled
 from owpc_ltr_papers.folders import Collection, cut_of, find_collections
-from owpc_ltr_papers.jobs import Bench, ResultJournal, Tools
+from owpc_ltr_papers.jobs import Bench, Tools
 from owpc_ltr_papers.protocols import (
     Extent,
     Protocol,
@@ -54,7 +55,7 @@ class ReproductionPlan:
 def run_protocol(
     plan: ReproductionPlan, registry: Registry, run: Run, say: Callable[[str], None]
 ) -> Reproduction:
-    """Do what is not in the journal yet, and write every format where there is a folder for it.
+    """Do what the folder's journal does not have yet, and write every format into the folder.
 
     A data set that cannot be done is named, and the others are done. Raises UsageError for a
     protocol or a data set that there is not, BadInput for a folder without data, Refused where no
@@ -65,16 +66,18 @@ def run_protocol(
         prepare(plan.out, plan.protocol)
     found = find_collections(plan.letor)
     collections = _chosen(found.collections, plan.data_sets)
-    ranklib = fetch_ranklib(say) if plan.extent.with_ranklib else None
-    journal = ResultJournal(None if plan.out is None else plan.out / "journal")
+    ranklib = fetch_ranklib(say).run if plan.extent.with_ranklib else None
+    journal = Journal(None if plan.out is None else plan.out / "journal.jsonl")
+    benches: list[Bench] = []
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
     missing, failed = list[str](), list[str]()
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
         own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
         tools = Tools(registry, _within(run, number, len(collections)), own.metrics, ranklib)
+        benches.append(Bench(tools, journal, plan.out))
         try:
-            rows += _rows(plan, own, collection, Bench(tools, journal), missing)
+            rows += _rows(plan, own, collection, benches[-1], missing)
         except (BadInput, Refused) as error:
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):
@@ -87,8 +90,8 @@ def run_protocol(
         citations=tuple(citations(rows)),
         seed=plan.seed,
         quick=plan.extent.quick,
-        reused=journal.reused,
-        stale=journal.stale,
+        reused=sum(bench.reused for bench in benches),
+        stale=sum(bench.stale for bench in benches),
         format=plan.format,
     )
     if plan.out is not None:

@@ -28,7 +28,7 @@ from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model
-from owpc_ltr_papers.jobs import DataFold, Done, RankLibProgram, Result, Tools, test_values
+from owpc_ltr_papers.jobs import DataFold, Result, Tools, test_values
 
 JAR = Jar("com.o19s", "RankyMcRankFace", "0.1.1")
 SHA256 = "50a55ef02ead9a9f1c0dd69dd324ca935fcb854c28cfdb857dcdd9e3575ae9b5"
@@ -127,7 +127,7 @@ class RankLibTraining:
             "options": dict(self.options),
         }
 
-    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Done:
+    def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Result:
         """Train, import the model, and hold its scores against RankLib's own."""
         del base
         if tools.ranklib is None:
@@ -142,9 +142,9 @@ class RankLibTraining:
             model.score(fold.validation.features), fold.validation, [parse_metric(select)]
         )
         values = test_values(scores, fold.test, tools.metrics)
-        return Done(Result(dict(self.options), judged[0].mean, values), model)
+        return Result(dict(self.options), judged[0].mean, values, model=model)
 
-    def _trained(self, ranklib: RankLibProgram, fold: DataFold, folder: Path) -> Model:
+    def _trained(self, ranklib: Callable[..., None], fold: DataFold, folder: Path) -> Model:
         sides = {"train": fold.training, "validate": fold.validation, "test": fold.test}
         for side, data in sides.items():
             write_letor(data.without_missing(), folder / f"{side}.txt")
@@ -153,17 +153,17 @@ class RankLibTraining:
         words += ["-ranker", str(RANKERS[self.ranker]), "-metric2t", self.select, "-thread", "1"]
         words += [word for name, value in self.options.items() for word in (f"-{name}", value)]
         model = folder / "model.txt"
-        ranklib.run(*words, "-save", str(model), "-silent")
+        ranklib(*words, "-save", str(model), "-silent")
         if not model.exists():
             raise Refused(f"RankLib's {self.ranker} wrote no model: it may lack memory")
         return import_with(model, Columns(fold.training.feature_names), "zero")
 
 
-def _own_scores(ranklib: RankLibProgram, folder: Path, test: RankingDataset) -> Vector:
+def _own_scores(ranklib: Callable[..., None], folder: Path, test: RankingDataset) -> Vector:
     """RankLib's scores of the test documents, in their order."""
     told = folder / "scores.txt"
     words = ("-load", str(folder / "model.txt"), "-rank", str(folder / "test.txt"))
-    ranklib.run(*words, "-score", str(told))
+    ranklib(*words, "-score", str(told))
     lines = told.read_text().splitlines()
     if len(lines) != test.n_documents:
         raise Refused(f"RankLib scored {len(lines)} of {test.n_documents} documents")

@@ -14,6 +14,7 @@ from typing import Any
 
 from owpc_ltr.data.html import block, line
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.latex import escaped
 from owpc_ltr.files.output import disk_faults, finite_json, write_atomically
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.version import VERSION
@@ -144,27 +145,19 @@ HEADERS = ("data set", "metric", "method", "published", "ours", "difference", "9
 _AGAINST = "against"
 _GAIN = "gain [95 %], p"
 _NOTE = "note"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "−": "$-$",
-    "–": "--",
-    "λ": r"$\lambda$",
-    "⁻": "$^{-}$",
-    "³": "$^{3}$",
-    "…": r"\dots{}",
-    "§": r"\S{}",
-    "α": r"$\alpha$",
-    "σ": r"$\sigma$",
-}
+_SYMBOLS = str.maketrans(
+    {
+        "−": "$-$",
+        "–": "--",
+        "λ": r"$\lambda$",
+        "⁻": "$^{-}$",
+        "³": "$^{3}$",
+        "…": r"\dots{}",
+        "§": r"\S{}",
+        "α": r"$\alpha$",
+        "σ": r"$\sigma$",
+    }
+)
 
 
 def headers(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -249,7 +242,7 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+    return escaped(text).translate(_SYMBOLS)
 
 
 def _plain(value: float | None) -> str:
