@@ -21,7 +21,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.run_folder import open_run
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.output import lock_folder
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import message_line, printable, printable_lines, redacted, secrets_of
 from tests.commands import Run, commands_in
@@ -165,10 +164,6 @@ def _run(folder: Path) -> None:
         pass
 
 
-def _ubi(folder: Path) -> None:
-    os.close(lock_folder(folder / "out.run", folder / "out.run"))
-
-
 def _node(folder: Path) -> None:
     with node_lock.locked(folder / "out.run" / "lock", "a start", Silent()):
         pass
@@ -188,7 +183,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 PLANTED = [
-    (_run, "lock"), (_ubi, "lock"), (_node, "lock"),
+    (_run, "lock"), (_node, "lock"),
     (_partition, "_unfinished"),
 ]  # fmt: skip
 
@@ -207,7 +202,7 @@ def test_a_planted_link_is_not_written_through(
     assert (folder / "mine").read_text() == MINE
 
 
-@pytest.mark.parametrize("write", [_run, _ubi])
+@pytest.mark.parametrize("write", [_run])
 def test_a_run_folder_that_is_a_link_is_refused(
     folder: Path, write: Callable[[Path], None]
 ) -> None:
@@ -218,7 +213,7 @@ def test_a_run_folder_that_is_a_link_is_refused(
     assert list((folder / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize("write", [_run, _ubi, _partition])
+@pytest.mark.parametrize("write", [_run, _partition])
 def test_a_folder_of_others_is_refused(folder: Path, write: Callable[[Path], None]) -> None:
     (folder / "out.run").chmod(0o777)
     with pytest.raises(Refused, match=r"every user can write to .*: run chmod o-w"):

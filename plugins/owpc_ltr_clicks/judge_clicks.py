@@ -224,14 +224,8 @@ def judge_clicks(
         found = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
     else:
         if from_ubi:
-            if out is None:
-                raise UsageError(
-                    f"{spelled('from_ubi')} keeps what it reads beside the judgments: give "
-                    f"{spelled('out')} too"
-                )
-            folder = Path(out).with_name(f"{Path(out).name}.ubi")
             ubi = UbiOptions(ubi_queries, ubi_events, since, until, slices)
-            behaviour = _count_ubi(cluster, folder, ubi, options, index=index, progress=progress)
+            behaviour = _count_ubi(cluster, ubi, options, index, progress)
             index = index or _searched_index(cluster, ubi)
         else:
             behaviour = _count(events, columns, options, cluster, index)
@@ -265,7 +259,6 @@ def count_clicks(
 
 def count_ubi(
     cluster: Cluster,
-    folder: Path | str,
     *,
     queries: str = QUERIES_INDEX,
     events: str = EVENTS_INDEX,
@@ -278,13 +271,11 @@ def count_ubi(
 ) -> Behaviour:
     """The counts of User Behavior Insights in two indices of a cluster, for `judge_counts`.
 
-    What was read stays in `folder` until all is counted: after a stop the same call resumes there,
-    to the same counts. Documents named by another field than `_id` are looked up in `index`. `how`
-    are `EventOptions`.
+    Documents named by another field than `_id` are looked up in `index`. `how` are `EventOptions`.
     """
     ubi = UbiOptions(queries, events, since, until, slices)
     options = EventOptions(**how)
-    return _count_ubi(cluster, Path(folder), ubi, options, index=index, progress=progress)
+    return _count_ubi(cluster, ubi, options, index, progress)
 
 
 def judge_counts(
@@ -396,10 +387,8 @@ def _count(
 
 def _count_ubi(
     cluster: Cluster | None,
-    folder: Path,
     ubi: UbiOptions,
     options: EventOptions,
-    *,
     index: str | None,
     progress: Progress,
 ) -> Behaviour:
@@ -411,7 +400,7 @@ def _count_ubi(
     TimeWindow(ubi.since, ubi.until)
     # The window is applied while the indices are read.
     options = replace(options, since=None, until=None)
-    with read_ubi(_connected(cluster).engine, folder, ubi, progress) as batches:
+    with read_ubi(_connected(cluster).engine, ubi, progress) as batches:
         return count_events(batches, options, lookup=_lookup(cluster, index))
 
 

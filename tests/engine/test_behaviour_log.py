@@ -1,7 +1,8 @@
-"""User Behavior Insights out of a real node: the same counts as from a file, also after a stop."""
+"""User Behavior Insights out of a real node: the same counts as from a file."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import snapshot
-from owpc_ltr_clicks.ubi.download import Download
+from owpc_ltr_clicks.ubi.download import PartFiles
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
 
 from owpc_ltr import Cluster, connect
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.clicks.counts import cells_of, counted
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import ubi_documents
@@ -67,130 +68,59 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "PAGE", 100)
 
 
-def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
-    return count_ubi(cluster, folder, min_people=1, max_sessions_per_client=0, **how)
+def read(cluster: Cluster, **how: Any) -> Behaviour:
+    return count_ubi(cluster, min_people=1, max_sessions_per_client=0, **how)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
 
 
 pytestmark = pytest.mark.node
 
 
 def test_what_a_cluster_holds_is_counted_as_the_events_that_it_was_made_of(
-    cluster: Cluster, tmp_path: Path, small_pages: None
+    cluster: Cluster, temporary: Path, small_pages: None
 ) -> None:
-    found = read(cluster, tmp_path / "log")
+    found = read(cluster)
     assert cells_of(found) == cells_of(counted(EVENTS))
     assert found.event_counts.read == len(EVENTS)
     assert found.event_counts.used == counted(EVENTS).event_counts.used
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.thorough(sample=1)
-@pytest.mark.parametrize("slices", [1, 3])
-@pytest.mark.parametrize("pages", [0, 1, 6, 9])
-def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
-    cluster: Cluster,
-    tmp_path: Path,
-    small_pages: None,
-    monkeypatch: pytest.MonkeyPatch,
-    pages: int,
-    slices: int,
+def test_a_run_that_was_stopped_leaves_nothing_behind(
+    cluster: Cluster, temporary: Path, small_pages: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, written = Download.add, 0
+    add = PartFiles.add
 
-    def stops(kept: Download, *what: Any, **more: Any) -> int:
-        nonlocal written
-        if written == pages:
+    def stops(parts: PartFiles, number: int, *what: Any) -> int:
+        if add(parts, number, *what) > 300:
             raise EngineUnavailable("gone")
-        written += 1
-        return add(kept, *what, **more)
+        return 0
 
     with monkeypatch.context() as patched:
-        patched.setattr(Download, "add", stops)
-        with pytest.raises(EngineUnavailable):
-            read(cluster, tmp_path / "log", slices=slices)
-    assert len(list((tmp_path / "log").glob("*.parquet"))) == pages
-    asked: list[str] = []
-    request = Engine.request
-
-    def told(engine: Engine, method: str, path: str, **what: Any) -> Any:
-        if "sort" in (what.get("body") or {}):
-            asked.append(path)
-        return request(engine, method, path, **what)
-
-    monkeypatch.setattr(Engine, "request", told)
-    # An index goes on with the slices that it was begun with.
-    found = read(cluster, tmp_path / "log", slices=4)
-    assert cells_of(found) == cells_of(counted(EVENTS))
-    # The last page of each slice, with a time or without.
-    whole = len(QUERIES) // 100 + len(ACTS) // 100 + 2 * slices + 2 * 4
-    assert len(asked) <= whole - pages + slices
-    assert found.event_counts.as_dict() == read(cluster, tmp_path / "whole").event_counts.as_dict()
+        patched.setattr(PartFiles, "add", stops)
+        with pytest.raises(EngineUnavailable, match="gone"):
+            read(cluster)
+    assert list(temporary.iterdir()) == []
+    assert cells_of(read(cluster)) == cells_of(counted(EVENTS))
 
 
-def test_a_folder_of_another_question_is_refused(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stops(*_: Any, **__: Any) -> None:
-        raise EngineUnavailable("gone")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Download, "add", stops)
-        with pytest.raises(EngineUnavailable):
-            read(cluster, tmp_path / "log", since="2026-01-01")
-    with pytest.raises(Refused, match="was begun with another since"):
-        read(cluster, tmp_path / "log", since="2026-01-02")
-
-
-def stopped(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the folder of a download that was stopped after its last part."""
-
-    def stops(*_: Any, **__: Any) -> None:
-        raise EngineUnavailable("gone")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Download, "finish", stops)
-        with pytest.raises(EngineUnavailable, match=f"kept in {folder}, and the same command goes"):
-            read(cluster, folder)
-
-
-@pytest.mark.parametrize(("name", "place"), [("journal", 0.01), ("*.parquet", 0.33)])
-def test_options_and_parts_that_were_changed_are_not_believed(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: float
-) -> None:
-    folder = tmp_path / "log"
-    stopped(cluster, folder, monkeypatch)
-    flip(sorted(folder.glob(name))[0], place)
-    with pytest.raises(Refused, match="is not as it was written: take the folder away"):
-        read(cluster, folder)
-
-
-@pytest.mark.parametrize("place", [0.5, 0.99])
-def test_progress_that_was_changed_does_not_count(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: float
-) -> None:
-    whole = read(cluster, tmp_path / "whole")
-    stopped(cluster, tmp_path / "log", monkeypatch)
-    flip(tmp_path / "log" / "journal", place)
-    assert read(cluster, tmp_path / "log").event_counts == whole.event_counts
-
-
-def flip(path: Path, place: float) -> None:
-    """Change one bit of a file."""
-    content = bytearray(path.read_bytes())
-    content[int(place * len(content))] ^= 0x80
-    path.write_bytes(content)
-
-
-def test_a_window_of_time_is_read_alone(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_window_of_time_is_read_alone(cluster: Cluster) -> None:
     times = np.sort(EVENTS["time"].to_numpy())
     middle = str(times[len(times) // 2]) + "Z"
-    first = read(cluster, tmp_path / "one", until=middle)
-    second = read(cluster, tmp_path / "other", since=middle)
+    first = read(cluster, until=middle)
+    second = read(cluster, since=middle)
     both = first.event_counts.read + second.event_counts.read
     assert 0 < first.event_counts.read < len(EVENTS)
     assert both == len(EVENTS)
     with pytest.raises(UsageError, match="cannot read the time 'soon'"):
-        read(cluster, tmp_path / "never", since="soon")
+        read(cluster, since="soon")
 
 
 def test_the_command_judges_and_leaves_nothing_behind(
@@ -204,7 +134,7 @@ def test_the_command_judges_and_leaves_nothing_behind(
         code, out, _ = run(*words, "--max-sessions-per-client", "0", "--json")
         assert code == 0
         assert f'"read": {len(EVENTS)}' in out
-    assert [path.name for path in tmp_path.iterdir()] == ["j.parquet"]
+    assert {path.name for path in tmp_path.iterdir()} == {"j.parquet", "temporary"}
     monkeypatch.setattr(
         "owpc_ltr.engine.cluster.index_names", lambda _: ["shop", "ubi_events", "ubi_queries"]
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,6 @@ def at(second: float, form: str = "iso") -> dict[str, Any]:
 
 def read(
     cluster: Cluster,
-    folder: Path,
     queries: list[Any],
     acts: list[Any],
     mappings: Any = PLUGIN,
@@ -43,7 +41,7 @@ def read(
 ) -> Behaviour:
     with ubi_indices(cluster.engine, queries, acts, mappings) as names:
         asked: dict[str, Any] = {"min_people": 1, **names, **how}
-        return count_ubi(cluster, folder / "log", **asked)
+        return count_ubi(cluster, **asked)
 
 
 def accounted(found: Behaviour) -> dict[str, int]:
@@ -57,25 +55,23 @@ def accounted(found: Behaviour) -> dict[str, int]:
 @BOTH
 @pytest.mark.parametrize("form", ["iso", "millis"])
 def test_times_of_any_form_are_read_and_a_window_is_that_of_the_events(
-    cluster: Cluster, tmp_path: Path, mappings: Any, form: str
+    cluster: Cluster, mappings: Any, form: str
 ) -> None:
     # The plugin's own mapping leaves times in ISO 8601 out of the index, in silence.
     if mappings is DYNAMIC and form == "millis":
         pytest.skip("without a mapping, numbers are no dates")
     queries = [query(n, ["a", "b"], **at(100 * n, form)) for n in range(6)]
     acts = [act(n, "b", 2, **at(100 * n + 5, form)) for n in range(6)]
-    whole = read(cluster, tmp_path, queries, acts, mappings)
+    whole = read(cluster, queries, acts, mappings)
     assert cells_of(whole)["rambo", "b", 2] == (6, 6, 6, 6)
     until = (START + timedelta(seconds=300)).isoformat()
-    some = read(cluster, tmp_path, queries, acts, mappings, until=until)
+    some = read(cluster, queries, acts, mappings, until=until)
     assert cells_of(some)["rambo", "b", 2] == (3, 3, 3, 3)
     assert accounted(some) == {}
 
 
 @BOTH
-def test_positions_stand_in_objects_or_flat_beside_others(
-    cluster: Cluster, tmp_path: Path, mappings: Any
-) -> None:
+def test_positions_stand_in_objects_or_flat_beside_others(cluster: Cluster, mappings: Any) -> None:
     place = {"ordinal": 2, "x": 10, "y": 700, "page_depth": 3}
     nested = {"object": {"object_id": "b", "internal_id": "77"}, "position": place}
     acts = [
@@ -88,17 +84,17 @@ def test_positions_stand_in_objects_or_flat_beside_others(
         }},
     ]  # fmt: skip
     lists = [query(n, ["a", "b"], **at(0)) for n in (1, 2, 3)]
-    found = read(cluster, tmp_path, lists, acts, mappings)
+    found = read(cluster, lists, acts, mappings)
     # A list says where it stood, also where the event has a place on the screen only.
     assert cells_of(found)["rambo", "b", 2] == (3, 3, 3, 3)
     bare = [query(n, None, **at(0)) for n in (1, 2, 3)]
     shown = [{**one, "action_name": "impression"} for one in acts]
-    alone = read(cluster, tmp_path, bare, [*acts, *shown], mappings)
+    alone = read(cluster, bare, [*acts, *shown], mappings)
     assert accounted(alone) == {"no position": 2}
 
 
 def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
 ) -> None:
     queries = [
         query(1, ["a", "b"], **at(0)),
@@ -106,7 +102,7 @@ def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
         query(3, ["a", "b"], "Rocky ", **at(0)), query(3, ["a", "b"], "rocky", **at(9)),
     ]  # fmt: skip
     acts = [act(1, "a", 1), act(2, "a", 1), act(3, "b", 2), act(9, "a", 1), act(None, "a", 1)]
-    found = read(cluster, tmp_path, queries, [one | at(5) for one in acts])
+    found = read(cluster, queries, [one | at(5) for one in acts])
     assert accounted(found) == {
         "a query id that several queries have": 5,
         "a query id that no query has": 1,
@@ -119,21 +115,17 @@ def test_ids_that_lead_nowhere_or_to_several_queries_are_named(
     }  # fmt: skip
 
 
-def test_clocks_that_differ_are_told_and_change_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_clocks_that_differ_are_told_and_change_nothing(cluster: Cluster) -> None:
     queries = [query(n, ["a", "b"], **at(1000)) for n in range(4)]
     right = [act(n, "b", 2, **at(1001)) for n in range(4)]
     early = [act(n, "b", 2, **at(1001 if n else 400)) for n in range(4)]
-    one, other = (
-        read(cluster, tmp_path, queries, acts, DYNAMIC) for acts in (right, early)
-    )  # fmt: skip
+    one, other = (read(cluster, queries, acts, DYNAMIC) for acts in (right, early))
     assert cells_of(one) == cells_of(other)
     assert (one.event_counts.early, other.event_counts.early) == (0, 1)
 
 
 @BOTH
-def test_what_is_stamped_in_the_future_is_told(
-    cluster: Cluster, tmp_path: Path, mappings: Any
-) -> None:
+def test_what_is_stamped_in_the_future_is_told(cluster: Cluster, mappings: Any) -> None:
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     late: dict[str, Any] = {
         "timestamp": round(1000 * (datetime.now(UTC) + timedelta(days=9)).timestamp())
@@ -142,13 +134,13 @@ def test_what_is_stamped_in_the_future_is_told(
         late = {"timestamp": (datetime.now(UTC) + timedelta(days=9)).isoformat()}
     text = {"timestamp": "2199-01-01T00:00:00Z"}
     acts = [act(n, "b", 2, **(at(1), at(1), text, late)[n]) for n in range(4)]
-    found = read(cluster, tmp_path, queries, acts, mappings)
+    found = read(cluster, queries, acts, mappings)
     assert accounted(found) == {"a time in the future": 2}
     assert cells_of(found)["rambo", "b", 2] == (4, 2, 4, 2)
 
 
 def test_events_of_the_second_in_which_the_reading_begins_are_read(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Clock(datetime):
         @classmethod
@@ -158,28 +150,28 @@ def test_events_of_the_second_in_which_the_reading_begins_are_read(
     monkeypatch.setattr(download, "datetime", Clock)
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n])) for n in range(4)]
-    found = read(cluster, tmp_path, queries, acts, DYNAMIC)
+    found = read(cluster, queries, acts, DYNAMIC)
     assert cells_of(found)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
 def test_what_has_no_time_counts_unless_a_time_is_asked_for(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
 ) -> None:
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **({"timestamp": "soon"} if n == 3 else at(1))) for n in range(4)]
-    whole = read(cluster, tmp_path, queries, acts)
+    whole = read(cluster, queries, acts)
     assert (accounted(whole), whole.event_counts.read) == ({}, 12)
-    some = read(cluster, tmp_path, queries, acts, since="2026-01-01")
+    some = read(cluster, queries, acts, since="2026-01-01")
     assert accounted(some) == {"no time that can be read": 1}
     assert cells_of(some)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
 def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
 ) -> None:
     queries = [query(n, ["a", "b"], **at(n)) for n in range(20)]
     acts = [act(n, "b", 2, **at(n)) for n in range(20)]
-    wanted = cells_of(read(cluster, tmp_path, queries, acts))
+    wanted = cells_of(read(cluster, queries, acts))
     bot, session = {"client_id": "bot"}, {"session_id": "of the bot"}
     asked = [query(n, ["a"], **bot, **at(n)) for n in range(100, 170)]
     clicks = [act(n, "a", 1, **at(n)) | bot for n in range(100, 170)]
@@ -187,7 +179,6 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     asked.append(query(99, None, **bot, **at(0)))
     found = read(
         cluster,
-        tmp_path,
         [*queries, *asked],
         [*acts, *acts[:5], *clicks, *flood],
         max_sessions_per_client=50,
@@ -200,12 +191,10 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     }
     # In one session its clicks count together, however many searches they are of.
     together = [click | session for click in clicks]
-    found = read(cluster, tmp_path, [*queries, *asked], [*acts, *together])
+    found = read(cluster, [*queries, *asked], [*acts, *together])
     assert cells_of(found) == wanted
     assert accounted(found) == {"a session of more than 50 clicks": 140}
     # Without a limit for clients, the bot makes a document that nobody wants the better one.
-    fooled = read(
-        cluster, tmp_path, [*queries, *asked], [*acts, *clicks], max_sessions_per_client=0
-    )
+    fooled = read(cluster, [*queries, *asked], [*acts, *clicks], max_sessions_per_client=0)
     assert cells_of(fooled) != wanted
     assert json.dumps(found.event_counts.as_dict())

@@ -11,18 +11,17 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import download, snapshot
-from owpc_ltr_clicks.ubi.download import Download
-from owpc_ltr_clicks.ubi.snapshot import layout_of
+from owpc_ltr_clicks.ubi.download import PartFiles
 
-from owpc_ltr import Cluster, OwpcLtrWarning, connect
+from owpc_ltr import Cluster, connect
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.errors import Refused
 from tests.clicks.counts import cells_of
 from tests.commands import Run, commands_in
-from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_documents, ubi_indices
+from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_documents, ubi_indices
 
 pytestmark = pytest.mark.node
 QUERIES, ACTS = map(list, ubi_documents(
@@ -58,10 +57,9 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "PAGE", 50)
 
 
-def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
+def read(cluster: Cluster, **how: Any) -> Behaviour:
     return count_ubi(
         cluster,
-        folder,
         queries="ubi-tested-queries",
         events="ubi-tested-events",
         min_people=1,
@@ -90,20 +88,20 @@ def test_the_bytes_do_not_depend_on_the_number_of_slices(
 @pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("slices", SLICES)
 def test_every_slice_is_read_and_none_twice(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, slices: int
 ) -> None:
     kept: list[tuple[str, int, int]] = []
-    add = Download.add
+    add = PartFiles.add
 
-    def told(its: Download, index: str, number: int, table: Any, **more: Any) -> int:
-        kept.append((index, number, len(table)))
-        return add(its, index, number, table, **more)
+    def told(parts: PartFiles, number: int, table: Any, *more: Any) -> int:
+        kept.append((parts._folder.name, number, len(table)))
+        return add(parts, number, table, *more)
 
-    monkeypatch.setattr(Download, "add", told)
-    read(cluster, tmp_path / "log", slices=slices)
+    monkeypatch.setattr(PartFiles, "add", told)
+    read(cluster, slices=slices)
     for index, documents in (
-        ("ubi-tested-queries", MESSY_QUERIES),
-        ("ubi-tested-events", MESSY_ACTS),
+        ("queries", MESSY_QUERIES),
+        ("events", MESSY_ACTS),
     ):
         assert sum(size for name, _, size in kept if name == index) == len(documents)
         # What has no time in the index has slices of its own.
@@ -113,28 +111,24 @@ def test_every_slice_is_read_and_none_twice(
 
 @pytest.mark.thorough(sample=1)
 def test_an_engine_that_keeps_something_back_is_found_out(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def lying(*given: Any) -> Iterator[Any]:
-        for documents, after in snapshot.pages(*given):
-            yield documents[1:], after
+        for documents in snapshot.pages(*given):
+            yield documents[1:]
 
     with monkeypatch.context() as patched:
         patched.setattr(download, "pages", lying)
-        # Nor is what was given believed the next time.
-        for _ in range(2):
-            with pytest.raises(Refused, match=r"gave \d+ of the 550 documents of 'ubi-tested-q"):
-                read(cluster, tmp_path / "log")
-    whole = cells_of(read(cluster, tmp_path / "whole"))
-    assert cells_of(read(cluster, tmp_path / "log")) == whole
+        with pytest.raises(Refused, match=r"gave \d+ of the 550 documents of 'ubi-tested-q"):
+            read(cluster)
 
 
 @pytest.mark.thorough(sample=1)
 def test_rejections_slow_reading_down_and_lose_nothing(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = read(cluster, tmp_path / "one")
+    wanted = read(cluster)
     exchange, cut = BoundedConnection._exchange, ConcurrencyLimiter.rejected
     asked, cuts = 0, 0
 
@@ -153,16 +147,16 @@ def test_rejections_slow_reading_down_and_lose_nothing(
 
     monkeypatch.setattr(BoundedConnection, "_exchange", busy)
     monkeypatch.setattr(ConcurrencyLimiter, "rejected", counted)
-    found = read(cluster, tmp_path / "other", slices=3)
+    found = read(cluster, slices=3)
     assert cells_of(found) == cells_of(wanted)
     assert cuts > 0
 
 
 @pytest.mark.thorough(sample=1)
 def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = cells_of(read(cluster, tmp_path / "one"))
+    wanted = cells_of(read(cluster))
     request = Engine.request
 
     def refusing(what: str) -> Any:
@@ -177,51 +171,4 @@ def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
 
     for what in ("shards", "slices"):
         monkeypatch.setattr(Engine, "request", refusing(what))
-        assert cells_of(read(cluster, tmp_path / what, slices=4)) == wanted
-
-
-@pytest.mark.thorough
-def test_slices_of_other_shards_are_begun_anew(
-    node_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = connect(node_url)
-    engine, parts = cluster.engine, ["ubi-rolled-1", "ubi-rolled-2"]
-    try:
-        for index, acts in zip(parts, (ACTS[::2], ACTS[1::2]), strict=True):
-            filled(engine, index, acts, PLUGIN[1])
-        _point(engine, parts[:1])
-        with ubi_indices(engine, QUERIES, []):
-            asked: dict[str, Any] = {
-                "queries": INDICES[0], "events": "ubi-rolled", "min_people": 1,
-            }  # fmt: skip
-            with monkeypatch.context() as patched:
-                _stopped_after(patched, 14)
-                with pytest.raises(EngineUnavailable):
-                    count_ubi(cluster, tmp_path / "log", slices=2, **asked)
-            _point(engine, parts)
-            assert len(layout_of(engine, "ubi-rolled") or ()) == 4
-            with pytest.warns(OwpcLtrWarning, match="'ubi-rolled' is of other shards"):
-                found = count_ubi(cluster, tmp_path / "log", **asked)
-            whole = count_ubi(cluster, tmp_path / "whole", slices=1, **asked)
-            assert cells_of(found) == cells_of(whole)
-    finally:
-        for index in parts:
-            drop(engine, index)
-
-
-def _point(engine: Engine, indices: list[str]) -> None:
-    actions = [{"add": {"index": index, "alias": "ubi-rolled"}} for index in indices]
-    engine.request("POST", "/_aliases", body={"actions": actions})
-
-
-def _stopped_after(patched: pytest.MonkeyPatch, parts: int) -> None:
-    add, written = Download.add, 0
-
-    def stops(kept: Download, *what: Any, **more: Any) -> int:
-        nonlocal written
-        written += 1
-        if written > parts:
-            raise EngineUnavailable("gone")
-        return add(kept, *what, **more)
-
-    patched.setattr(Download, "add", stops)
+        assert cells_of(read(cluster, slices=4)) == wanted

@@ -94,7 +94,7 @@ def test_what_a_search_has_no_room_for_is_asked_for_again(
 
 @pytest.mark.node
 def test_judgments_are_of_documents_as_the_index_knows_them(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
 ) -> None:
     # The lists of the plugin say nowhere by what; a document has two numbers; one has none.
     lists = [query(n, ["S-1", "S-2", "S-3", "S-3b", "S-4", "gone"]) for n in range(6)]
@@ -102,8 +102,8 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     other = [act(n, "", 0) | by("isbn", "S-1") for n in range(2)]
     with ubi_indices(cluster.engine, lists, [*acts, *other]) as names:
         asked: dict[str, Any] = {"min_people": 1, **names}
-        found = count_ubi(cluster, tmp_path / "log", index=PRODUCTS, **asked)
-        plain = count_ubi(cluster, tmp_path / "log", **asked)
+        found = count_ubi(cluster, index=PRODUCTS, **asked)
+        plain = count_ubi(cluster, **asked)
     assert cells_of(found) == {
         ("rambo", IDS[0], 1): (6, 0, 6, 0), ("rambo", IDS[1], 2): (6, 3, 6, 3),
         ("rambo", IDS[2], 3): (6, 3, 3, 3),
@@ -123,19 +123,17 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
 
 @pytest.mark.node
 def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster,
 ) -> None:
     lists = [query(n, ["A one", "B"]) for n in range(6)]
     acts = [act(n, "", 0) | by("name", "A one") for n in range(6)]
     with ubi_indices(cluster.engine, lists, acts) as names:
         asked: dict[str, Any] = {"min_people": 1, "index": PRODUCTS, **names}
         for field in (None, "name", "name.raw"):
-            found = count_ubi(cluster, tmp_path / "log", document_field=field, **asked)
+            found = count_ubi(cluster, document_field=field, **asked)
             assert found.counts.documents.to_pylist() == [IDS[0]]
             assert found.counts.clicked.sum() > 0
-        other = count_ubi(
-            cluster, tmp_path / "log", document_field="sku", **asked | {"index": None}
-        )
+        other = count_ubi(cluster, document_field="sku", **asked | {"index": None})
         with pytest.raises(BadInput, match="name the field that the events name, with document_f"):
             refuse_without_clicks(other)
 

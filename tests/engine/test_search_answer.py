@@ -145,7 +145,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "change detection": lambda e, _: ChangeDetection(
         e, "small", [ShardQuery({"match_all": {}})], OPTIONS, "no right to open one"
     ),
-    "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW, None)],
+    "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW)],
     "number of events": lambda e, _: count(_pit(e), "small", {"match_all": {}}),
     "documents by a field": lambda e, _: FieldLookup(e, "small")("sku", ["a"]),
     "plugin's list": lambda e, _: LtrPluginStore(e).list_models(),

@@ -184,7 +184,7 @@ def _litter(stage: Stage, world: World, *, hidden: bool = True) -> Iterator[str]
     """Files that nobody asked for; kept work is what the command says it keeps."""
     known = world.files | set(stage.keeps)
     if stage.out:
-        known |= {stage.out, f"{stage.out}.run", f"{stage.out}.ubi"}
+        known |= {stage.out, f"{stage.out}.run"}
     for path in sorted(world.folder.iterdir()):
         # What a killed command was writing stays, where it is not seen.
         if path.name not in known and (hidden or not path.name.startswith(".")):

@@ -185,7 +185,5 @@ def test_what_is_loaded_into_ubi_queries_is_joined_with_the_clicks(
     shown, clicks = behaviour(tmp_path)
     cluster = connect(node_url)
     with ubi_indices(cluster.engine, shown, clicks, mappings) as names:
-        counted = count_ubi(
-            cluster, tmp_path / "ubi", queries=names["queries"], events=names["events"]
-        )
+        counted = count_ubi(cluster, queries=names["queries"], events=names["events"])
     assert counted.event_counts.used == counted.event_counts.read == 360

@@ -1,6 +1,6 @@
 """User Behavior Insights, read from a cluster.
 
-- `snapshot`: an index at one point in time; `download`: both indices, resumable
+- `snapshot`: an index at one point in time; `download`: both indices, in slices
 - `query_join`: events with the queries that they belong to
 """
 

@@ -34,8 +34,6 @@ from owpc_ltr_clicks.ubi.query_join import text_of
 PAGE = 2000
 """Documents per request."""
 TIME = "timestamp"
-SortKey = list[Any]
-"""The sort values of a document: the next page begins behind it."""
 EngineQuery = dict[str, Any]
 
 
@@ -57,7 +55,7 @@ class ScanWindow:
         OpenSearch loses some of the latter where they come last in the order of time.
         """
         timed = [_sliced(each, number, TIME) for each in range(number)]
-        # Elasticsearch slices text ids by their place, which differs in another snapshot.
+        # Elasticsearch slices text ids by their place, not by what they are.
         rest = 1 if elastic else number
         untimed = [_sliced(each, rest, "_id") for each in range(rest)]
         return [
@@ -68,10 +66,9 @@ class ScanWindow:
 
 @dataclass(frozen=True)
 class ScanSlice:
-    """A slice of an index, the same in every snapshot: its query, and the order of its documents.
+    """A slice of an index: its query, and the order of its documents.
 
-    Documents are sliced by shard, and within a shard by their times or ids: by their internal
-    numbers, Elasticsearch's default, slices would differ in another snapshot.
+    Documents are sliced by shard, and within a shard by their times or ids.
     """
 
     query: EngineQuery
@@ -118,25 +115,25 @@ def count(pinned: PointInTime, index: str, query: EngineQuery, **more: Any) -> i
 
 
 def pages(
-    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
-) -> Iterator[tuple[list[dict[str, Any]], SortKey]]:
-    """The contents of documents page by page, and where each page ends.
+    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice
+) -> Iterator[list[dict[str, Any]]]:
+    """The contents of documents page by page; those of one time are in the order of their ids.
 
-    Documents of one time are in the order of their ids, so that a run can be resumed in another
-    snapshot. Raises Refused where the engine cannot sort by them.
+    Raises Refused where the engine cannot sort by them.
     """
+    after = None
     while True:
         hits = _page(pinned, index, fields, part, after)
         if not hits:
             return
         after = hits[-1]["sort"]
-        yield [hit.get("_source") or {} for hit in hits], after
+        yield [hit.get("_source") or {} for hit in hits]
         if len(hits) < PAGE:
             return
 
 
 def _page(
-    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
+    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: list[Any] | None
 ) -> tuple[Hit, ...]:
     what = f"the events of '{index}'"
     body = {
@@ -160,28 +157,22 @@ def _page(
     return hits
 
 
-Layout = list[str]
-"""The shards of an index, or of those behind an alias: slices are made of them."""
+def slices_of(
+    engine: EngineLike, pinned: PointInTime, index: str, window: ScanWindow, asked: int | None
+) -> int:
+    """The number of slices: as asked, else one per shard, 8 at most.
 
-
-def layout_of(engine: EngineLike, index: str) -> Layout | None:
-    """The shards; None where the user lacks the right to see them."""
+    1 if the engine has none, or the user lacks the right to see shards.
+    """
     path = f"/{quote(check_index(index), safe='')}/_search_shards"
     try:
-        shards = engine.request("GET", path)["shards"]
-        return sorted(f"{copies[0]['index']}/{copies[0]['shard'] + 0}" for copies in shards)
+        shards = len(engine.request("GET", path)["shards"])
     except NoSuchIndex:
         raise
-    except (NotAllowed, EngineRefusal, LookupError, TypeError, AttributeError):
-        return None
-
-
-def slices_of(
-    pinned: PointInTime, index: str, window: ScanWindow, layout: Layout | None, asked: int | None
-) -> int:
-    """The number of slices: as asked, else one per shard, 8 at most; 1 if the engine has none."""
-    wanted = asked or min(len(layout or ()) or 1, MAX_SLICES)
-    if wanted == 1 or layout is None:
+    except (NotAllowed, EngineRefusal, LookupError, TypeError):
+        return 1
+    wanted = asked or min(shards or 1, MAX_SLICES)
+    if wanted == 1:
         return 1
     try:
         first = window.slices(wanted, elastic=True)[0]
