@@ -21,6 +21,17 @@ Matrix = NDArray[np.float32]
 """Features: one row a document, one column a feature; NaN where the engine had no value."""
 
 
+Digests = NDArray[np.uint64]
+"""Hashes, one-dimensional."""
+
+
+def scrambled(numbers: Digests) -> Digests:
+    """Numbers scrambled, different ones staying different (SplitMix64; Steele et al. 2014)."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
 Fields = Mapping[str, Sequence[Any]]
 """Fields of documents by name (site, text, vector): one value a document, None where it lacks."""
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Digests, scrambled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection import thresholds
@@ -113,7 +114,6 @@ def _finding(
     )
 
 
-Digests = NDArray[np.uint64]
 _CELLS = 1 << 20
 
 
@@ -193,8 +193,4 @@ def value_bits(features: NDArray[np.float32]) -> Digests:
 
 
 def _mixed(numbers: Digests) -> Digests:
-    """Numbers scrambled, different ones staying different (SplitMix64; Steele et al. 2014)."""
-    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return scrambled(numbers * np.uint64(0x9E3779B97F4A7C15))

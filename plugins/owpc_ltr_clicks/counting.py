@@ -19,7 +19,7 @@ from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
 from owpc_ltr_clicks.log_files import EventBatch
-from owpc_ltr_clicks.sessions import ROWS_IN_MEMORY, ListResults, PersonBuckets, results_of
+from owpc_ltr_clicks.sessions import ROWS_IN_MEMORY, ListResults, PersonBuckets, changes, results_of
 
 FOLDS = 5
 """One person in so many is held out."""
@@ -183,8 +183,7 @@ class _Table:
         self.events += np.bincount(found.query, found.events, len(self.events)).astype(np.int64)
         order = np.lexsort((found.person, found.query))
         query, person = found.query[order], found.person[order]
-        new = np.ones(len(query), bool)
-        new[1:] = (query[1:] != query[:-1]) | (person[1:] != person[:-1])
+        new = changes(query, person)
         self.people += np.bincount(query[new], minlength=len(self.people))
 
 
@@ -221,8 +220,7 @@ class _Lists:
         kept = pairs[pair] == coded
         view, pair, rank, clicked = (each[kept] for each in (view, pair, rank, clicked))
         rows = np.lexsort((pair, rank, view))
-        view = view[rows]
-        number = np.cumsum(np.append(False, view[1:] != view[:-1])[: len(view)])
+        number = np.cumsum(changes(view[rows])) - 1
         return ClickLists(
             number, pair[rows], rank[rows].astype(np.int64), clicked[rows].astype(bool)
         )
@@ -278,8 +276,7 @@ def _behaviour(
     order = np.lexsort((rank, document, query))
     query, document, rank = query[order], document[order], rank[order]
     coded = pair_key[chosen][order]
-    new = np.ones(len(query), bool)
-    new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    new = changes(query, document)
     sums = table.sums[:, chosen][:, order]
     rest, held = sums[: len(_NAMES)], sums[len(_NAMES) :]
     whole = ClickCounts(

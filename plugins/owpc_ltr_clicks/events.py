@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import scrambled
 from owpc_ltr.errors import UsageError
 from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.encoding import NO_TEXT, UNFIT, DocumentCodes, TextCodes
@@ -259,11 +260,7 @@ def _hashes(columns: list[pa.Array], seed: int) -> NDArray[np.uint64]:
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
+    return scrambled(numbers + np.uint64(0x9E3779B97F4A7C15))
 
 
 class TimeWindow:

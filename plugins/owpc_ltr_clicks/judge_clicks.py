@@ -224,11 +224,15 @@ def judge_clicks(
         found = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
     else:
         if from_ubi:
-            ubi = UbiOptions(ubi_queries, ubi_events, since, until, slices)
-            behaviour = _count_ubi(cluster, ubi, options, index, progress)
-            index = index or _searched_index(cluster, ubi)
+            behaviour = count_ubi(
+                cluster, queries=ubi_queries, events=ubi_events, since=since, until=until,
+                slices=slices, index=index, progress=progress, options=options,
+            )  # fmt: skip
+            index = index or _searched_index(cluster, {ubi_queries, ubi_events})
         else:
-            behaviour = _count(events, columns, options, cluster, index)
+            behaviour = count_clicks(
+                events, columns=columns, cluster=cluster, index=index, options=options
+            )
         found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
     log = ubi_events if events is None else _name_of(events)
     found = replace(
@@ -248,17 +252,21 @@ def count_clicks(
     columns: Mapping[str, str] | None = None,
     cluster: Cluster | None = None,
     index: str | None = None,
+    options: EventOptions | None = None,
     **how: Any,
 ) -> Behaviour:
     """The counts of what was shown and clicked, for `judge_counts`; `how` are `EventOptions`.
 
     Documents that the log names by a field have their `_id`s in the `index` of the `cluster`.
     """
-    return _count(events, columns, EventOptions(**how), cluster, index)
+    from owpc_ltr_clicks.counting import count_events
+
+    options = options or EventOptions(**how)
+    return count_events(_batches(events, columns), options, lookup=_lookup(cluster, index))
 
 
 def count_ubi(
-    cluster: Cluster,
+    cluster: Cluster | None,
     *,
     queries: str = QUERIES_INDEX,
     events: str = EVENTS_INDEX,
@@ -267,15 +275,24 @@ def count_ubi(
     slices: int | None = None,
     index: str | None = None,
     progress: Progress = silent,
+    options: EventOptions | None = None,
     **how: Any,
 ) -> Behaviour:
     """The counts of User Behavior Insights in two indices of a cluster, for `judge_counts`.
 
     Documents named by another field than `_id` are looked up in `index`. `how` are `EventOptions`.
     """
+    from owpc_ltr_clicks.counting import count_events
+    from owpc_ltr_clicks.events import TimeWindow
+    from owpc_ltr_clicks.ubi.download import read_ubi
+
+    # Invalid times are refused before anything is asked of the cluster.
+    TimeWindow(since, until)
+    # The window is applied while the indices are read.
+    options = replace(options or EventOptions(**how), since=None, until=None)
     ubi = UbiOptions(queries, events, since, until, slices)
-    options = EventOptions(**how)
-    return _count_ubi(cluster, ubi, options, index, progress)
+    with read_ubi(_connected(cluster).engine, ubi, progress) as batches:
+        return count_events(batches, options, lookup=_lookup(cluster, index))
 
 
 def judge_counts(
@@ -352,12 +369,12 @@ def _srw_ratings(
     return rate(behaviour, max_rank)
 
 
-def _searched_index(cluster: Cluster | None, ubi: UbiOptions) -> str | None:
+def _searched_index(cluster: Cluster | None, of_ubi: set[str]) -> str | None:
     """The only index of the cluster beside those of UBI, which users then searched."""
     from owpc_ltr.engine.cluster import index_names
 
     with suppress(OwpcLtrError):  # the list may need a right that reading does not
-        others = set(index_names(_connected(cluster).engine)) - {ubi.queries, ubi.events}
+        others = set(index_names(_connected(cluster).engine)) - of_ubi
         return others.pop() if len(others) == 1 else None
     return None
 
@@ -371,37 +388,6 @@ def _live_options(index: str | None, cluster: Cluster | None) -> tuple[str, ...]
         found += [] if engine.ca is None else ["--ca", str(engine.ca)]
         found += ["--insecure"] if engine.insecure else []
     return tuple(found)
-
-
-def _count(
-    events: Any,
-    columns: Mapping[str, str] | None,
-    options: EventOptions,
-    cluster: Cluster | None,
-    index: str | None,
-) -> Behaviour:
-    from owpc_ltr_clicks.counting import count_events
-
-    return count_events(_batches(events, columns), options, lookup=_lookup(cluster, index))
-
-
-def _count_ubi(
-    cluster: Cluster | None,
-    ubi: UbiOptions,
-    options: EventOptions,
-    index: str | None,
-    progress: Progress,
-) -> Behaviour:
-    from owpc_ltr_clicks.counting import count_events
-    from owpc_ltr_clicks.events import TimeWindow
-    from owpc_ltr_clicks.ubi.download import read_ubi
-
-    # Invalid times are refused before anything is asked of the cluster.
-    TimeWindow(ubi.since, ubi.until)
-    # The window is applied while the indices are read.
-    options = replace(options, since=None, until=None)
-    with read_ubi(_connected(cluster).engine, ubi, progress) as batches:
-        return count_events(batches, options, lookup=_lookup(cluster, index))
 
 
 def _connected(cluster: Cluster | None) -> Cluster:

@@ -201,7 +201,7 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> Lis
     place = np.where(shown_at < _FAR, shown_at, clicked_at)
     size = np.diff(starts, append=len(rows))
     events.leave_out(AGAIN, int((size - shown - clicked).sum()))
-    list_starts = np.flatnonzero(_changes(view[starts]))
+    list_starts = np.flatnonzero(changes(view[starts]))
     lengths = np.diff(list_starts, append=len(starts))
     lowest = _reduced(np.maximum, np.where(clicked & (place < _FAR), place, 0), list_starts)
     # A user who clicked on nothing has examined the whole list.
@@ -224,7 +224,7 @@ def _one_a_person(found: ListResults, events: EventCounts) -> ListResults:
     ties = (found.value, found.last, found.reached, found.events)
     keys = (*ties, found.rank, found.document, found.query, found.person)
     order = clicked[np.lexsort(tuple(key[clicked] for key in keys))]
-    repeated = ~_changes(found.person[order], found.query[order], found.document[order])
+    repeated = ~changes(found.person[order], found.query[order], found.document[order])
     again = np.zeros(len(found.rank), bool)
     again[order[repeated]] = True
     events.leave_out("clicked before by the same person", int(found.events[again].sum()))
@@ -250,7 +250,7 @@ def _without(rows: Rows, bad: Flags, events: EventCounts, reason: str) -> Rows:
     return rows[~bad] if bad.any() else rows
 
 
-def _changes(*columns: NDArray[Any]) -> Flags:
+def changes(*columns: NDArray[Any]) -> Flags:
     """Where any column differs from the entry before; True for the first entry."""
     changed = np.ones(len(columns[0]), bool)
     changed[1:] = False
@@ -260,7 +260,7 @@ def _changes(*columns: NDArray[Any]) -> Flags:
 
 
 def _starts(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    return np.flatnonzero(_changes(*columns))
+    return np.flatnonzero(changes(*columns))
 
 
 def _reduced(function: Any, values: NDArray[Any], starts: NDArray[np.int64]) -> Any:

@@ -131,7 +131,7 @@ def _logs(engine: Engine, folder: Path) -> object:
     return log_in_memory(MemoryEngine(fault=spoiler), folder / "log.parquet", options=QUICK)
 
 
-WINDOW = ScanWindow(None, "2026-01-01T00:00:00Z").slices(1, elastic=True)[0]
+WINDOW = ScanWindow(None, None, "2026-01-01T00:00:00Z").slices(1, elastic=True)[0]
 OPTIONS = LogOptions(pause=0)
 PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "search": lambda e, _: search_stored(e, PluginFreeStore(e), REQUEST, None),

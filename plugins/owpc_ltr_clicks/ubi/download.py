@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,26 +17,22 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThread
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.output import disk_faults
+from owpc_ltr.signatures import Progress
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
 from owpc_ltr_clicks.ubi.snapshot import (
     ScanSlice,
     ScanWindow,
-    TimeFilter,
     count,
     pages,
     slices_of,
     snapshot,
 )
 
-ShowProgress = Callable[[str, float | None], None]
-
 
 @contextmanager
-def read_ubi(
-    engine: Engine, options: UbiOptions, show: ShowProgress
-) -> Iterator[Iterator[EventBatch]]:
+def read_ubi(engine: Engine, options: UbiOptions, show: Progress) -> Iterator[Iterator[EventBatch]]:
     """The events, from a temporary folder that only its owner may read, as it has ids of users."""
     reader = _IndexReader(engine, options, show)
     with tempfile.TemporaryDirectory(prefix="owpc-ltr-ubi-") as folder:
@@ -62,11 +58,10 @@ class _IndexReader:
     Documents without a time in the index are filtered by their own times.
     """
 
-    def __init__(self, engine: Engine, options: UbiOptions, show: ShowProgress) -> None:
+    def __init__(self, engine: Engine, options: UbiOptions, show: Progress) -> None:
         began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._engine, self._options, self._show = engine, options, show
-        self._window = ScanWindow(options.since, options.until or began)
-        self._asked = TimeFilter(options.since, options.until, began)
+        self._window = ScanWindow(options.since, options.until, began)
         self._elastic = engine.about().distribution == "elasticsearch"
 
     def read(self, index: str, fields: Mapping[str, str], into: PartFiles) -> None:
@@ -78,7 +73,7 @@ class _IndexReader:
         ):
             slices = self._slices(slices_of(self._engine, pinned, index, self._window, asked))
             into.lost.update(
-                {why: count(pinned, index, query) for why, query in self._asked.lost().items()}
+                {why: count(pinned, index, query) for why, query in self._window.lost().items()}
             )
             there = sum(count(pinned, index, part.query) for part in self._slices(1))
 
@@ -87,7 +82,7 @@ class _IndexReader:
                 for documents in pages(pinned, index, sorted(fields.values()), part):
                     table, lost = table_of(documents, fields), dict[str, int]()
                     if part.untimed:
-                        table, lost = self._asked.keep(table)
+                        table, lost = self._window.keep(table)
                     read = into.add(number, table, len(documents), lost)
                     self._show(f"reading {index}: {read:,}", None)
 

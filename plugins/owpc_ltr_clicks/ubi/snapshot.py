@@ -37,17 +37,27 @@ TIME = "timestamp"
 EngineQuery = dict[str, Any]
 
 
-@dataclass(frozen=True)
+FUTURE = "a time in the future"
+UNREADABLE = "no time that can be read"
+_LATE = timedelta(minutes=1)
+"""Documents later than the beginning by more have a wrong time."""
+
+
 class ScanWindow:
-    """The time from `since` (None: the beginning) to `until`, excluded."""
+    """The time from `since` (None: the beginning) to `until`, excluded.
 
-    since: str | None
-    until: str
+    Without `until` it ends when the run `began`. The mapping of OpenSearch's own plugin silently
+    leaves times in ISO 8601 out of the index, so that these are looked up in the documents.
+    """
 
-    def query(self) -> EngineQuery:
-        """The engine's query for it."""
-        begin = {} if self.since is None else {"gte": milliseconds(self.since, "since")}
-        return within(**begin, lt=milliseconds(self.until, "until"))
+    def __init__(self, since: str | None, until: str | None, began: str) -> None:
+        begin = {} if since is None else {"gte": milliseconds(since, "since")}
+        self._query = within(**begin, lt=milliseconds(until or began, "until"))
+        self._window = TimeWindow(since, until)
+        self._late = None
+        if until is None:
+            late = datetime.fromisoformat(began) + _LATE
+            self._late = late.astimezone(UTC).isoformat()
 
     def slices(self, number: int, *, elastic: bool) -> list[ScanSlice]:
         """The slices of the window, and `untimed` ones, of documents without a time in the index.
@@ -59,9 +69,26 @@ class ScanWindow:
         rest = 1 if elastic else number
         untimed = [_sliced(each, rest, "_id") for each in range(rest)]
         return [
-            *(ScanSlice(self.query(), (TIME, "_id", "_index"), body) for body in timed),
+            *(ScanSlice(self._query, (TIME, "_id", "_index"), body) for body in timed),
             *(ScanSlice(without_time(), ("_id", "_index"), body, untimed=True) for body in untimed),
         ]
+
+    def lost(self) -> dict[str, EngineQuery]:
+        """The queries of documents that are left out although nobody asked for that, by reason."""
+        return {} if self._late is None else {FUTURE: within(gte=milliseconds(self._late, "until"))}
+
+    def keep(self, table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+        """The rows within the time, of documents without one in the index; others by reason."""
+        times = table["time"].combine_chunks()
+        known, asked = self._window.holds(times, len(table))
+        keep, lost = asked & known, {UNREADABLE: int((~known).sum())}
+        if self._window.open:
+            keep, lost = asked | ~known, {}
+        if self._late is not None:
+            _, early = TimeWindow(None, self._late).holds(times, len(table))
+            lost[FUTURE] = int((keep & known & ~early).sum())
+            keep &= early | ~known
+        return table.filter(pa.array(keep)), {why: n for why, n in lost.items() if n}
 
 
 @dataclass(frozen=True)
@@ -180,44 +207,6 @@ def slices_of(
     except EngineRefusal:  # the first versions with points in time do not slice them
         return 1
     return wanted
-
-
-FUTURE = "a time in the future"
-UNREADABLE = "no time that can be read"
-_LATE = timedelta(minutes=1)
-"""Documents later than the beginning by more have a wrong time."""
-
-
-class TimeFilter:
-    """The asked-for time applied to documents without a time in the index.
-
-    The mapping of OpenSearch's own plugin silently leaves times in ISO 8601 out of the index, so
-    that these are looked up in the documents. Without `until` the time ends when the run `began`.
-    """
-
-    def __init__(self, since: str | None, until: str | None, began: str) -> None:
-        self._window = TimeWindow(since, until)
-        self._late = None
-        if until is None:
-            late = datetime.fromisoformat(began) + _LATE
-            self._late = late.astimezone(UTC).isoformat()
-
-    def lost(self) -> dict[str, EngineQuery]:
-        """The queries of documents that are left out although nobody asked for that, by reason."""
-        return {} if self._late is None else {FUTURE: within(gte=milliseconds(self._late, "until"))}
-
-    def keep(self, table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-        """The rows within the time, of documents without one in the index; others by reason."""
-        times = table["time"].combine_chunks()
-        known, asked = self._window.holds(times, len(table))
-        keep, lost = asked & known, {UNREADABLE: int((~known).sum())}
-        if self._window.open:
-            keep, lost = asked | ~known, {}
-        if self._late is not None:
-            _, early = TimeWindow(None, self._late).holds(times, len(table))
-            lost[FUTURE] = int((keep & known & ~early).sum())
-            keep &= early | ~known
-        return table.filter(pa.array(keep)), {why: n for why, n in lost.items() if n}
 
 
 VALUES = 1000
