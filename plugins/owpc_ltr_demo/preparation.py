@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -139,6 +139,7 @@ def log_candidates(
 
     with session.step("log", "log the features of every candidate"):
         judgments = judgments_of(found)
+        total = judgments.n_judgments
         write_judgments(judgments, session.options.file("-judgments.tsv"))
         with session.narrator.working() as show:
             report = run_log(
@@ -149,7 +150,7 @@ def log_candidates(
                 index=INDEX,
                 out=session.options.file(".parquet"),
                 options=LogOptions(restart=True),
-                progress=_counted(show, judgments.n_judgments),
+                progress=lambda done: show(f"{done:,} of {total:,} pairs", done / total),
             )
         counts = report.counts
         session.narrator.line(
@@ -176,17 +177,6 @@ def _split(path: Path) -> DatasetSplits[RankingDataset]:
     from owpc_ltr.data.splits import HashSplit, split_queries
 
     return split_queries(read_dataset(path), HashSplit(), path.name)
-
-
-def _counted(show: Progress, total: int) -> Callable[[int], None]:
-    done = 0
-
-    def advance(documents: int) -> None:
-        nonlocal done
-        done += documents
-        show(f"{done:,} of {total:,} pairs", done / total)
-
-    return advance
 
 
 class _NodeMessages:

@@ -427,9 +427,7 @@ def test_workers_get_their_share_of_what_is_allowed_and_no_secrets(
 def test_workers_are_refused_where_no_snapshot_is_taken(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        snapshot, "point_in_time_with_contents", lambda *_, **__: (None, "no right to")
-    )
+    monkeypatch.setattr(snapshot, "open_point_in_time", lambda *_, **__: (None, "no right to"))
     with pytest.raises(Refused, match="has no point in time: log without workers"):
         log(engine, tmp_path / "out.parquet", lenient(), workers=Written())
     assert not list(tmp_path.iterdir())

@@ -172,7 +172,7 @@ def test_a_forgotten_moment_is_followed_by_one_of_the_same_contents(out: Path, s
     told: list[int] = []
     log(engine, out, options=ONE_BY_ONE, progress=told.append)
     assert engine.opened == 2 - (search == 6)
-    assert sum(told) == 30
+    assert told[-1] == 30
     assert digest(out) == undisturbed(engine, out)
 
 

@@ -7,9 +7,8 @@ absent or rejected, and `LogCounts` has them all.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.responses import EngineRefusal, MalformedAnswer
 from owpc_ltr.engine.client.search_answer import Hit, Incomplete, SearchAnswer
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import Snapshot
 from owpc_ltr.engine.stores import Search, Store
 from owpc_ltr.errors import Refused
@@ -52,6 +51,7 @@ class FeatureReader:
     indices: frozenset[str]
     """The names that hits may come from: the index itself, or those behind the alias."""
     options: LogOptions
+    rate: RateLimit | None = None
 
     def values_of(self, question: QueryDocuments) -> Values:
         """The values of every document of a query, in order.
@@ -129,9 +129,7 @@ class FeatureReader:
         except Refused as refusal:
             return dict.fromkeys(documents, refusal)
         fault: Refused | MalformedAnswer | None = None
-        for attempt in range(self.options.attempts):
-            if attempt:
-                time.sleep(self.options.pause * 2 ** (attempt - 1))
+        for attempt in self.options.tries():
             try:
                 found = self._search_and_confirm(search, documents)
             except EngineRefusal:
@@ -179,6 +177,8 @@ class FeatureReader:
     def _search(self, search: Search, documents: list[str]) -> dict[str, Hit]:
         body = {"_source": False, **search.body, "track_total_hits": True}
         body["size"] = max(body.get("size", 0), len(documents))
+        if self.rate is not None:
+            self.rate.wait(max(1, body["size"]))
         answer = self.snapshot.search(body, search.params)
         return requested_hits(answer, frozenset(documents), self.indices)
 
@@ -254,47 +254,6 @@ class LogCounts(ShortRepr):
             "absent": self.absent,
             "rejected": dict(sorted(self.rejected.items())),
         }
-
-
-_NONE_OF = 100
-"""Absent documents that say that the ids are others; fewer may be a query's whose products went."""
-
-
-def check_shares(
-    counts: LogCounts,
-    judged: int,
-    index: str,
-    max_absent: float,
-    *,
-    allow_rejected: bool,
-    about_ids: Callable[[], str],
-) -> None:
-    """Refuse counts, also running ones, where too many of `judged` documents are missing.
-
-    Running counts that are over the limit cannot come back under it. Where none is there, it says
-    what the ids look like, and does not offer to go on.
-    """
-    if counts.absent > max_absent * judged:
-        if counts.absent == counts.judged >= min(_NONE_OF, judged):
-            first = "" if counts.judged == judged else f"the first {counts.judged} of "
-            raise Refused(
-                f"none of {first}{judged} judged documents is in '{index}': {about_ids()}"
-            )
-        raise Refused(
-            f"{counts.absent} of {judged} judged documents ({counts.absent / judged:.1%}) are "
-            f"not in '{index}', and at most {max_absent:.1%} may be: is it the right index and id "
-            f"field? Otherwise allow it: --max-absent {_rounded_up(counts.absent / judged)}"
-        )
-    if counts.rejected and not allow_rejected:
-        reasons = ", ".join(f"{n} ({reason})" for reason, n in sorted(counts.rejected.items()))
-        raise Refused(
-            f"documents were rejected: {reasons}; fix the feature set, or leave them out: "
-            "--allow-rejected"
-        )
-
-
-def _rounded_up(share: float) -> float:
-    return min(1.0, (int(share * 100) + 1) / 100)
 
 
 class Fate(IntEnum):

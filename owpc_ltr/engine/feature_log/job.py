@@ -23,7 +23,7 @@ from owpc_ltr.data.judgments.grouping import Weighed, judges_of
 from owpc_ltr.engine.client.engine import EngineLike, about_of_nodes
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, FeatureReader, QueryDocuments, cut
-from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot, open_snapshot
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet, refuse_unfit
@@ -77,10 +77,12 @@ class LogJob:
             elastic=environment.is_elasticsearch, replicated=environment.replicated,
         )  # fmt: skip
 
-    def reader(self, snapshot: Snapshot) -> FeatureReader:
+    def reader(self, snapshot: Snapshot, rate: RateLimit | None) -> FeatureReader:
         """The reader of features in this snapshot."""
         indices = frozenset(self.environment.indices)
-        return FeatureReader(snapshot, self.store, self.featureset, indices, self.options)
+        return FeatureReader(
+            snapshot, self.store, self.featureset, indices, options=self.options, rate=rate
+        )
 
     def manifest(self, contents: Contents) -> dict[str, Any]:
         """The job and what the index held, for the manifest."""
@@ -98,11 +100,16 @@ def plan(
     featureset: FeatureSet,
     judgments: Judgments,
     index: str,
+    *,
+    whole: Judgments,
     source: str | None,
     options: LogOptions,
     tables: Sequence[ExternalTable] = (),
 ) -> LogJob:
-    """The job, checked: nothing that would only fail after hours. BadInput where it cannot be."""
+    """The job, checked: nothing that would only fail after hours. BadInput where it cannot be.
+
+    It is said to be of the `whole` judgments, of which other writers may log a part.
+    """
     check_index(index)
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
@@ -118,8 +125,8 @@ def plan(
         raise BadInput(f"there is no index '{index}' to log from: {asked}") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
     _warn_of_pipelines(environment, index)
-    about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(judgments)}
-    about |= judges_of(judgments.queries)
+    about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(whole)}
+    about |= judges_of(whole.queries)
     description = {
         "judgments": about,
         "featureset": {"name": featureset.name, "hash": featureset.hash},
@@ -138,7 +145,8 @@ def plan(
         chunks=cut([len(query.doc_ids) for query in judgments.queries], options.chunk),
         environment=environment,
         description=description,
-        weighed=Weighed.among(judgments.queries),
+        # Parts of several writers have the same columns.
+        weighed=Weighed.among(whole.queries),
         joined=joined,
     )
 

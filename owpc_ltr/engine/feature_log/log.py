@@ -21,7 +21,6 @@ from owpc_ltr.engine.feature_log.feature_reader import (
     FeatureReader,
     LogCounts,
     Values,
-    check_shares,
     from_bytes,
     to_bytes,
 )
@@ -38,7 +37,6 @@ from owpc_ltr.engine.feature_log.run_folder import (
 )
 from owpc_ltr.engine.feature_log.snapshot import (
     Contents,
-    RateLimited,
     SnapshotLost,
     differing_copies,
 )
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.stores import Store
 
 Progress = Callable[[int], None]
-"""Called with the number of judged documents that have been accounted for since the last call."""
+"""Called with the number of judged documents that are accounted for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,15 +142,14 @@ def run_log(
     job = plan(
         engine,
         store,
-        featureset=featureset,
-        judgments=judgments,
-        index=index,
+        featureset,
+        judgments,
+        index,
+        whole=whole,
         source=source,
         options=options or LogOptions(),
         tables=joined,
     )
-    if parted is not None:
-        job = parted.of_the_whole(job, whole)
     # Chunks of another size are another job's, though they would give the same values.
     kept_for = {**job.description, "chunk": job.options.chunk}
     beside = out if parted is None else parted.beside(out)
@@ -165,15 +162,7 @@ def run_log(
             manifest, columns = publish_parts(folder, job, description, out, parted)
             doubts: list[str] = []
         else:
-            dataset, columns = assemble(
-                folder,
-                job.chunks,
-                judgments,
-                params=job.params,
-                environment=job.environment,
-                job=description,
-                joined=job.joined,
-            )
+            dataset, columns = assemble(folder, job, description)
             refuse_drift(job.environment, job.observe())
             publish(folder, dataset, out)
             manifest = dict(dataset.manifest or {})
@@ -210,7 +199,7 @@ def log_snapshot(
     def tell(accounted: int) -> None:
         nonlocal told
         if accounted > told:
-            progress(accounted - told)
+            progress(accounted)
             told = accounted
 
     in_vain = 0
@@ -256,7 +245,7 @@ def _log(
         limiter,
         RequestThreads(in_flight) as threads,
     ):
-        reader = job.reader(snapshot if rate is None else RateLimited(snapshot, rate))
+        reader = job.reader(snapshot, rate)
         _resume(job, folder, reader, threads)
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         counts = LogCounts()
@@ -275,14 +264,7 @@ def _log(
                 values = _store_next(job, chunk, asked, reader, folder)
             counts += values.counts(len(chunk.rows))
             try:
-                check_shares(
-                    counts,
-                    job.chunks[-1].rows.stop,
-                    job.index,
-                    job.options.max_absent,
-                    allow_rejected=job.options.allow_rejected,
-                    about_ids=lambda: id_advice(job.engine, job.index, job.judgments.queries),
-                )
+                _check_shares(job, counts)
             except Refused:
                 if not counts.logged:
                     folder.discard()  # so that it is not in the way of a corrected command
@@ -381,6 +363,36 @@ def _table_in_words(table: dict[str, Any]) -> str:
         f"{table['matched']:,} judged pairs have a row, {table['unmatched']:,} have none; "
         f"{table['unused']:,} of {table['rows']:,} rows met no pair"
     )
+
+
+_NONE_OF = 100
+"""Absent documents that say that the ids are others; fewer may be a query's whose products went."""
+
+
+def _check_shares(job: LogJob, counts: LogCounts) -> None:
+    """Refuse counts, also running ones, where too many of the judged documents are missing.
+
+    Running counts that are over the limit cannot come back under it. Where none is there, it says
+    what the ids look like, and does not offer to go on.
+    """
+    judged, index, most = job.chunks[-1].rows.stop, job.index, job.options.max_absent
+    share = counts.absent / judged
+    if counts.absent > most * judged:
+        if counts.absent == counts.judged >= min(_NONE_OF, judged):
+            first = "" if counts.judged == judged else f"the first {counts.judged} of "
+            advice = id_advice(job.engine, index, job.judgments.queries)
+            raise Refused(f"none of {first}{judged} judged documents is in '{index}': {advice}")
+        raise Refused(
+            f"{counts.absent} of {judged} judged documents ({share:.1%}) are "
+            f"not in '{index}', and at most {most:.1%} may be: is it the right index and id "
+            f"field? Otherwise allow it: --max-absent {min(1.0, (int(share * 100) + 1) / 100)}"
+        )
+    if counts.rejected and not job.options.allow_rejected:
+        reasons = ", ".join(f"{n} ({reason})" for reason, n in sorted(counts.rejected.items()))
+        raise Refused(
+            f"documents were rejected: {reasons}; fix the feature set, or leave them out: "
+            "--allow-rejected"
+        )
 
 
 _WHOLE_NUMBERS = {"integer", "long", "short", "unsigned_long"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -174,12 +174,16 @@ def log_features(
             f"{spelled('window')} is of legs: name these with {spelled('candidates')}, or leave it "
             "out"
         )
-    own = judged if parted is None else parted.own(judged)
+    total = (judged if parted is None else parted.own(judged)).n_judgments
+
+    def accounted(done: int) -> None:
+        progress(f"{done:,} of {total:,} judged documents", done / total)
+
     with _started(workers) as remote:
         report = run_log(
             cluster.engine, holding.store, known, judged, index=where, out=target,
             source=source, options=logging, joined=joined, parted=parted,
-            workers=remote, progress=_counted(progress, own.n_judgments),
+            workers=remote, progress=accounted,
         )  # fmt: skip
     give_warnings(report.warnings)
     return report
@@ -246,14 +250,3 @@ def _started(workers: RemoteWorkers | str | None) -> Any:
     if use_workers is None:
         raise UsageError(f"no plugin offers workers: leave out {spelled('workers')}")
     return use_workers(workers)
-
-
-def _counted(show: Progress, judged: int) -> Callable[[int], None]:
-    done = 0
-
-    def advance(documents: int) -> None:
-        nonlocal done
-        done += documents
-        show(f"{done:,} of {judged:,} judged documents", done / judged)
-
-    return advance

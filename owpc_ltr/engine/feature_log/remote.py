@@ -26,7 +26,7 @@ from owpc_ltr.engine.feature_log.feature_reader import (
 )
 from owpc_ltr.engine.feature_log.job import LogJob
 from owpc_ltr.engine.feature_log.request_options import LEAST_RATE, LogOptions, RateLimit
-from owpc_ltr.engine.feature_log.snapshot import PointInTime, RateLimited, Snapshot, SnapshotLost
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, Snapshot, SnapshotLost
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
@@ -151,16 +151,17 @@ def _log_here(remote: RemoteJob, questions: Sequence[QueryDocuments]) -> tuple[b
     options = remote.options
     with closing(Engine(settings)) as engine:
         limiter = ConcurrencyLimiter(options.most_in_flight, remote.limit)
-        snapshot: Snapshot = PointInTime(
+        snapshot = PointInTime(
             engine.limited(limiter), remote.index, remote.snapshot, elastic=remote.elastic
         )
         rate = None if options.rate is None else RateLimit(options.rate)
         reader = FeatureReader(
-            snapshot if rate is None else RateLimited(snapshot, rate),
+            snapshot,
             choose_store(engine, *remote.store),
             remote.featureset,
             remote.indices,
-            options,
+            options=options,
+            rate=rate,
         )
         with limiter, RequestThreads(options.most_in_flight) as threads:
             values = Values.joined(threads.map(reader.values_of, questions))

@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -66,6 +66,13 @@ class LogOptions:
     def most_in_flight(self) -> int:
         """How many searches are under way at the most."""
         return MOST_IN_FLIGHT if self.in_flight is None else self.in_flight
+
+    def tries(self) -> Iterator[int]:
+        """The number of each attempt, after the pause before it."""
+        for attempt in range(self.attempts):
+            if attempt:
+                time.sleep(self.pause * 2 ** (attempt - 1))
+            yield attempt
 
     @property
     def hours(self) -> Schedule | None:

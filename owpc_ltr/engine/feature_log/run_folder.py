@@ -20,18 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import KEY
-from owpc_ltr.data.judgments.grouping import Weighed, importance_of, judges_of, weights_of
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
 from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
 from owpc_ltr.data.splits import positions_of
 from owpc_ltr.engine.feature_log.feature_reader import Chunk, Fate, LogCounts, Values, from_bytes
-from owpc_ltr.engine.feature_log.job import Environment, canonical, fingerprint
+from owpc_ltr.engine.feature_log.job import canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
@@ -39,10 +38,8 @@ from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
 from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import ExternalValues
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
     from owpc_ltr.engine.feature_log.job import LogJob
 
 
@@ -178,62 +175,38 @@ def remove(path: Path) -> None:
 
 
 def assemble(
-    folder: RunFolder,
-    chunks: Sequence[Chunk],
-    judgments: Judgments,
-    params: Sequence[dict[str, Any]],
-    environment: Environment,
-    job: dict[str, Any],
-    joined: ExternalValues | None = None,
+    folder: RunFolder, job: LogJob, description: dict[str, Any]
 ) -> tuple[RankingDataset, ColumnFacts]:
     """The dataset of all logged documents, and its columns; queries without one are left out.
 
-    The columns of `joined`, whose rows are the judged pairs, stand after those of the feature set.
     Nothing in it depends on time, on the machine, or on how often the run was resumed.
     """
-    judged, counts = chunks[-1].rows.stop, LogCounts()
-    own = len(environment.featureset.features)
-    names = environment.featureset.feature_names + (joined.feature_names if joined else ())
-    fates = np.zeros(judged, np.uint8)
-    features = np.full((judged, len(names)), np.nan, np.float32)
-    for chunk in chunks:
+    tally = _Tally()
+    parts = list(_logged_parts(folder, job, tally))
+    counts = tally.counts(job)
+    missing = counts.pop("missing")
+    dataset = join_datasets(parts, [f"chunk {number}" for number in range(len(parts))])
+    manifest = {**counts, **description, "missing": missing}
+    return replace(dataset, manifest=manifest), tally.known(job)
+
+
+def _logged_parts(folder: RunFolder, job: LogJob, tally: _Tally) -> Iterator[RankingDataset]:
+    """The documents of each chunk that were logged; chunks without one are left out."""
+    for chunk in job.chunks:
         values = from_bytes(folder.read(chunk.number))
-        fates[chunk.rows.start : chunk.rows.stop] = values.fates
-        features[chunk.rows.start : chunk.rows.stop, :own] = values.features
-        counts += values.counts(len(chunk.rows))
-    if joined is not None:
-        features[:, own:] = joined.values
-    logged = fates == Fate.LOGGED
-    queries = judgments.queries
-    weighed = Weighed.among(queries)
-    dataset = logged_dataset(
-        queries, params, logged, features, names=names, environment=environment, weighed=weighed
-    )
-    if dataset is None:
-        raise Refused(f"none of the {judged} judged documents could be logged")
-    facts = column_facts(dataset.features)
-    manifest = {
-        **counts.as_json(),
-        "queries": {"judged": len(queries), "logged": dataset.n_queries},
-        **job,
-        "missing": dict(zip(names, facts.missing.tolist(), strict=True)),
-    }
-    return replace(dataset, manifest=manifest), facts
+        dataset = _logged_part(job, chunk, values)
+        tally.add(chunk, values, dataset)
+        if dataset is not None:
+            yield dataset
 
 
-def logged_dataset(
-    queries: Sequence[JudgedQuery],
-    params: Sequence[dict[str, Any]],
-    logged: NDArray[np.bool_],
-    features: Matrix,
-    names: tuple[str, ...],
-    environment: Environment,
-    weighed: Weighed,
-) -> RankingDataset | None:
-    """The documents that were `logged`, of these queries; None where there is none.
-
-    `weighed` says which weights the dataset has, which other queries may have.
-    """
+def _logged_part(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | None:
+    queries = job.judgments.queries[chunk.queries.start : chunk.queries.stop]
+    features = values.features
+    if job.joined is not None:
+        rows = slice(chunk.rows.start, chunk.rows.stop)
+        features = np.hstack((features, job.joined.values[rows]))
+    logged = values.fates == Fate.LOGGED
     starts = np.cumsum([0, *(len(query.doc_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
@@ -244,18 +217,20 @@ def logged_dataset(
         labels=np.concatenate([query.grades for query in queries])[logged],
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
         query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
-        feature_names=names,
+        feature_names=job.feature_names,
         doc_ids=pa.array(
             [document for query in queries for document in query.doc_ids], pa.string()
         ).filter(pa.array(logged)),
-        featureset_hash=environment.featureset.hash,
-        query_params=pa.array([canonical(params[q]) for q in ranked], pa.string()),
+        featureset_hash=job.environment.featureset.hash,
+        query_params=pa.array(
+            [canonical(job.params[chunk.queries.start + q]) for q in ranked], pa.string()
+        ),
         query_weights=(
-            np.array([importance_of(queries[q]) for q in ranked]) if weighed.queries else None
+            np.array([importance_of(queries[q]) for q in ranked]) if job.weighed.queries else None
         ),
         document_weights=(
             np.concatenate([weights_of(query) for query in queries])[logged]
-            if weighed.documents
+            if job.weighed.documents
             else None
         ),
     )
@@ -297,17 +272,6 @@ class PartitionedOutput:
             )
         return replace(judgments, queries=own)
 
-    def of_the_whole(self, job: LogJob, judgments: Judgments) -> LogJob:
-        """The job, said to be of all judgments."""
-        about = {
-            **job.description["judgments"],
-            "fingerprint": fingerprint(judgments),
-            **judges_of(judgments.queries),
-        }
-        # Parts of several writers have the same columns.
-        weighed = Weighed.among(judgments.queries)
-        return replace(job, description={**job.description, "judgments": about}, weighed=weighed)
-
     def beside(self, out: Path) -> Path:
         """What unfinished work is kept beside: each writer's own."""
         return out.with_name(f"{out.name}{self.share.suffix()}")
@@ -324,12 +288,7 @@ def publish_parts(
     tally, told = _Tally(), Told(description)
 
     def stream() -> Iterator[RankingDataset]:
-        for chunk in job.chunks:
-            values = from_bytes(folder.read(chunk.number))
-            dataset = _dataset(job, chunk, values)
-            tally.add(chunk, values, dataset)
-            if dataset is not None:
-                yield dataset
+        yield from _logged_parts(folder, job, tally)
         told.counts = tally.counts(job)
 
     written = write_partitioned(
@@ -368,24 +327,6 @@ class _Tally:
             "queries": {"judged": len(job.judgments.queries), "logged": self.queries},
             "missing": dict(zip(job.feature_names, missing, strict=True)),
         }
-
-
-def _dataset(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | None:
-    """The documents of a chunk that were logged."""
-    rows = slice(chunk.rows.start, chunk.rows.stop)
-    features = values.features
-    if job.joined is not None:
-        features = np.hstack((features, job.joined.values[rows]))
-    queries = slice(chunk.queries.start, chunk.queries.stop)
-    return logged_dataset(
-        job.judgments.queries[queries],
-        job.params[queries],
-        values.fates == Fate.LOGGED,
-        features,
-        names=job.feature_names,
-        environment=job.environment,
-        weighed=job.weighed,
-    )
 
 
 def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:

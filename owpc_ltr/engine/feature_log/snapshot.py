@@ -12,11 +12,11 @@ statistics that text scores are made of, so the same search has other scores in 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import EngineLike
@@ -27,7 +27,7 @@ from owpc_ltr.engine.client.responses import (
     NotAllowed,
 )
 from owpc_ltr.engine.client.search_answer import Incomplete, SearchAnswer
-from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 
 Contents = list[dict[str, Any]]
@@ -93,9 +93,7 @@ def read_contents(
     search: Callable[[dict[str, Any]], SearchAnswer], parts: list[ShardQuery], options: LogOptions
 ) -> Contents:
     """The contents, requested again where an answer is not complete."""
-    for attempt in range(options.attempts):
-        if attempt:
-            time.sleep(options.pause * 2 ** (attempt - 1))
+    for _ in options.tries():
         try:
             return contents_of(search, parts)
         except Incomplete as error:
@@ -172,44 +170,24 @@ def searched_copies(engine: EngineLike, index: str) -> ShardCopies | None:
     path = f"/{quote(index, safe='')}/_search_shards"
     try:
         answer = engine.request("GET", path, params={"preference": SAME_COPIES})
-        return sorted(_first(answer))
+        asked = [copies[0] for copies in answer["shards"]]
+        return sorted(
+            (str(copy["index"]), copy["shard"] + 0, str(copy["allocation_id"]["id"]))
+            for copy in asked
+        )
     except (OwpcLtrError, LookupError, TypeError, AttributeError):
         return None
-
-
-def _first(answer: Any) -> Iterator[tuple[str, int, str]]:
-    for copies in answer["shards"]:
-        first = copies[0]
-        yield str(first["index"]), first["shard"] + 0, str(first["allocation_id"]["id"])
 
 
 class SnapshotLost(EngineUnavailable):
     """A point in time is gone: with the node that held it, or unused for too long."""
 
 
-def point_in_time_with_contents(
-    engine: EngineLike, index: str, shards: list[ShardQuery], options: LogOptions, *, elastic: bool
-) -> tuple[PointInTime | None, str]:
-    """A point in time of the index, with its contents; or why there is none."""
-    name, why_not = open_point_in_time(engine, index, elastic=elastic)
-    if name is None:
-        return None, why_not
-    snapshot = PointInTime(engine, index, name, elastic=elastic)
-    try:
-        snapshot.contents = read_contents(lambda body: snapshot.search(body, {}), shards, options)
-    except EngineRefusal as refusal:  # the first versions with points in time do not slice them
-        snapshot.close()
-        return None, str(refusal)
-    except BaseException:
-        snapshot.close()
-        raise
-    return snapshot, ""
-
-
 class PointInTime:
     """A point in time: the engine holds on to the index as it was, in one copy of each shard."""
 
     any_copy = False
+    """Whether a search may be answered by a copy that no other one was."""
 
     def __init__(self, engine: EngineLike, index: str, name: str, *, elastic: bool) -> None:
         self.name = name
@@ -252,8 +230,8 @@ class PointInTime:
 
 def open_point_in_time(
     engine: EngineLike, index: str, *, elastic: bool, needed: bool = False
-) -> tuple[str | None, str]:
-    """The name of a new snapshot, of all shards or none; or why there is none.
+) -> tuple[PointInTime | None, str]:
+    """A new point in time, of all shards or none; or why there is none.
 
     Raises NotAllowed where one is `needed`, and the credentials do not do.
     """
@@ -274,7 +252,7 @@ def open_point_in_time(
     name = answer.get("id" if elastic else "pit_id") if isinstance(answer, dict) else None
     if not isinstance(name, str):
         raise Refused("the engine opened a point in time without a name: is this an engine?")
-    return name, ""
+    return PointInTime(engine, index, name, elastic=elastic), ""
 
 
 class ChangeDetection:
@@ -353,20 +331,8 @@ class ChangeDetection:
         )
 
 
-class Snapshot(Protocol):
-    """An index whose searches all see the same documents, or are told that they do not."""
-
-    contents: Contents
-    any_copy: bool
-    """Whether a search may be answered by a copy that no other one was."""
-
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> SearchAnswer:
-        """The engine's answer; SnapshotLost where the snapshot cannot be searched any more."""
-        ...
-
-    def refuse_change(self) -> None:
-        """Refused where searches since the snapshot began may have seen other documents."""
-        ...
+Snapshot = PointInTime | ChangeDetection
+"""An index whose searches all see the same documents, or of which it is known that they do not."""
 
 
 @contextmanager
@@ -385,32 +351,16 @@ def open_snapshot(
     one, changes are detected.
     """
     shards = shard_queries(shards_of, across=elastic)
-    held, why_not = point_in_time_with_contents(engine, index, shards, options, elastic=elastic)
-    if held is None:
-        yield ChangeDetection(
+    held, why_not = open_point_in_time(engine, index, elastic=elastic)
+    with ExitStack() as opened:
+        if held is not None:
+            opened.callback(held.close)
+            try:
+                held.contents = read_contents(partial(held.search, params={}), shards, options)
+            except EngineRefusal as refusal:
+                # The first versions with points in time do not slice them.
+                opened.close()
+                held, why_not = None, str(refusal)
+        yield held or ChangeDetection(
             engine, index, shards, options, why_no_point_in_time=why_not, replicated=replicated
         )
-        return
-    try:
-        yield held
-    finally:
-        held.close()
-
-
-class RateLimited:
-    """A snapshot whose searches keep within a rate."""
-
-    def __init__(self, snapshot: Snapshot, rate: RateLimit) -> None:
-        self.contents = snapshot.contents
-        self.any_copy = snapshot.any_copy
-        self._snapshot = snapshot
-        self._rate = rate
-
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> SearchAnswer:
-        """The answer of a search, when the rate allows it."""
-        self._rate.wait(max(1, int(body.get("size", 1))))
-        return self._snapshot.search(body, params)
-
-    def refuse_change(self) -> None:
-        """Refused where searches since the snapshot began may have seen other documents."""
-        self._snapshot.refuse_change()

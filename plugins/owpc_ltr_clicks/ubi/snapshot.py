@@ -124,10 +124,9 @@ def without_time() -> EngineQuery:
 @contextmanager
 def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[PointInTime]:
     """A point in time of the index. Raises Refused where the engine does not have that."""
-    name, why_not = open_point_in_time(engine, check_index(index), elastic=elastic, needed=True)
-    if name is None:
+    pinned, why_not = open_point_in_time(engine, check_index(index), elastic=elastic, needed=True)
+    if pinned is None:
         raise Refused(f"'{index}' cannot be read as it is at one moment: {why_not}")
-    pinned = PointInTime(engine, index, name, elastic=elastic)
     try:
         yield pinned
     finally:
