@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_node import folders as node_lock
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 
 from owpc_ltr import OwpcLtrError, partition, save_model
 from owpc_ltr.engine.client.engine import Engine
@@ -165,7 +165,7 @@ def _run(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    with node_lock.locked(folder / "out.run" / "lock", "a start", Silent()):
+    with node_lock.locked(folder / "out.run" / "lock", "a start", Report()):
         pass
 
 

@@ -44,14 +44,16 @@ def start_node(session: DemoSession) -> Engine:
 def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node.local_node import start
+    from owpc_ltr_node.report import Report
     from owpc_ltr_node.settings import LocalNode
 
     from owpc_ltr.engine.client.engine import open_engine
 
     with session.narrator.working() as show:
-        report = _NodeMessages(show)
-        status = start(LocalNode(port=session.options.port, with_vectors=with_vectors), report)
-    for line in report.lines:
+        lines: list[str] = []
+        node = LocalNode(port=session.options.port, with_vectors=with_vectors)
+        status = start(node, Report(lines.append, show))
+    for line in lines:
         session.narrator.line(line)
     if with_vectors and not status.vectors:
         raise UsageError(
@@ -177,20 +179,6 @@ def _split(path: Path) -> DatasetSplits[RankingDataset]:
     from owpc_ltr.data.splits import HashSplit, split_queries
 
     return split_queries(read_dataset(path), HashSplit(), path.name)
-
-
-class _NodeMessages:
-    """Collects the node's messages while its progress is on the terminal."""
-
-    def __init__(self, show: Progress) -> None:
-        self.lines: list[str] = []
-        self._show = show
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-    def advance(self, task: str, done: float, total: float) -> None:
-        self._show(task, done / total if total else None)
 
 
 @dataclass(frozen=True)

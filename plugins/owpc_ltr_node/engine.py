@@ -12,6 +12,7 @@ from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.plain_text import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL, VECTORS
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def start(
         verify=verify,
         with_vectors=with_vectors,
     )
-    return start_node(node, PrintedReport(progress))
+    return start_node(node, _printed(progress))
 
 
 @job
@@ -96,7 +97,7 @@ def stop(*, port: Port = None, progress: Progress = silent) -> NodeStatus:
     """
     from owpc_ltr_node.local_node import stop as stop_node
 
-    return stop_node(port, PrintedReport(progress))
+    return stop_node(port, _printed(progress))
 
 
 @job
@@ -164,16 +165,6 @@ class NodeList:
         return "\n".join(map(str, self.nodes))
 
 
-class PrintedReport:
+def _printed(progress: Progress) -> Report:
     """News of a start: lines on standard error, and how far it is."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        print(printable(line), file=sys.stderr)
-
-    def advance(self, task: str, done: float, total: float) -> None:
-        """Show how far a task has come."""
-        self._progress(task, done / total if total else None)
+    return Report(lambda line: print(printable(line), file=sys.stderr), progress)

@@ -37,7 +37,7 @@ from owpc_ltr_node.record import (
     record_file,
 )
 from owpc_ltr_node.release import OPENSEARCH, USUAL
-from owpc_ltr_node.report import Report, Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import DEFAULT_PORT, LocalNode, check_folder
 
 
@@ -171,7 +171,7 @@ def start(
     What it needs is downloaded at the first start; later ones touch no network. Raises
     EngineUnavailable, saying what is in the way, and leaves no process behind then.
     """
-    report = report or Silent()
+    report = report or Report()
     account = node_user()
     places = places or find_places(account)
     with _port_lock(places, node.port, report):
@@ -192,7 +192,7 @@ def stop(
     port: int | None = None, report: Report | None = None, places: Places | None = None
 ) -> NodeStatus:
     """End what was started on a port, and no other process; without a port, the only one."""
-    report = report or Silent()
+    report = report or Report()
     places = places or find_places(node_user())
     chosen = _only_port(places) if port is None else port
     with _port_lock(places, chosen, report):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.signatures import spelled
@@ -32,10 +32,6 @@ from owpc_ltr_node.settings import (
     elasticsearch_environment,
     prepare_folder,
 )
-
-if TYPE_CHECKING:
-    import psutil
-
 
 LTR_PLUGINS = ("opensearch-ltr", "ltr")
 VECTORS_PLUGIN = "opensearch-neural-search"
@@ -128,40 +124,23 @@ def end(record: Record) -> bool:
 
     Where it may not be ended by us, EngineUnavailable is raised before.
     """
+    import psutil
+
     process = process_to_end(record)
     if process is None:
         return False
-    _signal(process, record, kill=False)
-    if not _waited(process, GRACE):
-        _signal(process, record, kill=True)
-        _waited(process, GRACE)
-    return True
-
-
-def _signal(process: psutil.Process, record: Record, *, kill: bool) -> None:
-    import psutil
-
     try:
-        process.kill() if kill else process.terminate()
+        process.terminate()
+        if psutil.wait_procs([process], GRACE)[1]:
+            process.kill()
+            psutil.wait_procs([process], GRACE)
     except psutil.NoSuchProcess:
-        return
+        pass  # it has just ended
     except psutil.AccessDenied as error:
         raise EngineUnavailable(
             f"cannot end the node on port {record.port} (pid {process.pid}): it belongs to "
             f"'{process.username()}'; stop it as that user"
         ) from error
-
-
-def _waited(process: psutil.Process, seconds: float) -> bool:
-    """Whether the process has ended within so many seconds."""
-    import psutil
-
-    try:
-        process.wait(seconds)
-    except psutil.TimeoutExpired:
-        return False
-    except psutil.NoSuchProcess:
-        return True
     return True
 
 

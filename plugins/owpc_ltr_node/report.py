@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+
+from owpc_ltr.signatures import Progress, silent
 
 
-class Report(Protocol):
-    """Where news go: a terminal draws them, a library call drops them."""
+class Report:
+    """Where news go: `say` takes what the user should know, `progress` how far a task has come.
 
-    def say(self, line: str) -> None:
-        """Tell one thing that the user should know."""
+    By default both are dropped.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None] = lambda _: None, progress: Progress = silent
+    ) -> None:
+        self.say = say
+        self._progress = progress
 
     def advance(self, task: str, done: float, total: float) -> None:
         """Tell how far a task has come."""
-
-
-class Silent:
-    """Drops all news."""
-
-    def say(self, line: str) -> None:
-        """Drop a line."""
-
-    def advance(self, task: str, done: float, total: float) -> None:
-        """Drop a figure."""
+        self._progress(task, done / total if total else None)

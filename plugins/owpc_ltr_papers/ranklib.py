@@ -19,6 +19,7 @@ import numpy as np
 from owpc_ltr_node.folders import find_places
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.maven import Jar, Maven
+from owpc_ltr_node.report import Report
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -64,29 +65,15 @@ def fetch_ranklib(say: Callable[[str], None]) -> RankLib:
     folder = places.cache / "ranklib"
     if not (folder / JAR.path).exists():
         say(f"fetching {JAR} from Maven (180 kB; Apache License 2.0, parts of RankLib: BSD)")
-    jar = Maven(folder, _Told(say)).fetch(JAR)
+    jar = Maven(folder, Report(say)).fetch(JAR)
     found = hashlib.sha256(jar.read_bytes()).hexdigest()
     if found != SHA256:
         raise Refused(
             f"{jar} is not the {JAR} that was pinned: its SHA-256 is {found}; delete it, and ask "
             "who serves it"
         )
-    java = choose_java(None, None, places.runtimes, _Told(say))
+    java = choose_java(None, None, places.runtimes, Report(say))
     return RankLib(java.program, jar)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """News of a download, as lines."""
-
-    line: Callable[[str], None]
-
-    def say(self, line: str) -> None:
-        """Pass a line on."""
-        self.line(line)
-
-    def advance(self, task: str, done: float, total: float) -> None:
-        """Drop a figure: one small file is fetched."""
 
 
 RANKERS = {

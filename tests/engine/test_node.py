@@ -10,6 +10,7 @@ import pytest
 import urllib3
 from owpc_ltr_node.local_node import default_url, start, status
 from owpc_ltr_node.record import live_process, read_record
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
@@ -17,18 +18,6 @@ from tests.commands import commands_in
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.node
-
-
-class Listener:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-    def advance(self, task: str, done: float, total: float) -> None: ...
 
 
 def analyse(url: str, analyzer: str, text: str) -> list[str]:
@@ -77,20 +66,20 @@ def test_the_node_listens_on_loopback_only(node_url: str) -> None:
 
 
 def test_a_second_start_finds_the_node_running(session_node: SessionNode) -> None:
-    listener = Listener()
-    again = start(session_node.config, listener, session_node.places)
+    lines: list[str] = []
+    again = start(session_node.config, Report(lines.append), session_node.places)
     assert (again.pid, again.url) == (session_node.status.pid, session_node.status.url)
     assert again.health in ("green", "yellow")
-    assert "already runs" in listener.lines[0]
+    assert "already runs" in lines[0]
 
 
 def test_a_second_start_with_another_heap_says_that_the_first_is_kept(
     session_node: SessionNode,
 ) -> None:
-    listener = Listener()
+    lines: list[str] = []
     other = LocalNode(port=session_node.config.port, heap="256m")
-    assert start(other, listener, session_node.places).heap == "512m"
-    assert "keeps heap 512m" in listener.lines[1]
+    assert start(other, Report(lines.append), session_node.places).heap == "512m"
+    assert "keeps heap 512m" in lines[1]
 
 
 def test_status_tells_the_node_as_json(

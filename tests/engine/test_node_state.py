@@ -18,7 +18,7 @@ import pytest
 from owpc_ltr_node.folders import Places, locked
 from owpc_ltr_node.local_node import default_url, start, status, stop
 from owpc_ltr_node.record import Record, created, live_process, read_record, read_records
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr import OwpcLtrError
@@ -225,23 +225,22 @@ def test_the_default_url_is_the_latest_node_that_runs(
 def test_the_second_holder_of_a_lock_waits_and_says_so(tmp_path: Path) -> None:
     lines: list[str] = []
 
-    class Listener(Silent):
-        def say(self, line: str) -> None:
-            lines.append(line)
-            release.set()
+    def say(line: str) -> None:
+        lines.append(line)
+        release.set()
 
     release = threading.Event()
     entered = threading.Event()
 
     def hold() -> None:
-        with locked(tmp_path / "lock", "a start", Silent()):
+        with locked(tmp_path / "lock", "a start", Report()):
             entered.set()
             release.wait(10)
 
     holder = threading.Thread(target=hold)
     holder.start()
     entered.wait(10)
-    with locked(tmp_path / "lock", "a start", Listener()):
+    with locked(tmp_path / "lock", "a start", Report(say)):
         holder.join()
     (line,) = lines
     assert line.startswith(f"a start is under way in process {os.getpid()} on ")
@@ -250,9 +249,9 @@ def test_the_second_holder_of_a_lock_waits_and_says_so(tmp_path: Path) -> None:
 
 def test_a_lock_that_stays_held_ends_the_patience(tmp_path: Path) -> None:
     with (
-        locked(tmp_path / "lock", "a start", Silent()),
+        locked(tmp_path / "lock", "a start", Report()),
         pytest.raises(EngineUnavailable, match="still under way"),
-        locked(tmp_path / "lock", "a start", Silent(), patience=0.2),
+        locked(tmp_path / "lock", "a start", Report(), patience=0.2),
     ):
         pass
 

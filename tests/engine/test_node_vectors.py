@@ -17,7 +17,7 @@ from owpc_ltr_node.home import assemble, provide_home
 from owpc_ltr_node.local_node import NodeStatus, _usual_folder
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import ELASTICSEARCH, VECTORS, Release
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
@@ -62,19 +62,18 @@ def test_the_plugins_are_in_a_home_of_its_own(
 ) -> None:
     publish(remote, tmp_path, OTHER, VECTOR_PLUGINS)
     told: list[str] = []
-    report = Silent()
-    monkeypatch.setattr(report, "say", told.append)
+    report = Report(told.append)
     plain, without = provide_home(LocalNode(version=OTHER), places, None, report)
     assert "the node has no LTR plugin, and needs none" in told[-1]
     node = LocalNode(version=OTHER, with_vectors=True)
-    home, manifest = provide_home(node, places, None, Silent())
+    home, manifest = provide_home(node, places, None, Report())
     assert home != plain
     assert (manifest.vectors, without.vectors) == (True, False)
     assert {path.name for path in (home / "plugins").iterdir()} == set(VECTOR_PLUGINS)
     assert not any((plain / "plugins").iterdir())
     # It is whole: the next start finds it, and needs no repository.
     (remote.folder / "org").rename(tmp_path / "gone")
-    assert provide_home(node, places, None, Silent()) == (home, manifest)
+    assert provide_home(node, places, None, Report()) == (home, manifest)
 
 
 def test_a_release_without_the_plugins_is_named_with_one_that_has_them(
@@ -82,7 +81,7 @@ def test_a_release_without_the_plugins_is_named_with_one_that_has_them(
 ) -> None:
     publish(remote, tmp_path, OTHER, VECTOR_PLUGINS[:1])
     with pytest.raises(NotPublished, match=rf"{OTHER} has no k-NN and .* --version, as {VECTORS}"):
-        provide_home(LocalNode(version=OTHER, with_vectors=True), places, None, Silent())
+        provide_home(LocalNode(version=OTHER, with_vectors=True), places, None, Report())
 
 
 def test_plugins_that_are_not_the_released_ones_are_refused(
@@ -96,9 +95,9 @@ def test_plugins_that_are_not_the_released_ones_are_refused(
         def put_into(self, home: Path) -> None: ...
 
     publish(remote, tmp_path, VECTORS, VECTOR_PLUGINS)
-    zips = fetch_vector_plugins(NoParts.release, Maven(local, Silent()))
+    zips = fetch_vector_plugins(NoParts.release, Maven(local, Report()))
     with pytest.raises(EngineUnavailable, match=r"plugins/opensearch-knn/.* was released with"):
-        assemble(NoParts(), None, tmp_path / "home", Silent(), zips)
+        assemble(NoParts(), None, tmp_path / "home", Report(), zips)
     assert not (tmp_path / "home").exists()
 
 
@@ -107,10 +106,10 @@ def test_a_named_home_without_the_plugins_is_refused(
 ) -> None:
     publish(remote, tmp_path, OTHER, VECTOR_PLUGINS)
     named = tmp_path / "named"
-    provide_home(LocalNode(version=OTHER, home=named), places, None, Silent())
+    provide_home(LocalNode(version=OTHER, home=named), places, None, Report())
     node = LocalNode(version=OTHER, home=named, with_vectors=True)
     with pytest.raises(UsageError, match="without k-NN and neural search"):
-        provide_home(node, places, None, Silent())
+        provide_home(node, places, None, Report())
 
 
 @pytest.mark.parametrize("place", ["", "lib", "lib/{jar}"])
@@ -120,15 +119,15 @@ def test_a_home_that_another_user_can_write_is_refused(
 ) -> None:
     publish(remote, tmp_path, OTHER, ())
     node = LocalNode(version=OTHER, home=tmp_path / "named" if given else None)
-    home, manifest = provide_home(node, places, None, Silent())
+    home, manifest = provide_home(node, places, None, Report())
     jar = next(Path(part.path).name for part in manifest.parts if part.path.startswith("lib/"))
     opened = home / place.format(jar=jar)
     mode = opened.stat().st_mode
     opened.chmod(mode | 0o002)
     with pytest.raises(UsageError, match=rf"others can write '{opened}'; .* with --home"):
-        provide_home(node, places, None, Silent())
+        provide_home(node, places, None, Report())
     opened.chmod(mode)
-    assert provide_home(node, places, None, Silent()) == (home, manifest)
+    assert provide_home(node, places, None, Report()) == (home, manifest)
 
 
 def test_a_home_is_not_made_in_a_folder_that_another_user_can_write(
@@ -139,7 +138,7 @@ def test_a_home_is_not_made_in_a_folder_that_another_user_can_write(
     shared.mkdir()
     shared.chmod(0o777)
     with pytest.raises(UsageError, match=f"others can write '{shared}'"):
-        provide_home(LocalNode(version=OTHER, home=shared / "home"), places, None, Silent())
+        provide_home(LocalNode(version=OTHER, home=shared / "home"), places, None, Report())
     assert not any(shared.iterdir())
 
 

@@ -16,7 +16,7 @@ from owpc_ltr_node.folders import find_places, node_user
 from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import feature_version
 from owpc_ltr_node.release import ELASTICSEARCH, Release
-from owpc_ltr_node.report import Silent
+from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.arrays import Matrix
@@ -62,7 +62,7 @@ def try_models(version: str, trials: list[Trial]) -> list[dict[str, Any]]:
     java = compiler_for(release)
     account = node_user()
     node = LocalNode(engine=ELASTICSEARCH, version=version)
-    home, _ = provide_home(node, find_places(account), account, Silent())
+    home, _ = provide_home(node, find_places(account), account, Report())
     path = f"{home}/lib/*:{home}/modules/x-pack-core/*"
     lines = "".join(f"{trial.line()}\n" for trial in trials)
     ran = subprocess.run(
