@@ -222,7 +222,7 @@ def test_a_pool_holds_what_was_found_and_nothing_that_was_not() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 2, "z": 1})
     found = candidates_of(answering(["c", "b", "a"]), "docs", query)
     assert found == CandidatePool(query, ("a", "b", "c"))
-    assert found.labels == (0, 2, 0)
+    assert query.judged(found.doc_ids).grades.tolist() == [0, 2, 0]
     assert found.recall == 0.5
     assert candidate_recall([found, CandidatePool(query, ("b", "z"))]) == 0.75
 

@@ -19,7 +19,7 @@ from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
 from owpc_ltr_demo.evaluation import verdict, write_query
 from owpc_ltr_demo.queries import POOL_SIZE, CandidatePool, DemoQuery, pool_query
 from owpc_ltr_demo.session import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
-from owpc_ltr_demo.training import fit_owpc
+from owpc_ltr_demo.training import fit, plan_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,9 +236,8 @@ def train_on_clicks(
             training, not_logged = _regraded(splits.training, table)
             validation, _ = _regraded(splits.validation, table)
             grid = {"optimizer.C": DEFAULT_C}
-            trained = fit_owpc(
-                session, training, validation, splits.source, settings=SETTINGS, grid=grid
-            )
+            plan = plan_of("owpc", "larank", SETTINGS, grid)
+            trained = fit(session, plan, training, validation, splits.source)
             models[name] = trained.model
             figures[name] = {
                 "settings": dict(trained.settings),
@@ -302,16 +301,14 @@ def _regraded(data: RankingDataset, table: pa.Table | None) -> tuple[RankingData
 
 def _true_judgments(candidate_pools: Iterable[CandidatePool]) -> Judgments:
     """The true grades of what is relevant, wherever it is, and of all candidates."""
-    from owpc_ltr.data.judgments import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments import Judgments
 
-    judged = []
-    for pool in candidate_pools:
-        query = pool.query
-        names = sorted({*query.relevant, *pool.doc_ids})
-        grades = np.array([query.relevant.get(name, 0) for name in names], np.float32)
-        params = {"keywords": query.text, "query": query.text}
-        judged.append(JudgedQuery(query.query_id, params, names, grades))
-    return Judgments(judged)
+    return Judgments(
+        [
+            pool.query.judged(sorted({*pool.query.relevant, *pool.doc_ids}))
+            for pool in candidate_pools
+        ]
+    )
 
 
 def _event_lines(session: DemoSession, events: Mapping[str, Any]) -> None:
@@ -360,5 +357,4 @@ def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
     for warning in compared.warnings:
         session.narrator.line(f"warning: {warning}")
     for pair in compared.pairs:
-        summary = verdict(pair, pair.a, pair.b)
-        session.narrator.line(summary)
+        session.narrator.line(verdict(pair, pair.a, pair.b))

@@ -188,7 +188,9 @@ def log_corpus(session: DemoSession, engine: Engine) -> LoggedFeatures:
 def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[str]:
     """The steps after the log; returns commands that continue from there."""
     from owpc_ltr_demo.evaluation import (
-        DemoRankers,
+        FEWER,
+        OWPC,
+        TREES,
         compare_rankers,
         search_held_out,
         upload_models,
@@ -204,7 +206,8 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
     model, trees = train_owpc(session, splits), train_interaction_trees(session, splits)
     baseline = tune_baseline(session, node, splits)
     fewer = train_with_fewer_features(session, node, splits, model, baseline)
-    compare_rankers(session, node, splits, DemoRankers(model, fewer, trees, baseline))
+    rankers = {OWPC: model, FEWER: fewer, TREES: trees}
+    compare_rankers(session, node, splits, rankers, baseline)
     names = upload_models(session, node, model, trees)
     search_held_out(session, logged, names, baseline)
     return next_commands(session.options, node.engine.settings.url)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
@@ -46,10 +44,8 @@ from owpc_ltr_demo.session import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model
 
@@ -128,47 +124,36 @@ def _metrics() -> list[Metric]:
     return [parse_metric(name) for name in METRICS]
 
 
-@dataclass(frozen=True)
-class LiveSearches:
-    """Every query searched twice; unjudged documents count as irrelevant, none is left out."""
+def gains(found: LiveEvaluation) -> tuple[Vector, Vector]:
+    """Each query's value without and with the model."""
+    after, before = (ranker.measured[0].per_query for ranker in found.rankers)
+    return before, after
 
-    queries: tuple[DemoQuery, ...]
-    found: LiveEvaluation
 
-    @property
-    def before(self) -> Vector:
-        """Each query's value without the model."""
-        return self.found.rankers[1].measured[0].per_query
+def examples(found: LiveEvaluation) -> dict[str, int]:
+    """The queries to show, by the reason."""
+    before, after = gains(found)
+    order = np.argsort(after - before, kind="stable")
+    changed = order[(after - before)[order] != 0]
+    if not len(changed):
+        return {"nothing changed": 0}
+    return {
+        "the largest gain": int(order[-1]),
+        "the median of the queries that changed": int(changed[len(changed) // 2]),
+        "the largest loss": int(order[0]),
+    }
 
-    @property
-    def after(self) -> Vector:
-        """Each query's value with the model."""
-        return self.found.rankers[0].measured[0].per_query
 
-    def examples(self) -> dict[str, int]:
-        """The queries to show, by the reason."""
-        gains = self.after - self.before
-        order = np.argsort(gains, kind="stable")
-        changed = order[gains[order] != 0]
-        if not len(changed):
-            return {"nothing changed": 0}
-        middle = int(changed[len(changed) // 2])
-        return {
-            "the largest gain": int(order[-1]),
-            "the median of the queries that changed": middle,
-            "the largest loss": int(order[0]),
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON."""
-        times = self.found.milliseconds
-        return {
-            "metric": SELECT,
-            "window": WINDOW,
-            **self.found.pairs[0].comparison.as_dict(),
-            "median_ms_before": times["before"]["median"],
-            "median_ms_after": times["after"]["median"],
-        }
+def live_figures(found: LiveEvaluation) -> dict[str, Any]:
+    """The figures as JSON."""
+    times = found.milliseconds
+    return {
+        "metric": SELECT,
+        "window": WINDOW,
+        **found.pairs[0].comparison.as_dict(),
+        "median_ms_before": times["before"]["median"],
+        "median_ms_after": times["after"]["median"],
+    }
 
 
 def search_live(
@@ -180,44 +165,29 @@ def search_live(
     *,
     progress: Progress,
     index: str = INDEX,
-) -> LiveSearches:
-    """Search the whole corpus for each query, without and with the model."""
-    judged = [
-        JudgedQuery(
-            one.query_id,
-            {"keywords": one.text, "query": one.text},
-            list(one.relevant),
-            np.array(list(one.relevant.values()), np.float32),
-        )
-        for one in queries
-    ]
+) -> LiveEvaluation:
+    """Search the whole corpus for each query, without and with the model.
+
+    Unjudged documents count as irrelevant, and no query is left out.
+    """
+    judged = [one.judged(one.relevant) for one in queries]
     # One search at a time: the times are those of a node without other work.
     question = LiveQuestion(
         index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
     )
-    found = measure_live(
+    return measure_live(
         question, query_alone(engine, store), with_stored(engine, store, model), progress
     )
-    return LiveSearches(tuple(queries), found)
-
-
-@dataclass(frozen=True)
-class DemoRankers:
-    """The rankers to compare, besides LambdaMART."""
-
-    linear: Model
-    fewer: Model
-    trees: Model
-    baseline: MultiMatch
 
 
 def compare_rankers(
     session: DemoSession,
     node: DemoEngine,
     splits: DatasetSplits[RankingDataset],
-    rankers: DemoRankers,
+    models: Mapping[str, Model],
+    baseline: MultiMatch,
 ) -> None:
-    """All rankers on held-out queries."""
+    """The models by their names, BM25 and LambdaMART on held-out queries."""
     with session.step("compare", "compare on held-out queries"):
         with session.narrator.working() as show:
             show("training LambdaMART", None)
@@ -230,10 +200,8 @@ def compare_rankers(
             )
         columns, features = field_columns(node.featureset), splits.test.features
         scores = {
-            OWPC: rankers.linear.score(features),
-            FEWER: rankers.fewer.score(features),
-            TREES: rankers.trees.score(features),
-            TUNED: rankers.baseline.score(features, columns),
+            **{name: model.score(features) for name, model in models.items()},
+            TUNED: baseline.score(features, columns),
             LAMBDAMART: rival.score(features),
             UNTUNED: untuned(columns).score(features, columns),
         }
@@ -333,10 +301,10 @@ def search_held_out(
                 live = search_live(engine, store, model, baseline.query(), queries, progress=show)
             _live_lines(session, live, what)
             found_by[name] = live
-        for why, number in found_by[MODEL].examples().items():
-            _show(session, found_by[MODEL], why, number)
-        session.figures["live"] = found_by[MODEL].as_dict()
-        session.figures["live_trees"] = found_by[TREES_MODEL].as_dict()
+        for why, number in examples(found_by[MODEL]).items():
+            _show(session, found_by[MODEL], queries[number], why, number)
+        session.figures["live"] = live_figures(found_by[MODEL])
+        session.figures["live_trees"] = live_figures(found_by[TREES_MODEL])
 
 
 def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> Path:
@@ -346,26 +314,28 @@ def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> 
     return path
 
 
-def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
-    comparison, times = live.found.pairs[0].comparison, live.found.milliseconds
+def _live_lines(session: DemoSession, live: LiveEvaluation, what: str) -> None:
+    comparison, times = live.pairs[0].comparison, live.milliseconds
     session.narrator.line(
         f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
         f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
     )
-    session.narrator.line(verdict(live.found.pairs[0], what, "tuned BM25 alone"))
+    session.narrator.line(verdict(live.pairs[0], what, "tuned BM25 alone"))
     session.narrator.line(
         f"median time in the engine: {times['before']['median']:g} ms without, "
         f"{times['after']['median']:g} ms with {what}"
     )
 
 
-def _show(session: DemoSession, live: LiveSearches, why: str, number: int) -> None:
-    query = live.queries[number]
-    old, new = (answers[number].doc_ids for answers in (live.found.before, live.found.after))
+def _show(
+    session: DemoSession, live: LiveEvaluation, query: DemoQuery, why: str, number: int
+) -> None:
+    old, new = (answers[number].doc_ids for answers in (live.before, live.after))
+    before, after = gains(live)
     session.narrator.line()
     session.narrator.line(
         f"{why}: “{query.text}” (relevant, marked *: {_relevant(query)}; {SELECT} "
-        f"{live.before[number]:.2f} → {live.after[number]:.2f})"
+        f"{before[number]:.2f} → {after[number]:.2f})"
     )
     ranks = {document: rank for rank, document in enumerate(old, 1)}
     rows: list[Sequence[Any]] = [

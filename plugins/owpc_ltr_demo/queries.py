@@ -28,8 +28,7 @@ from owpc_ltr.names import check_index
 from owpc_ltr_demo.corpus import Document
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
 
 
 POOL_SIZE = 50
@@ -50,6 +49,16 @@ class DemoQuery:
     kind: str
     relevant: dict[str, int]
 
+    def judged(self, doc_ids: Iterable[str]) -> JudgedQuery:
+        """The query with the labels of these documents."""
+        from owpc_ltr.data.judgments import JudgedQuery
+
+        names = list(doc_ids)
+        grades = np.array([self.relevant.get(name, 0) for name in names], np.float32)
+        return JudgedQuery(
+            self.query_id, {"keywords": self.text, "query": self.text}, names, grades
+        )
+
 
 @dataclass(frozen=True)
 class CandidatePool:
@@ -57,11 +66,6 @@ class CandidatePool:
 
     query: DemoQuery
     doc_ids: tuple[str, ...]
-
-    @property
-    def labels(self) -> tuple[int, ...]:
-        """One label per candidate."""
-        return tuple(self.query.relevant.get(document, 0) for document in self.doc_ids)
 
     @property
     def recall(self) -> float:
@@ -166,16 +170,6 @@ def _draw(query: DemoQuery) -> bytes:
 
 def judgments_of(found: Sequence[CandidatePool]) -> Judgments:
     """The candidates with their labels, as judgments."""
-    from owpc_ltr.data.judgments import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments import Judgments
 
-    return Judgments(
-        [
-            JudgedQuery(
-                pool.query.query_id,
-                {"keywords": pool.query.text, "query": pool.query.text},
-                list(pool.doc_ids),
-                np.array(pool.labels, dtype=np.float32),
-            )
-            for pool in found
-        ]
-    )
+    return Judgments([pool.query.judged(pool.doc_ids) for pool in found])

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.models.linear import LinearModel
-    from owpc_ltr.protocols import Model
+    from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
     from owpc_ltr.training.feature_cost import Selected
+    from owpc_ltr.training.plan import Plan
 
 
 PARITY = 1e-5
@@ -42,9 +43,8 @@ def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> L
         "train", "train OWPC by LaRank, weights and C selected on validation queries"
     ):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
-        trained = fit_owpc(
-            session, splits.training, splits.validation, splits.source, settings={}, grid=grid
-        )
+        plan = plan_of("owpc", "larank", {}, grid)
+        trained = fit(session, plan, splits.training, splits.validation, splits.source)
         model = trained.model
         assert isinstance(model, LinearModel)  # noqa: S101 - for the type checker
         save_model(model, session.options.file("-owpc.json"))
@@ -69,26 +69,39 @@ def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> L
     return model
 
 
-def fit_owpc(
+def plan_of(
+    loss: str, optimizer: str, settings: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
+) -> Plan:
+    """A loss solved by an optimizer, the best of the grid by the metric of the selection."""
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.training.plan import Plan
+
+    registry = load([])
+    found = registry.find("loss", loss), registry.find("optimizer", optimizer)
+    return Plan(*found, settings, grid, SELECT)
+
+
+def fit(
     session: DemoSession,
+    plan: Plan,
     training: RankingDataset,
     validation: RankingDataset,
     source: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    grid: Mapping[str, Sequence[Any]],
 ) -> TrainingResult:
-    """OWPC solved by LaRank, the best of the grid on the validation queries."""
-    from owpc_ltr.host import registry as registries
-    from owpc_ltr.protocols import Run
+    """The best candidate of a plan on the validation queries."""
     from owpc_ltr.training.candidates import train_plan
-    from owpc_ltr.training.plan import Plan
 
-    registry = registries.load([])
-    loss, optimizer = registry.find("loss", "owpc"), registry.find("optimizer", "larank")
-    plan = Plan(loss, optimizer, settings, grid, SELECT)
-    with session.narrator.working() as show:
-        run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
+    with _running(session) as run:
         return train_plan(training, plan, run, validation, source)
+
+
+@contextmanager
+def _running(session: DemoSession) -> Iterator[Run]:
+    """A run by the demo's options, whose progress is on the terminal."""
+    from owpc_ltr.protocols import Run
+
+    with session.narrator.working() as show:
+        yield Run(seed=session.options.seed, threads=session.options.threads, progress=show)
 
 
 SETTINGS: dict[str, Any] = {
@@ -102,22 +115,12 @@ SETTINGS: dict[str, Any] = {
 def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
     from owpc_ltr.formats.plugin_free_trees import plugin_free_trees
-    from owpc_ltr.host import registry as registries
     from owpc_ltr.models.model_file import save_model
-    from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import train_plan
-    from owpc_ltr.training.plan import Plan
 
     title = "train trees that run in an engine without the LTR plugin"
     with session.step("trees", title):
-        registry = registries.load([])
-        plan = Plan(
-            registry.find("loss", "lambdarank"), registry.find("optimizer", "boosting"),
-            SETTINGS, {}, SELECT,
-        )  # fmt: skip
-        with session.narrator.working() as show:
-            run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
-            trained = train_plan(splits.training, plan, run, splits.validation, splits.source)
+        plan = plan_of("lambdarank", "boosting", SETTINGS, {})
+        trained = fit(session, plan, splits.training, splits.validation, splits.source)
         model = trained.model
         save_model(model, session.options.file("-trees.json"))
         form = plugin_free_trees(model, model.feature_names)
@@ -237,19 +240,11 @@ def _select_features(
     costs: list[FeatureCost],
     baseline_value: float,
 ) -> Selected:
-    from owpc_ltr.host import registry as registries
-    from owpc_ltr.protocols import Run
     from owpc_ltr.training.feature_cost import Costs, train_at_cost
-    from owpc_ltr.training.plan import Plan
 
-    registry = registries.load([])
-    plan = Plan(
-        registry.find("loss", "owpc"), registry.find("optimizer", "larank"),
-        session.figures["owpc"]["settings"], {}, SELECT,
-    )  # fmt: skip
+    plan = plan_of("owpc", "larank", session.figures["owpc"]["settings"], {})
     prices = {cost.feature: cost.milliseconds for cost in costs}
-    with session.narrator.working() as show:
-        run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
+    with _running(session) as run:
         target = Costs(prices, 0.0, keep_gain=RETAINED, baseline=baseline_value)
         return train_at_cost(
             splits.training, plan, run, splits.validation, target, source=splits.source
