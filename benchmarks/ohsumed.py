@@ -92,7 +92,7 @@ def main() -> None:
 
 def folds_in(folder: Path) -> list[Fold[RankingDataset]]:
     """The five folds of the one data set in a folder."""
-    (found,) = find_collections(folder).collections
+    (found,) = find_collections(folder)[0]
     return [read_fold(files) for files in found.folds]
 
 

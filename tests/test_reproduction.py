@@ -195,7 +195,7 @@ def test_a_damaged_result_is_done_again(
 def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> None:
     """The protocol and `owpc-ltr select` are two ways to the same figure."""
     found = ltr.reproduce("owpc2009", letor=letor, quick=True)
-    cut = cut_of(find_collections(letor).collections[0])
+    cut = cut_of(find_collections(letor)[0][0])
     folds = [reader.read() for reader in cut.readers]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
     rows = cross_validate(folds, [plan], ["map", "ndcg-letor@3"], Run())
@@ -364,7 +364,7 @@ def test_the_jobs_of_every_protocol_can_be_planned(quick: bool, with_ranklib: bo
 
 def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data: Path) -> None:
     found = find_collections(shared_data)
-    (ohsumed,) = [one for one in found.collections if one.name == "LETOR 3.0 OHSUMED"]
+    (ohsumed,) = [one for one in found[0] if one.name == "LETOR 3.0 OHSUMED"]
     assert ohsumed.whole
     job = Training("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
     tools = Tools(REGISTRY, Run(), (parse_metric("map"),))

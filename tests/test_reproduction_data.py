@@ -36,7 +36,7 @@ LETOR_SUMS = {
 
 
 def only(folder: Path) -> Collection:
-    (collection,) = find_collections(folder).collections
+    (collection,) = find_collections(folder)[0]
     return collection
 
 
@@ -141,7 +141,7 @@ def test_yahoo_s_sets_are_one_fold_each(tmp_path: Path) -> None:
     for name in ("set1", "set2"):
         for number, side in enumerate(("train", "valid", "test"), 1):
             write_letor(part(number), tmp_path / f"{name}.{side}.txt")
-    one, two = find_collections(tmp_path).collections
+    one, two = find_collections(tmp_path)[0]
     assert (one.name, two.name) == ("Yahoo set1", "Yahoo set2")
     assert one.whole
     assert fingerprints(one) == fingerprints(two)
@@ -173,9 +173,9 @@ def test_of_two_copies_the_normalised_one_is_taken_and_the_other_named(tmp_path:
     for variant in ("Feature-min", "QueryLevelNorm"):
         write_parts(tmp_path / "MQ2007" / variant)
     found = find_collections(tmp_path)
-    (collection,) = found.collections
+    (collection,) = found[0]
     assert collection.folder.name == "QueryLevelNorm"
-    assert "Feature-min is left" in found.notes[0]
+    assert "Feature-min is left" in found[1][0]
 
 
 def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
     (letor / "again").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "round").symlink_to(letor)
     found = find_collections(letor)
-    assert [one.name for one in found.collections] == ["MQ2007"]
-    assert found.notes == ()
+    assert [one.name for one in found[0]] == ["MQ2007"]
+    assert found[1] == []
 
 
 def test_two_files_of_one_side_are_refused(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def program() -> RankLib:
 
 @pytest.fixture
 def fold(tmp_path: Path) -> DataFold:
-    (collection,) = find_collections(write_parts(tmp_path / "MQ2008")).collections
+    (collection,) = find_collections(write_parts(tmp_path / "MQ2008"))[0]
     return cut_of(collection).readers[0].read()
 
 

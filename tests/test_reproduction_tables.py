@@ -199,7 +199,7 @@ BASE = Training("RankSVM", "pairwise", "larank", is_base=True)
 
 
 def fold(folder: Path) -> DataFold:
-    (collection,) = find_collections(write_parts(folder)).collections
+    (collection,) = find_collections(write_parts(folder))[0]
     return cut_of(collection).readers[0].read()
 
 

@@ -7,14 +7,14 @@ Slips in grades, and queries that teach nothing, are told here by the totals alo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import in_memory
-from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.evaluation.judged_data import shares_right
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.columns import (
@@ -65,21 +65,17 @@ if TYPE_CHECKING:
 _GRADES = 50
 
 
-class Trials(NamedTuple):
-    """Which trials are made: the curve None is one that data of moderate size get."""
-
-    training: bool = True
-    curve: bool | None = None
-
-
-def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -> Inspection:
+def all_checks(
+    named: Mapping[str, Data], run: Run, *, training: bool, curve: bool | None
+) -> Inspection:
     """What is wrong with the data of these names, which stand for files or sides of a split.
+
+    With `training` trials are made, and a `curve`; where that is None, of data of moderate size.
 
     All rows are passed once; values are compared on a sample of whole queries. Raises BadInput
     where the data have different features, UsageError for a curve of more than memory holds.
     """
     _check_alike(named)
-    trials = trials or Trials()
     run.progress("looking at a sample", None)
     sample = take_sample(named)
     rows = sum(data.n_documents for data in named.values())
@@ -96,17 +92,16 @@ def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None
         *checks_of_values(found, tails, sample),
         *_moved(sample),
     ]
-    if irrelevant:
-        # The learner of the trials has two grades: it would see one.
-        trials = Trials(training=False)
-    tried, curve, notes = _tried(named, sample, run, trials)
+    # The learner of the trials has two grades: of relevant documents alone it would see one.
+    training = training and not irrelevant and not np.isinf(sample.data.features).any()
+    tried, grown, notes = _tried(named, sample, run, curve) if training else (None, None, [])
     if tried is not None:
         from owpc_ltr.inspection.trials import canary_findings
 
         findings += canary_findings(tried)
     ordered = worst_first(_unexplained([*findings, *notes]))
     return Inspection(
-        _figures(named, found, sample), _features(found, sample, ordered), ordered, tried, curve
+        _figures(named, found, sample), _features(found, sample, ordered), ordered, tried, grown
     )
 
 
@@ -140,13 +135,9 @@ def _moved(sample: Sample) -> Iterator[Finding]:
 
 
 def _tried(
-    named: Mapping[str, Data], sample: Sample, run: Run, trials: Trials
+    named: Mapping[str, Data], sample: Sample, run: Run, wanted: bool | None
 ) -> tuple[Canary | None, LearningCurve | None, list[Finding]]:
     """What training shows, and notes on what was left out."""
-    if trials.curve and not trials.training:
-        raise UsageError("a learning curve is made by training: leave out one of the two options")
-    if not trials.training or np.isinf(sample.data.features).any():
-        return None, None, []
     from owpc_ltr.inspection.trials import canary, default_learner
 
     learn = default_learner(run.seed)
@@ -158,7 +149,7 @@ def _tried(
         return None, None, [_left_out(f"labels were not tried: {why}", "")]
     if tried is None:
         return None, None, [_left_out("labels were not tried: too few queries have contrast", "")]
-    curve, why_not = _curve(named, learn, run, trials.curve)
+    curve, why_not = _curve(named, learn, run, wanted)
     return tried, curve, [] if why_not is None else [why_not]
 
 

@@ -71,14 +71,14 @@ def inspect(
     """
     from dataclasses import replace
 
-    from owpc_ltr.inspection.checks import Trials, all_checks
+    from owpc_ltr.inspection.checks import all_checks
     from owpc_ltr.protocols import Run
 
     if learning_curve and not training:
         raise UsageError(f"a learning curve is made by training: leave out {spelled('training')}")
     named = _named(data, max_features, memory)
     run = replace(Run(seed=seed), progress=progress)
-    found = all_checks(named, run, Trials(training, learning_curve))
+    found = all_checks(named, run, training=training, curve=learning_curve)
     findings = found.findings
     if isinstance(data, str | Path) or (isinstance(data, Sequence) and data):
         findings = tuple(_placed(one) for one in findings)

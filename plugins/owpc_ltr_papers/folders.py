@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
@@ -21,6 +22,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_bytes
 from owpc_ltr.training.cross_validation import Fold, cut_folds
 
+K = TypeVar("K")
 N_FOLDS = 5
 _DEEPEST = 6
 _FOLD = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE)
@@ -57,16 +59,11 @@ class Collection:
         return bool(self.folds) and not self.missing
 
 
-@dataclass(frozen=True)
-class FoundCollections:
-    """The data sets of a folder, and what was seen there and left."""
+def find_collections(letor: Path) -> tuple[list[Collection], list[str]]:
+    """Every data set in the folder, sorted by name, and notes on what was seen there and left.
 
-    collections: tuple[Collection, ...]
-    notes: tuple[str, ...]
-
-
-def find_collections(letor: Path) -> FoundCollections:
-    """Every data set in the folder, sorted by name. Raises BadInput where there is none."""
+    Raises BadInput where there is none.
+    """
     if not letor.is_dir():
         raise BadInput(f"{letor} is no folder: name the one that holds LETOR's data sets")
     found: dict[str, list[Collection]] = {}
@@ -83,7 +80,7 @@ def find_collections(letor: Path) -> FoundCollections:
         best, *others = sorted(found[name], key=_preference)
         chosen.append(best)
         notes += [f"{name}: {other.folder} is left; {best.folder} is taken" for other in others]
-    return FoundCollections(tuple(chosen), tuple(notes))
+    return chosen, notes
 
 
 def rotation(parts: dict[int, Path]) -> tuple[FoldFiles, ...]:
@@ -299,16 +296,7 @@ def text_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def by_side(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[str, Path]:
     """The files by the side that they are. Raises BadInput for two of one side."""
-    sides: dict[str, Path] = {}
-    for stem, path in texts:
-        side = _NAMES.get(stem.lower())
-        if side is None:
-            continue
-        if side in sides:
-            raise BadInput(
-                f"{folder} has two {side} files, {sides[side].name} and {path.name}: leave one"
-            )
-        sides[side] = path
+    sides = _one_each(folder, texts, lambda stem: _NAMES.get(stem.lower()), "two {} files")
     return {side: sides[side] for side in SIDES if side in sides}
 
 
@@ -316,18 +304,29 @@ def by_number(
     folder: Path, texts: Iterable[tuple[str, Path]], pattern: re.Pattern[str]
 ) -> dict[int, Path]:
     """The files by the number in their name. Raises BadInput for two of one number."""
-    parts: dict[int, Path] = {}
-    for stem, path in texts:
+
+    def number(stem: str) -> int | None:
         match = pattern.fullmatch(stem)
-        if match is None:
+        return int(match[1]) if match else None
+
+    return dict(sorted(_one_each(folder, texts, number, "part {} twice").items()))
+
+
+def _one_each(
+    folder: Path, texts: Iterable[tuple[str, Path]], key: Callable[[str], K | None], twice: str
+) -> dict[K, Path]:
+    """The files that have a key; `twice` says in words that two have the same one."""
+    found: dict[K, Path] = {}
+    for stem, path in texts:
+        own = key(stem)
+        if own is None:
             continue
-        number = int(match[1])
-        if number in parts:
+        if own in found:
             raise BadInput(
-                f"{folder} has part {number} twice, {parts[number].name} and {path.name}: leave one"
+                f"{folder} has {twice.format(own)}, {found[own].name} and {path.name}: leave one"
             )
-        parts[number] = path
-    return dict(sorted(parts.items()))
+        found[own] = path
+    return found
 
 
 _GOV = {

@@ -64,8 +64,8 @@ def run_protocol(
     protocol = protocol_of(plan)
     if plan.out is not None:
         prepare(plan.out, plan.protocol)
-    found = find_collections(plan.letor)
-    collections = _chosen(found.collections, plan.data_sets)
+    found, left = find_collections(plan.letor)
+    collections = _chosen(found, plan.data_sets)
     ranklib = fetch_ranklib(say).run if plan.extent.with_ranklib else None
     journal = Journal(None if plan.out is None else plan.out / "journal.jsonl")
     benches: list[Bench] = []
@@ -82,7 +82,7 @@ def run_protocol(
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):
         raise Refused(failed[0])
-    notes = (*protocol_notes(protocol, plan.extent), *found.notes, *missing, *failed)
+    notes = (*protocol_notes(protocol, plan.extent), *left, *missing, *failed)
     outcome = Reproduction(
         plan.protocol,
         tuple(rows),

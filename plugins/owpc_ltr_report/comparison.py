@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from owpc_ltr.evaluation.compared_pair import (
     JUDGED,
@@ -39,9 +39,6 @@ from owpc_ltr_report.figures import (
     signed,
 )
 from owpc_ltr_report.page import PageVerdict, Section, told_verdict
-
-if TYPE_CHECKING:
-    pass
 
 Difference = tuple[str, float, float, float, Outcome]
 """A row of a forest plot: a label, a difference, its ends, and the outcome."""
