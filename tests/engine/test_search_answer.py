@@ -20,7 +20,7 @@ from owpc_ltr.engine.client.search_answer import Incomplete, SearchAnswer
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime, ShardQuery
+from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import PoolPlan, pool
 from owpc_ltr.engine.search.client_rerank import live_search
@@ -143,7 +143,7 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
     "feature log": _logs,
     "point in time": lambda e, _: _pit(e).search({"size": 1}, {}),
     "change detection": lambda e, _: ChangeDetection(
-        e, "small", [ShardQuery({"match_all": {}})], OPTIONS, "no right to open one"
+        e, "small", [{"query": {"match_all": {}}}], OPTIONS, "no right to open one"
     ),
     "events": lambda e, _: [*pages(_pit(e), "small", ["sku"], WINDOW)],
     "number of events": lambda e, _: count(_pit(e), "small", {"match_all": {}}),

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -58,12 +57,8 @@ class ConcurrentWrites(Incomplete):
     """Shards that were counted one after the other, and do not add up to the whole index."""
 
 
-@dataclass(frozen=True)
-class ShardQuery:
-    """The documents of one shard, as search bodies name them."""
-
-    query: dict[str, Any]
-    slice: dict[str, int] | None = None
+ShardQuery = dict[str, Any]
+"""The documents of one shard, as search bodies name them: a `query`, and its `slice`, if any."""
 
 
 def shard_queries(shards: Mapping[str, int], *, across: bool) -> list[ShardQuery]:
@@ -74,7 +69,11 @@ def shard_queries(shards: Mapping[str, int], *, across: bool) -> list[ShardQuery
     """
     if across:
         return _sliced({"match_all": {}}, sum(shards.values()))
-    return [part for name in sorted(shards) for part in _sliced(_within(name), shards[name])]
+    return [
+        part
+        for name in sorted(shards)
+        for part in _sliced({"term": {"_index": name}}, shards[name])
+    ]
 
 
 def contents_of(
@@ -105,26 +104,20 @@ def read_contents(
 
 def _sliced(query: dict[str, Any], shards: int) -> list[ShardQuery]:
     if shards == 1:
-        return [ShardQuery(query)]
-    return [ShardQuery(query, {"id": number, "max": shards}) for number in range(shards)]
-
-
-def _within(index: str) -> dict[str, Any]:
-    return {"term": {"_index": index}}
+        return [{"query": query}]
+    slices = ({"id": number, "max": shards} for number in range(shards))
+    return [{"query": query, "slice": one} for one in slices]
 
 
 def _body(part: ShardQuery) -> dict[str, Any]:
-    body = {
+    return {
+        **part,
         "size": 1,
-        "query": part.query,
         "sort": [{"_seq_no": "desc"}],
         "seq_no_primary_term": True,
         "_source": False,
         "track_total_hits": True,
     }
-    if part.slice:
-        body["slice"] = part.slice
-    return body
 
 
 def _tell(answer: SearchAnswer) -> dict[str, Any]:
