@@ -93,7 +93,7 @@ def demo_files(folder: Path) -> None:
     """
     from owpc_ltr_demo import corpus
     from owpc_ltr_demo.preparation import write_files
-    from owpc_ltr_demo.session import Narrator
+    from owpc_ltr_demo.session import DemoOptions, DemoSession
 
     from owpc_ltr.engine.client.engine import open_engine
 
@@ -101,7 +101,8 @@ def demo_files(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if not WRITES:
             patch.setattr(corpus, "LEFT_OUT", sys.stdlib_module_names - _READ)
-        write_files(open_engine(), folder / "workflow", 500 if WRITES else 200, Narrator())
+        options = DemoOptions(folder=folder / "workflow", queries=500 if WRITES else 200)
+        write_files(DemoSession(options), open_engine())
 
 
 _READ = {"asyncio", "collections", "email", "json", "logging", "os", "re", "string", "textwrap"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -138,12 +138,11 @@ def _write_files(session: DemoSession) -> DemoResult:
     """Write the demo's files; the node that found candidates is left running."""
     from owpc_ltr_demo.preparation import running_node, write_files
 
-    engine, options = running_node(session), session.options
-    written = write_files(engine, options.folder, options.queries, session.narrator)
-    figures = {**asdict(written), "folder": str(written.folder)}
+    engine = running_node(session)
     url = engine.settings.url
     return DemoResult(
-        figures, f"  the node at {url} is still running; next: docs/start-opensearch.md"
+        write_files(session, engine),
+        f"  the node at {url} is still running; next: docs/start-opensearch.md",
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import owpc_ltr
 from owpc_ltr.engine.client.engine import Engine
@@ -24,7 +23,7 @@ from owpc_ltr_demo.queries import (
     make_queries,
     pool_query,
 )
-from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession, Narrator
+from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -181,80 +180,49 @@ def _split(path: Path) -> DatasetSplits[RankingDataset]:
     return split_queries(read_dataset(path), HashSplit(), path.name)
 
 
-@dataclass(frozen=True)
-class DemoFiles:
-    """The files that were written; `judged` and `new_queries` count documents and queries."""
-
-    folder: Path
-    documents: int
-    queries: int
-    judged: int
-    new_queries: int
-
-    @property
-    def corpus(self) -> Path:
-        """One JSON document per line; the ids are the field `id`."""
-        return self.folder / f"{INDEX}.jsonl"
-
-    @property
-    def settings(self) -> Path:
-        """Settings and mapping of the index."""
-        return self.folder / f"{INDEX}-index.json"
-
-    @property
-    def featureset(self) -> Path:
-        """The feature set."""
-        return self.folder / f"{INDEX}-features.json"
-
-    @property
-    def judgments(self) -> Path:
-        """Query, document and grade, one judgment per line."""
-        return self.folder / f"{INDEX}-judgments.tsv"
-
-    @property
-    def new_judgments(self) -> Path:
-        """Judgments of further queries, to be added later."""
-        return self.folder / f"{INDEX}-judgments-new.tsv"
-
-    @property
-    def query(self) -> Path:
-        """The query that finds candidates, with {{keywords}} for the user's words."""
-        return self.folder / f"{INDEX}-query.json"
-
-
-def write_files(engine: Engine, folder: Path, queries: int, narrator: Narrator) -> DemoFiles:
-    """Write the demo's corpus, settings, feature set, judgments and query.
+def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
+    """Write the demo's corpus, settings, feature set, judgments and query; how many of each.
 
     Candidates are found by the engine, in a temporary index that is deleted.
     """
     from owpc_ltr.data.judgments import write_judgments
 
-    with narrator.working() as show:
+    options = session.options
+    with session.narrator.working() as show:
         show("reading the standard library", None)
         documents = read_corpus()
-        found = _candidates(engine, documents, queries, show)
+        found = _candidates(engine, documents, options.queries, show)
     held_back = len(found) // 5
     judged, new = judgments_of(found[held_back:]), judgments_of(found[:held_back])
-    files = DemoFiles(
-        folder, len(documents), len(judged.queries), judged.n_judgments, len(new.queries)
-    )
-    write_judgments(judged, files.judgments)
-    write_judgments(new, files.new_judgments)
+    write_judgments(judged, options.file("-judgments.tsv"))
+    write_judgments(new, options.file("-judgments-new.tsv"))
     lines = (json.dumps(document.source(), ensure_ascii=False) for document in documents)
-    _write(files.corpus, "\n".join(lines))
-    _write(files.settings, json.dumps(index_body(), indent=2))
-    _write(files.featureset, featureset_file().read_text(encoding="utf-8").rstrip("\n"))
-    _write(files.query, json.dumps(pool_query("{{keywords}}"), indent=2))
-    for path, what in (
-        (files.corpus, f"{files.documents} documents, their ids in the field id"),
-        (files.settings, "settings and mapping of the index"),
-        (files.featureset, "the feature set"),
-        (files.judgments, f"{files.queries} queries, {files.judged} judged documents"),
-        (files.new_judgments, f"{files.new_queries} further queries, to be added later"),
-        (files.query, "an application's query"),
+    for ending, text in (
+        (".jsonl", "\n".join(lines)),
+        ("-index.json", json.dumps(index_body(), indent=2)),
+        ("-features.json", featureset_file().read_text(encoding="utf-8").rstrip("\n")),
+        ("-query.json", json.dumps(pool_query("{{keywords}}"), indent=2)),
     ):
-        narrator.line(f"{path}: {what}")
-    return files
+        write_output(options.file(ending), f"{text}\n".encode())
+    for ending, what in (
+        (".jsonl", f"{len(documents)} documents, their ids in the field id"),
+        ("-index.json", "settings and mapping of the index"),
+        ("-features.json", "the feature set"),
+        (
+            "-judgments.tsv",
+            f"{len(judged.queries)} queries, {judged.n_judgments} judged documents",
+        ),
+        ("-judgments-new.tsv", f"{len(new.queries)} further queries, to be added later"),
+        ("-query.json", "an application's query"),
+    ):
+        session.narrator.line(f"{options.file(ending)}: {what}")
+    return {
+        "folder": str(options.folder),
+        "documents": len(documents),
+        "queries": len(judged.queries),
+        "judged": judged.n_judgments,
+        "new_queries": len(new.queries),
+    }
 
 
 def _candidates(
@@ -272,7 +240,3 @@ def _candidates(
     finally:
         drop_index(engine, _SCRATCH)
     return [pool for pool in found if pool.doc_ids]
-
-
-def _write(path: Path, text: str) -> None:
-    write_output(path, f"{text}\n".encode())

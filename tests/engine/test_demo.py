@@ -205,14 +205,15 @@ def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
 def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
     engine = open_engine(node_url)
     heard = Listening()
-    files = write_files(engine, tmp_path, 100, heard)
-    lines, corpus = files.corpus.read_text().splitlines(), read_corpus()
-    assert len(lines) == files.documents == len(corpus)
+    session = DemoSession(DemoOptions(folder=tmp_path, queries=100), heard)
+    file, counts = session.options.file, write_files(session, engine)
+    lines, corpus = file(".jsonl").read_text().splitlines(), read_corpus()
+    assert len(lines) == counts["documents"] == len(corpus)
     assert [json.loads(line)["id"] for line in lines] == [one.id for one in corpus]
-    assert json.loads(files.settings.read_text()) == index_body()
-    assert load_featureset(files.featureset) == load_featureset(featureset_file())
-    old, new = (read_judgments(path) for path in (files.judgments, files.new_judgments))
-    assert (len(old.queries), len(new.queries)) == (files.queries, files.new_queries)
+    assert json.loads(file("-index.json").read_text()) == index_body()
+    assert load_featureset(file("-features.json")) == load_featureset(featureset_file())
+    old, new = (read_judgments(file(f"-judgments{end}.tsv")) for end in ("", "-new"))
+    assert (len(old.queries), len(new.queries)) == (counts["queries"], counts["new_queries"])
     asked = [{query.query_id for query in part.queries} for part in (old, new)]
     assert not asked[0] & asked[1]
     assert len(asked[1]) == (len(asked[0]) + len(asked[1])) // 5 > 0
