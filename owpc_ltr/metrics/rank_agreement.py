@@ -21,8 +21,8 @@ class PairAgreement(NamedTuple):
 def pair_agreement(one: Vector, other: Vector) -> PairAgreement:
     """Compare the order of every two documents; a score that is no number ties with all.
 
-    >>> pair_agreement(np.array([3.0, 2.0, 1.0]), np.array([3.0, 1.0, 1.0]))
-    PairAgreement(swapped=0, ties_broken=1, tau=0.816496580927726)
+    >>> pair_agreement(np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    PairAgreement(swapped=3, ties_broken=0, tau=-1.0)
     """
     same, swapped, ordered, other_ordered = map(int, _pairs(one, other))
     product = ordered * other_ordered
