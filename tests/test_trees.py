@@ -30,7 +30,7 @@ from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED
-from owpc_ltr.models.tables import MOST_CODES, bins_of, blocks_of, tables_of
+from owpc_ltr.models.tables import MOST_CODES, BinTable, blocks_of, tables_of
 from owpc_ltr.models.trees import (
     DEEPEST,
     HIGHEST,
@@ -305,24 +305,30 @@ def drawn(seed: int, **how: int) -> tuple[Forest, Matrix]:
     return random_forest(rng, finite, how.pop("trees", int(rng.integers(1, 40))), **how), features
 
 
+def bins_of(values: Any, thresholds: Any) -> Any:
+    found = np.searchsorted(thresholds, values, side="right") + 1
+    return np.where(np.isnan(values), 0, found)
+
+
+def table_score(table: BinTable, features: Matrix) -> Any:
+    columns = zip(table.columns, table.thresholds, strict=True)
+    return table.values[tuple(bins_of(features[:, column], each) for column, each in columns)]
+
+
 @given(SEEDS)
 def test_tables_add_up_to_the_forest(seed: int) -> None:
     forest, features = drawn(seed)
     tables, constant = tables_of(forest, NAMES)
-    total = constant + sum((table.score(features) for table in tables), np.zeros(len(features)))
+    total = constant + sum((table_score(table, features) for table in tables), np.zeros(60))
     np.testing.assert_allclose(total, forest.score(features), rtol=0, atol=1e-11)
 
 
 @given(SEEDS)
-def test_blocks_read_the_bins_of_their_features_out_of_one_float32(seed: int) -> None:
-    forest, features = drawn(seed)
-    tables, constant = tables_of(forest, NAMES)
-    blocks = blocks_of(tables)
-    assert sum(len(block.tables) for block in blocks) == len(tables)
-    for block in blocks:
-        assert np.prod(block.sizes) <= MOST_CODES
-    total = constant + sum((block.score(features) for block in blocks), np.zeros(len(features)))
-    np.testing.assert_allclose(total, forest.score(features), rtol=0, atol=1e-11)
+def test_the_bins_of_a_block_fit_into_one_float32(seed: int) -> None:
+    forest, _ = drawn(seed)
+    blocks = plugin_free_trees(TreeModel(NAMES, forest), NAMES).blocks
+    assert sum(block.table_count for block in blocks) == len(tables_of(forest, NAMES)[0])
+    assert all(np.prod(block.sizes) <= MOST_CODES for block in blocks)
 
 
 @given(SEEDS, st.sampled_from(LINKS))
@@ -354,15 +360,11 @@ def test_a_full_block_is_left_for_another() -> None:
     rng = np.random.default_rng(3)
     features = rng.normal(size=(2000, 7)).astype(np.float32)
     forest = random_forest(rng, features, trees=700, depth=1, features=1)
-    tables, constant = tables_of(forest, NAMES)
-    blocks = blocks_of(tables)
-    assert len(blocks) > 1
-    assert max(np.prod(block.sizes) for block in blocks) > 2**18
-    np.testing.assert_allclose(
-        constant + sum(block.score(features) for block in blocks),
-        forest.score(features),
-        atol=1e-10,
-    )
+    form = plugin_free_trees(TreeModel(NAMES, forest), NAMES)
+    assert len(form.blocks) > 1
+    assert max(np.prod(block.sizes) for block in form.blocks) > 2**18
+    wanted = forest.score(features) + form.shift
+    np.testing.assert_allclose(form.score(NAMES, features), wanted, rtol=1e-6)
 
 
 @given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1))

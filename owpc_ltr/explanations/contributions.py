@@ -19,7 +19,7 @@ from owpc_ltr.explanations.trees import (
 )
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
-from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
+from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel, missing_as_zero
 from owpc_ltr.models.trees import TreeModel, logistic
 from owpc_ltr.protocols import Model
 
@@ -116,18 +116,13 @@ def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | No
     return None
 
 
-def known(features: Matrix) -> Vector:
-    """The features in float64, a missing one as 0."""
-    return np.nan_to_num(features.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
-
-
 LINEAR_METHOD = "weight × value, and the intercept as the baseline"
 
 
 def of_linear(model: LinearModel, features: Matrix) -> Contributions:
     """What each feature adds; a missing one nothing beside the intercept."""
     weights, intercept = model.folded()
-    return Contributions(known(features) * weights, intercept, LINEAR_METHOD)
+    return Contributions(missing_as_zero(features) * weights, intercept, LINEAR_METHOD)
 
 
 def weights_in_words(model: LinearModel) -> tuple[str, ...]:
@@ -162,7 +157,7 @@ _LEAST = 1e-6
 
 def of_network(model: NetworkModel | LogisticNetwork, features: Matrix) -> Contributions:
     """What each feature moved the score by, from the score of the document of zeros."""
-    rows = known(features)
+    rows = missing_as_zero(features)
     if isinstance(model, NetworkModel):
         layers = [Layer(model.weights, model.biases)]
         return _rescaled(rows, layers, np.tanh, lambda y: 1 - y * y, model.outputs)

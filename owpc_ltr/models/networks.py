@@ -18,6 +18,11 @@ _LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
 _ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
 
 
+def missing_as_zero(features: NDArray[Any]) -> Vector:
+    """The features in float64, a missing one as 0."""
+    return np.nan_to_num(features.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkModel(SavedRanker):
     """Σ_k outputs_k · tanh(weights_k · features + biases_k) (Burges, Ragno & Le 2006, section 5).
@@ -51,15 +56,9 @@ class NetworkModel(SavedRanker):
         features = model_matrix(self, features)
         scores = np.empty(len(features))
         for first in range(0, len(features), _ROWS):
-            rows = np.nan_to_num(
-                features[first : first + _ROWS].astype(np.float64),
-                nan=0.0,
-                posinf=np.inf,
-                neginf=-np.inf,
-            )
-            scores[first : first + _ROWS] = (
-                np.tanh(rows @ self.weights.T + self.biases) @ self.outputs
-            )
+            rows = missing_as_zero(features[first : first + _ROWS])
+            hidden = np.tanh(rows @ self.weights.T + self.biases)
+            scores[first : first + _ROWS] = hidden @ self.outputs
         return scores
 
     def sizes(self) -> dict[str, object]:
@@ -79,11 +78,10 @@ class NetworkModel(SavedRanker):
         cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
     ) -> NetworkModel:
         """The network whose `as_dict` gave `content`. Raises BadInput."""
-        weights = np.array(content["weights"], dtype=np.float64).reshape(-1, len(names))
-        biases, outputs = (
-            np.array(content[name], dtype=np.float64) for name in ("biases", "outputs")
+        weights, biases, outputs = (
+            np.array(content[name], dtype=np.float64) for name in ("weights", "biases", "outputs")
         )
-        return cls(names, weights, biases, outputs, record)
+        return cls(names, weights.reshape(-1, len(names)), biases, outputs, record)
 
 
 LARGEST_NETWORK = 1_000_000  # weights
@@ -123,8 +121,7 @@ class LogisticNetwork(SavedRanker):
 
     def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
-        features = model_matrix(self, features)
-        values = np.nan_to_num(features.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        values = missing_as_zero(model_matrix(self, features))
         for layer in self.layers:
             values = logistic(values @ layer.weights.T + layer.bias)
         scores: Vector = values[:, 0]

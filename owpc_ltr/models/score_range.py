@@ -92,14 +92,7 @@ def _of_linear(model: LinearModel, low: Vector, high: Vector) -> ScoreInterval:
     used = weights != 0
     ends = weights[used, None] * np.column_stack([low, high])[used]
     lowest, highest = ends.min(axis=1, initial=np.inf), ends.max(axis=1, initial=-np.inf)
-    return _widened(
-        intercept + float(lowest.sum()),
-        intercept + float(highest.sum()),
-        abs(intercept) + float(np.abs(lowest[np.isfinite(lowest)]).sum()),
-        abs(intercept) + float(np.abs(highest[np.isfinite(highest)]).sum()),
-        len(weights) + 1,
-        proven=False,
-    )
+    return _of_terms(intercept, lowest, highest, len(weights) + 1, proven=False)
 
 
 def _of_trees(model: TreeModel) -> ScoreInterval:
@@ -108,14 +101,7 @@ def _of_trees(model: TreeModel) -> ScoreInterval:
     leaf = forest.is_leaf
     lowest = np.minimum.reduceat(np.where(leaf, forest.value, np.inf), forest.roots)
     highest = np.maximum.reduceat(np.where(leaf, forest.value, -np.inf), forest.roots)
-    interval = _widened(
-        model.base + float(lowest.sum()),
-        model.base + float(highest.sum()),
-        abs(model.base) + float(np.abs(lowest).sum()),
-        abs(model.base) + float(np.abs(highest).sum()),
-        len(forest.roots) + 1,
-        proven=True,
-    )
+    interval = _of_terms(model.base, lowest, highest, len(forest.roots) + 1, proven=True)
     if model.link == "identity":
         return interval
     low, high = logistic(np.array([interval.low, interval.high])).tolist()
@@ -128,6 +114,17 @@ def _of_curves(model: AdditiveModel) -> ScoreInterval:
     low, high = ends.sum(axis=0).tolist()
     below, above = np.abs(ends).sum(axis=0).tolist()
     return _widened(low, high, below, above, len(ends) + 1, proven=True)
+
+
+def _of_terms(
+    constant: float, lowest: Vector, highest: Vector, terms: int, *, proven: bool
+) -> ScoreInterval:
+    """The interval of a constant and so many terms, each between its lowest and its highest."""
+    low, high = (constant + float(ends.sum()) for ends in (lowest, highest))
+    below, above = (
+        abs(constant) + float(np.abs(ends[np.isfinite(ends)]).sum()) for ends in (lowest, highest)
+    )
+    return _widened(low, high, below, above, terms, proven=proven)
 
 
 def _widened(

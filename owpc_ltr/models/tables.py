@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.models.trees import LEAF, Forest
 
@@ -34,25 +33,6 @@ class BinTable:
     columns: tuple[int, ...]
     thresholds: tuple[NDArray[np.float32], ...]
     values: NDArray[np.float64]
-
-    def score(self, features: Matrix) -> Vector:
-        """The table's value for each row."""
-        places = [
-            bins_of(features[:, column], thresholds)
-            for column, thresholds in zip(self.columns, self.thresholds, strict=True)
-        ]
-        return np.asarray(self.values[tuple(places)], dtype=np.float64)
-
-
-def bins_of(values: NDArray[np.floating], thresholds: NDArray[np.float32]) -> Bins:
-    """The bin of each value: 0 where it is missing, else 1 more than thresholds do not exceed it.
-
-    >>> bins_of(np.array([np.nan, 0.5, 1.0, 9.0]), np.array([1.0, 2.0], np.float32)).tolist()
-    [0, 1, 2, 3]
-    """
-    single = np.asarray(values, dtype=np.float32)
-    found = np.searchsorted(thresholds, single, side="right") + 1
-    return np.where(np.isnan(single), 0, found)
 
 
 def tables_of(forest: Forest, names: Sequence[str]) -> tuple[list[BinTable], float]:
@@ -208,23 +188,6 @@ class TableBlock:
     thresholds: tuple[NDArray[np.float32], ...]
     tables: tuple[BinTable, ...]
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many bins each column has."""
-        return tuple(len(thresholds) + 2 for thresholds in self.thresholds)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """By what each column's bin is multiplied in the code."""
-        return tuple(math.prod(self.sizes[:place]) for place in range(len(self.columns)))
-
-    def codes(self, features: Matrix) -> NDArray[np.float32]:
-        """The code of each row, added up in float32 as an engine does."""
-        total = np.zeros(len(features), dtype=np.float32)
-        for column, thresholds, step in zip(self.columns, self.thresholds, self.steps, strict=True):
-            total += (bins_of(features[:, column], thresholds) * step).astype(np.float32)
-        return total
-
     def bins_in(self, table: BinTable) -> list[NDArray[np.intp]]:
         """For each column of the table, its bin for each bin of the block."""
         found = []
@@ -233,19 +196,6 @@ class TableBlock:
             inside = np.searchsorted(own, wide, side="right") + 1
             found.append(np.concatenate([[0, 1], inside]).astype(np.intp))
         return found
-
-    def score(self, features: Matrix) -> Vector:
-        """The sum of the tables for each row, read from the codes."""
-        codes = self.codes(features).astype(np.int64)
-        digits = [codes // step % size for step, size in zip(self.steps, self.sizes, strict=True)]
-        total = np.zeros(len(features))
-        for table in self.tables:
-            places = [
-                bins[digits[self.columns.index(column)]]
-                for column, bins in zip(table.columns, self.bins_in(table), strict=True)
-            ]
-            total += table.values[tuple(places)]
-        return total
 
 
 def blocks_of(tables: Sequence[BinTable]) -> list[TableBlock]:

@@ -195,17 +195,6 @@ def _check_children(forest: Forest) -> None:
     bad = np.flatnonzero((tree[parents] != tree[children]) | (tree[parents] != tree[children + 1]))
     if len(bad):
         raise BadInput(f"node {parents[bad[0]]} has a child in another tree")
-    _check_depth(forest)
-
-
-def _check_depth(forest: Forest) -> None:
-    level = forest.roots
-    for _ in range(DEEPEST + 1):
-        level = level[~forest.is_leaf[level]]
-        if not len(level):
-            return
-        level = np.concatenate([forest.left[level], forest.left[level] + 1])
-    raise BadInput(f"a tree is deeper than {DEEPEST} splits")
 
 
 LINKS = ("identity", "logistic")
