@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import LARGEST_FILE, shown
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, check_tree
+from owpc_ltr.formats.tree_builder import (
+    NUMBER,
+    GrowingForest,
+    Node,
+    NodeTable,
+    below,
+    check_tree,
+    node_table,
+)
 from owpc_ltr.models.trees import DEEPEST, LARGEST, LEAF, TreeModel
 
 ZERO = np.float32(1e-35)
@@ -35,23 +43,11 @@ class _Copy:
     source: NodeTable
     zeros: NDArray[np.bool_]
     where: str
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    children: list[tuple[int, int]] = field(default_factory=list)
-    default_left: list[bool] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
 
     def whole(self) -> NodeTable:
         self.grow(0, 0)
-        left, right = np.array(self.children, dtype=np.int64).T
-        return NodeTable(
-            np.array(self.feature, dtype=np.int64),
-            np.array(self.threshold),
-            left,
-            right,
-            default_left=np.array(self.default_left),
-            value=np.array(self.value),
-        )
+        return node_table(self.nodes)
 
     def grow(self, node: int, depth: int) -> int:
         """Copy the subtree of a node; the number of the copy."""
@@ -60,7 +56,7 @@ class _Copy:
         if depth > DEEPEST or not 0 <= node < size:
             raise BadInput(f"{self.where} is deeper than {DEEPEST} splits, or not a tree")
         if source.feature[node] == LEAF:
-            return self.append(LEAF, 0.0, False, float(source.value[node]))
+            return self.append((LEAF, 0.0, 0, 0, False, float(source.value[node])))
         first, *rest = _pieces(
             float(source.threshold[node]), bool(source.default_left[node]), bool(self.zeros[node])
         )
@@ -72,26 +68,25 @@ class _Copy:
             return self.grow(self.child(node, side), depth + 1)
         missing = bool(self.source.default_left[node])
         # The side of missing values may be in either half: it is in the first if `side` is it.
-        here = self.append(int(self.source.feature[node]), rest[0][0], side == missing, 0.0)
+        (bound, other), *after = rest
+        here = self.append((LEAF, 0.0, 0, 0, False, 0.0))  # its children are not known yet
         low = self.grow(self.child(node, side), depth + 1)
-        self.children[here] = (low, self.chain(node, rest[0][1], rest[1:], depth + 1))
+        high = self.chain(node, other, after, depth + 1)
+        feature = int(self.source.feature[node])
+        self.nodes[here] = (feature, bound, low, high, side == missing, 0.0)
         return here
 
     def child(self, node: int, side: bool) -> int:
         return int(self.source.left[node] if side else self.source.right[node])
 
-    def append(self, feature: int, threshold: float, default_left: bool, value: float) -> int:
-        if len(self.feature) >= LARGEST:
+    def append(self, node: Node) -> int:
+        if len(self.nodes) >= LARGEST:
             raise BadInput(
                 f"{self.where} would need more than {LARGEST} splits without zero_as_missing: "
                 "train with zero_as_missing=false"
             )
-        self.feature.append(feature)
-        self.threshold.append(threshold)
-        self.default_left.append(default_left)
-        self.children.append((0, 0))
-        self.value.append(value)
-        return len(self.feature) - 1
+        self.nodes.append(node)
+        return len(self.nodes) - 1
 
 
 def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[float, bool]]:
@@ -105,8 +100,8 @@ def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[flo
     return pieces
 
 
-_NUMBER = re.compile(r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?")
-_BOUND = re.compile(rf"{_NUMBER.pattern}|[-+]?inf")
+_NUMBER = re.compile(NUMBER)
+_BOUND = re.compile(rf"{NUMBER}|[-+]?inf")
 _INTEGER = re.compile(r"-?\d{1,10}")
 _IDENTITY = frozenset(
     {
@@ -233,10 +228,7 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
         raise BadInput(f"{section.where} has linear leaves: train with linear_tree=false")
     values = section.numbers("leaf_value", leaves) * scale
     if splits == 0:
-        none = np.zeros(1, dtype=np.int64)
-        return NodeTable(
-            none - 1, np.zeros(1), none, none, default_left=np.zeros(1, dtype=bool), value=values
-        )
+        return node_table([(LEAF, 0.0, 0, 0, False, float(values[0]))])
     threshold = section.thresholds(splits)
     decision = section.integers("decision_type", splits)
     if (decision & _CATEGORICAL).any() or (decision < 0).any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from xml.parsers import expat
 
@@ -14,7 +14,15 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.files.strict_json import LARGEST_FILE, shown
 from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile, needs_zero_flag, positions
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
+from owpc_ltr.formats.tree_builder import (
+    NUMBER,
+    GrowingForest,
+    Node,
+    NodeTable,
+    below,
+    node_table,
+    up_to,
+)
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import LARGEST_NETWORK, Layer, LogisticNetwork
 from owpc_ltr.models.trees import (
@@ -29,11 +37,10 @@ from owpc_ltr.models.trees import (
 )
 from owpc_ltr.protocols import Model
 
-_NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
-_NETWORK_WEIGHT = re.compile(_NUMBER)
+_NETWORK_WEIGHT = re.compile(NUMBER)
 _COUNT = re.compile(r"[1-9]\d{0,5}")
-_WEIGHT = re.compile(rf"(0|[1-9]\d{{0,6}}):({_NUMBER})")
-_STUMP = re.compile(rf"([1-9]\d{{0,6}}):({_NUMBER}):({_NUMBER})")
+_WEIGHT = re.compile(rf"(0|[1-9]\d{{0,6}}):({NUMBER})")
+_STUMP = re.compile(rf"([1-9]\d{{0,6}}):({NUMBER}):({NUMBER})")
 
 
 @dataclass(frozen=True)
@@ -159,21 +166,18 @@ def check_columns(parsed: Parsed, n_features: int) -> None:
 
 
 def _mean(forests: tuple[Forest, ...]) -> Forest:
-    growing = GrowingForest()
-    for number, forest in enumerate(forests):
-        for nodes in forest.tree_nodes():
-            part = slice(nodes.start, nodes.stop)
-            left = forest.left[part].astype(np.int64) - nodes.start
-            table = NodeTable(
-                forest.feature[part].astype(np.int64),
-                forest.threshold[part].astype(np.float64),
-                left,
-                left + 1,
-                default_left=forest.default_left[part],
-                value=forest.value[part] / len(forests),
-            )
-            growing.add(table, f"ensemble {number} of the RankLib model")
-    return growing.forest("the RankLib model")
+    """One forest whose sum is the mean of several."""
+    sizes = [len(forest.feature) for forest in forests]
+    starts = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+    shifted = list(zip(forests, starts, strict=True))
+    return Forest(
+        roots=np.concatenate([forest.roots + start for forest, start in shifted]),
+        feature=np.concatenate([forest.feature for forest in forests]),
+        threshold=np.concatenate([forest.threshold for forest in forests]),
+        left=np.concatenate([forest.left + start for forest, start in shifted]),
+        default_left=np.concatenate([forest.default_left for forest in forests]),
+        value=np.concatenate([forest.value for forest in forests]) / len(forests),
+    )
 
 
 def _one_line(body: list[str], where: str) -> str:
@@ -210,22 +214,24 @@ def _stumps(line: str, where: str) -> Forest:
         match = _STUMP.fullmatch(word)
         if match is None:
             raise BadInput(f"{where}: '{shown(word)}' is not feature:threshold:weight")
-        threshold = np.array([_finite(match[2], where), 0.0, 0.0])
-        outputs = np.array([0.0, 0.0, _finite(match[3], where)])
-        feature = np.array([int(match[1]) - 1, LEAF, LEAF])
-        left = np.array([1, 0, 0])
-        growing.add(
-            NodeTable(
-                feature,
-                below(threshold),
-                left,
-                left + 1,
-                default_left=threshold >= 0,
-                value=outputs,
-            ),
-            where,
-        )
+        split = _split(int(match[1]), _finite(match[2], where), 1, 2)
+        growing.add(_table([split, _leaf(0.0), _leaf(_finite(match[3], where))]), where)
     return growing.forest(where)
+
+
+def _split(number: int, threshold: float, left: int, right: int) -> Node:
+    """A split of the feature of this number, from 1; a missing one goes where 0 goes."""
+    return number - 1, threshold, left, right, threshold >= 0, 0.0
+
+
+def _leaf(output: float) -> Node:
+    return LEAF, 0.0, 0, 0, False, output
+
+
+def _table(nodes: Sequence[Node]) -> NodeTable:
+    """The tree of nodes that send a value that equals the threshold left, as RankLib does."""
+    table = node_table(nodes)
+    return replace(table, threshold=below(table.threshold))
 
 
 def _finite(text: str, where: str) -> float:
@@ -310,7 +316,7 @@ def _count(word: str, where: str) -> int:
     return int(word)
 
 
-_XML_NUMBER = re.compile(rf"\s*{_NUMBER}\s*")
+_XML_NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 _TEXTS = {"feature", "threshold", "output"}
 _PARENTS = {
     "ensembles": ("",),
@@ -393,7 +399,7 @@ class _Reader:
     forests: list[Forest] = field(default_factory=list)
     path: list[_Node] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    rows: dict[int, tuple[int, float, int, int, float]] = field(default_factory=dict)
+    rows: dict[int, Node] = field(default_factory=dict)
     growing: GrowingForest = field(default_factory=GrowingForest)
     weight: float = 1.0
     nodes: int = 0
@@ -449,34 +455,21 @@ class _Reader:
     def _close_split(self, node: _Node) -> None:
         if set(node.texts) == {"output"} and not node.children:
             output = self._number(node.texts["output"]) * self.weight
-            self.rows[node.number] = (LEAF, 0.0, 0, 0, output)
+            self.rows[node.number] = _leaf(output)
         elif set(node.texts) == {"feature", "threshold"} and len(node.children) == 2:
             feature = node.texts["feature"].strip()
             if not re.fullmatch(r"[1-9]\d{0,6}", feature):
                 raise self._fault(f"the feature number '{shown(feature)}' is not 1, 2, …")
             threshold = self._number(node.texts["threshold"])
-            left, right = node.children
-            self.rows[node.number] = (int(feature) - 1, threshold, left, right, 0.0)
+            self.rows[node.number] = _split(int(feature), threshold, *node.children)
         else:
             raise self._fault("a <split> that is neither an output nor a feature with two children")
 
     def _close_tree(self) -> None:
         if not self.rows:
             raise self._fault("a <tree> without a <split>")
-        columns = list(zip(*(self.rows[number] for number in range(len(self.rows))), strict=True))
-        feature, left, right = (np.array(columns[i], dtype=np.int64) for i in (0, 2, 3))
-        threshold = np.array(columns[1])
-        self.growing.add(
-            NodeTable(
-                feature,
-                below(threshold),
-                left,
-                right,
-                default_left=threshold >= 0,
-                value=np.array(columns[4]),
-            ),
-            f"{self.where}, line {self.line()}",
-        )
+        nodes = [self.rows[number] for number in range(len(self.rows))]
+        self.growing.add(_table(nodes), f"{self.where}, line {self.line()}")
 
     def _number(self, text: str) -> float:
         value = float(text) if _XML_NUMBER.fullmatch(text) else float("nan")

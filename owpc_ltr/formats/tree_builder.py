@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, LEAF, Forest, to_single
+from owpc_ltr.files.strict_json import a_json
+from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, LEAF, Forest, TreeModel, to_single
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class NodeTable:
 
 Node = tuple[int, float, int, int, bool, float]
 """One node: feature, threshold, left, right, default_left, value."""
+
+
+NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
+"""A finite number in a library's text: no word, and not so long that reading it takes long."""
 
 
 def node_table(nodes: Sequence[Node]) -> NodeTable:
@@ -119,6 +125,14 @@ def up_to(threshold: NDArray[np.float32]) -> NDArray[np.float32]:
     """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v ≤ t'."""
     with np.errstate(under="ignore"):
         return np.nextafter(threshold, np.float32(-np.inf))
+
+
+def with_missing_flag(model: TreeModel, content: Mapping[str, Any]) -> TreeModel:
+    """The model as the `missing_as_zero` of its definition says. Raises BadInput."""
+    as_zero = content.get("missing_as_zero", False)
+    if not isinstance(as_zero, bool):
+        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
+    return model.with_missing_as_zero() if as_zero else model
 
 
 def check_tree(table: NodeTable, where: str) -> None:

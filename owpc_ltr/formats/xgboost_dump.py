@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,13 @@ from owpc_ltr.formats.engine_versions import (
     objective_for,
     positions,
 )
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable
+from owpc_ltr.formats.tree_builder import (
+    GrowingForest,
+    Node,
+    NodeTable,
+    node_table,
+    with_missing_flag,
+)
 from owpc_ltr.models.trees import (
     DEEPEST,
     LARGEST,
@@ -26,7 +31,6 @@ from owpc_ltr.models.trees import (
     ROUNDS_TO_FINITE,
     TreeModel,
     shortest_floats,
-    to_single,
 )
 
 _SPLIT = ("depth", "split", "split_condition", "yes", "no", "children")
@@ -65,41 +69,7 @@ def from_dump(
         where = f"tree {number} of the XGBoost dump"
         growing.add(_read_tree(tree, columns, allowed, needed, where), where)
     model = TreeModel(feature_names, growing.forest("the XGBoost dump"), link=link)
-    as_zero = content.get("missing_as_zero", False)
-    if not isinstance(as_zero, bool):
-        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
-    return model.with_missing_as_zero() if as_zero else model
-
-
-@dataclass
-class _TreeRows:
-    """The columns of a NodeTable while a nested tree is unrolled."""
-
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    default_left: list[bool] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-
-    def append(
-        self, feature: int, threshold: float, left: int, missing: bool, value: float
-    ) -> None:
-        self.feature.append(feature)
-        self.threshold.append(threshold)
-        self.left.append(left)
-        self.default_left.append(missing)
-        self.value.append(value)
-
-    def table(self) -> NodeTable:
-        left = np.array(self.left, dtype=np.int64)
-        return NodeTable(
-            np.array(self.feature, dtype=np.int64),
-            np.array(self.threshold),
-            left,
-            left + 1,
-            default_left=np.array(self.default_left),
-            value=to_single(np.array(self.value)).astype(np.float64),
-        )
+    return with_missing_flag(model, content)
 
 
 def _read_tree(
@@ -110,23 +80,26 @@ def _read_tree(
     where: str,
 ) -> NodeTable:
     """Unroll one nested tree, level by level."""
-    rows, level, size = _TreeRows(), [root], 1
+    rows: list[Node] = []
+    level, size = [root], 1
     for _ in range(DEEPEST + 1):
         following: list[Any] = []
         for node in level:
             _check_node(node, allowed, where)
             if "leaf" in node:
-                rows.append(LEAF, 0.0, 0, False, _number(node, "leaf", where))
+                output = np.float32(_number(node, "leaf", where))
+                rows.append((LEAF, 0.0, 0, 0, False, float(output)))
                 continue
             left_missing = _check_split(node, needed, where)
             name = node["split"]
             if name not in columns:
                 raise BadInput(f"{where} splits on an unknown feature '{shown(name)}'")
             threshold = _number(node, "split_condition", where)
-            rows.append(columns[name], threshold, size + len(following), left_missing, 0.0)
+            left = size + len(following)
+            rows.append((columns[name], threshold, left, left + 1, left_missing, 0.0))
             following += node["children"]
         if not following:
-            return rows.table()
+            return node_table(rows)
         size += len(following)
         if size > LARGEST:
             raise BadInput(f"{where} has more than {LARGEST} nodes")

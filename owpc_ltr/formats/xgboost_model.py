@@ -29,7 +29,7 @@ from owpc_ltr.formats.engine_versions import (
     objective_for,
     positions,
 )
-from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, with_missing_flag
 from owpc_ltr.models.trees import LEAF, TreeModel, shortest_floats, to_single
 
 _COLUMNS = {"gain": "loss_changes", "cover": "sum_hessian"}
@@ -99,10 +99,7 @@ def from_raw(
     importances = told_importances(inner["trees"][:keep], names)
     if importances:
         model = replace(model, record={"importances": importances})
-    as_zero = content.get("missing_as_zero", False)
-    if not isinstance(as_zero, bool):
-        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
-    return model.with_missing_as_zero() if as_zero else model
+    return with_missing_flag(model, content)
 
 
 def read_trees(
