@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +30,7 @@ from owpc_ltr.formats.ltr_plugin import PluginLinear, read_definition, read_norm
 from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
+from owpc_ltr.models.feature_use import with_features
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, load_scoring_model, parity_samples_of, with_record
 from owpc_ltr.models.trees import TreeModel, to_single
@@ -40,28 +39,27 @@ from owpc_ltr.protocols import Model
 Missing = Literal["as-trained", "zero"]
 
 
-def read_model_file(path: Path, feature_names: Sequence[str] = ()) -> tuple[Model, bool]:
-    """The model of a file of any kind, and whether it is an owpc-ltr file, which has a record.
+def _read_model_file(path: Path, names: tuple[str, ...]) -> tuple[Model, list[str] | None]:
+    """The model of a file of any kind, and notes; None for an owpc-ltr file, which has a record.
 
     The file is XGBoost's (model or dump), LightGBM's, RankLib's, the LTR plugin's, or owpc-ltr's.
-    `feature_names` name the columns of files that do not (RankLib, a dump's f0, f1, …). Raises
+    `names` are the columns of files that do not name them (RankLib, a dump's f0, f1, …). Raises
     BadInput, naming the file.
     """
-    names = tuple(feature_names)
     raw = read_regular(path, LARGEST_FILE, "cannot import", kind="a model")
     try:
         if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
             content = parse_json(raw, "the file")
             if isinstance(content, dict) and content.get("format") == FORMAT:
-                return load_scoring_model(path), True
-            model, kind = _from_json(content, names)
+                return load_scoring_model(path), None
+            model, kind, notes = _from_json(content, names)
         else:
-            model, kind = _from_text(raw, names)
+            model, kind, notes = _from_text(raw, names)
     except BadInput as error:
         raise BadInput(f"cannot import {path}: {error}") from error
     details = model.record.get("imported") or {}
     record = {**model.record, "imported": {**details, "format": kind, "file": path.name}}
-    return with_record(model, record), False
+    return with_record(model, record), notes
 
 
 def _is_binary(raw: bytes) -> bool:
@@ -69,7 +67,11 @@ def _is_binary(raw: bytes) -> bool:
     return re.match(rb"\{[LUiIl$#]", raw) is not None
 
 
-def _from_text(raw: bytes, names: tuple[str, ...]) -> tuple[Model, str]:
+_Imported = tuple[Model, str, list[str]]
+"""A model, the format of its file, and notes on what engines read otherwise."""
+
+
+def _from_text(raw: bytes, names: tuple[str, ...]) -> _Imported:
     if _is_binary(raw) or b"\0" in raw[:4096]:
         raise BadInput(
             "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's with "
@@ -81,21 +83,42 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> tuple[Model, str]:
     except UnicodeDecodeError as error:
         raise BadInput(f"it is neither JSON nor text: {error.reason}") from error
     if text.split("\n", 1)[0].strip() == "tree":
-        return from_lightgbm(text), "lightgbm"
+        model = from_lightgbm(text)
+        return model, "lightgbm", [_below(model, "LightGBM"), *_averaged(text)]
     if text.startswith("## "):
-        return from_ranklib(text, _needed(names)), RANKLIB
+        return _from_ranklib(text, names)
     raise BadInput(
         "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a model "
         "of the LTR plugin"
     )
 
 
-def _from_json(content: Any, names: tuple[str, ...]) -> tuple[Model, str]:
+def _from_json(content: Any, names: tuple[str, ...]) -> _Imported:
     if isinstance(content, list) or "splits" in content:
-        return _from_dump(content, names), XGBOOST
+        return _from_dump(content, names), XGBOOST, [_DUMP_NOTE]
     if "learner" in content:
-        return from_raw(content, names or None), XGBOOST_RAW
+        return _from_raw(content, names, slice_best=True)
     return _from_plugin(content, names)
+
+
+def _from_ranklib(text: str, names: tuple[str, ...]) -> _Imported:
+    model = from_ranklib(text, _needed(names))
+    notes = [_below(model, "RankLib")] if isinstance(model, TreeModel) else []
+    intercept = float(model.record["imported"].get("intercept", 0))
+    if intercept:
+        notes.append(f"the intercept {intercept:g} was left out: it changes no ranking")
+    return model, RANKLIB, notes
+
+
+def _from_raw(content: dict[str, Any], names: tuple[str, ...], *, slice_best: bool) -> _Imported:
+    model = from_raw(content, names or None, slice_best=slice_best)
+    return model, XGBOOST_RAW, _xgboost(content, model)
+
+
+_DUMP_NOTE = (
+    "a dump holds no base score, which changes no order; nor the weights of a dart model's trees, "
+    "which do: of one, import its file (save_model) instead"
+)
 
 
 def _from_dump(content: Any, names: tuple[str, ...]) -> TreeModel:
@@ -122,7 +145,7 @@ def _split_names(trees: list[Any]) -> set[str]:
     return found
 
 
-def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> tuple[Model, str]:
+def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> _Imported:
     """What GET _ltr/_model/NAME answers, the body that made it, or its type and definition alone.
 
     A stored model brings its feature set's names.
@@ -137,18 +160,18 @@ def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> tuple[Model
     kind = take(inner, "type", "the model")
     definition = take(inner, "definition", "the model")
     if kind == RANKLIB:
-        return from_ranklib(definition, _needed(names)), RANKLIB
+        return _from_ranklib(definition, names)
     if isinstance(definition, str):
         definition = parse_json(definition, "the definition")
     normalisers = inner.get("feature_normalizers") or {}
     if kind == LINEAR:
-        return _linear(definition, normalisers, names), LINEAR
+        return _linear(definition, normalisers, names), LINEAR, []
     if normalisers:
         raise BadInput(f"a {kind} with feature_normalizers: only linear models can keep them")
     if kind == XGBOOST:
-        return from_dump(definition, _needed(names)), XGBOOST
+        return from_dump(definition, _needed(names)), XGBOOST, [_DUMP_NOTE]
     if kind == XGBOOST_RAW:
-        return from_raw(definition, names or None, slice_best=False), XGBOOST_RAW
+        return _from_raw(definition, names, slice_best=False)
     raise BadInput(f"its model type is {a_json(kind)}, which no LTR plugin has")
 
 
@@ -201,9 +224,8 @@ def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -
     Its record has a note for each thing that was changed or that the file lacked.
     Raises BadInput where the file is no model, or needs a column that is not there.
     """
-    model, is_own = read_model_file(path, columns.names)
-    known = model.record.get("imported") or {}
-    notes = [] if is_own else _notes(path, model)
+    model, told = _read_model_file(path, columns.names)
+    known, is_own, notes = model.record.get("imported") or {}, told is None, told or []
     if missing == "zero":
         model, note = _with_zeros(model)
         notes.append(note)
@@ -213,8 +235,8 @@ def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -
     # What an earlier import of the same model did to it stays true.
     if is_own and known.get("missing") == "zero":
         missing = "zero"
-    told = known.get("notes")
-    earlier = [note for note in told if note not in notes] if isinstance(told, list) else []
+    earlier = known.get("notes")
+    earlier = [note for note in earlier if note not in notes] if isinstance(earlier, list) else []
     imported = {**known, "missing": missing, "notes": [*earlier, *notes]}
     return with_record(model, {**record, "imported": imported})
 
@@ -246,7 +268,11 @@ def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:
     if not names or own == names:
         return model, []
     if not set(own) & set(names) and len(own) <= len(names) and _only_numbered(own):
-        named = _renamed(model, names[: len(own)])
+        if not isinstance(model, TreeModel):
+            raise BadInput(
+                f"a {model.kind} model whose features are only numbered: give it their names"
+            )
+        named = replace(model, feature_names=names[: len(own)])
         note = f"its columns are only numbered ({own[0]} …): they were named in order"
         return _moved(named, names), [note]
     lacking = [name for name in own if name not in names]
@@ -267,22 +293,9 @@ def _only_numbered(names: tuple[str, ...]) -> bool:
     return all(match and int(match[1]) == place for place, match in enumerate(numbers))
 
 
-def _renamed(model: Model, names: tuple[str, ...]) -> Model:
-    if isinstance(model, TreeModel):
-        return replace(model, feature_names=names)
-    raise BadInput(f"a {model.kind} model whose features are only numbered: give it their names")
-
-
 def _moved(model: Model, names: tuple[str, ...]) -> Model:
-    places = np.array([names.index(name) for name in model.feature_names], dtype=np.int32)
-    if isinstance(model, LinearModel):
-        weights = np.zeros(len(names))
-        weights[places] = model.weights
-        return replace(model, feature_names=names, weights=weights)
-    if isinstance(model, TreeModel):
-        old = model.forest
-        feature = np.where(old.is_leaf, old.feature, places[old.feature]).astype(np.int32)
-        return replace(model, feature_names=names, forest=replace(old, feature=feature))
+    if isinstance(model, LinearModel | TreeModel):
+        return with_features(model, names)
     raise BadInput(
         f"the features of the {model.kind} model are not those given, or in another order: give "
         "the feature set that it was trained on"
@@ -300,35 +313,6 @@ def _with_zeros(model: Model) -> tuple[Model, str]:
     if isinstance(model, LinearModel):
         return model, "a linear model takes missing features as 0 already"
     raise BadInput(f"--missing zero is for tree models, and this is a {model.kind} model")
-
-
-def _notes(path: Path, model: Model) -> list[str]:
-    """What the file says that engines do not read, or read otherwise, and what became of it."""
-    kind = model.record.get("imported", {}).get("format")
-    if kind == XGBOOST_RAW and isinstance(model, TreeModel):
-        return _xgboost(_definition(json.loads(path.read_bytes())), model)
-    if kind == XGBOOST:
-        return [
-            "a dump holds no base score, which changes no order; nor the weights of a dart model's "
-            "trees, which do: of one, import its file (save_model) instead"
-        ]
-    if kind == "lightgbm" and isinstance(model, TreeModel):
-        return [_below(model, "LightGBM"), *_averaged(path)]
-    if kind != RANKLIB:
-        return []
-    intercept = float(model.record["imported"].get("intercept", 0))
-    left_out = f"the intercept {intercept:g} was left out: it changes no ranking"
-    return ([_below(model, "RankLib")] if isinstance(model, TreeModel) else []) + (
-        [left_out] if intercept else []
-    )
-
-
-def _definition(content: Any) -> dict[str, Any]:
-    """The XGBoost file in the JSON of a stored model, or the file itself."""
-    while isinstance(content, dict) and "learner" not in content:
-        inner = next((content[k] for k in ("_source", "model", "definition") if k in content), None)
-        content = json.loads(inner) if isinstance(inner, str) else inner
-    return content if isinstance(content, dict) else {}
 
 
 def _xgboost(content: dict[str, Any], model: TreeModel) -> list[str]:
@@ -373,6 +357,6 @@ def _below(model: TreeModel, library: str) -> str:
     )
 
 
-def _averaged(path: Path) -> list[str]:
-    lines: Sequence[str] = path.read_text(encoding="utf-8-sig").split("\nTree=", 1)[0].split("\n")
+def _averaged(text: str) -> list[str]:
+    lines = text.split("\nTree=", 1)[0].splitlines()
     return ["the mean of the trees, as a sum: leaves were divided"] * ("average_output" in lines)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,16 @@ from owpc_ltr.features.mustache import scoring
 from owpc_ltr.features.score_analysis import always_matches
 from owpc_ltr.formats.plugin_free_trees import (
     TREES,
+    PluginFreeTrees,
     Query,
     check_queries,
+    form_content,
     lowest,
     read_plugin_free_trees,
     scripted,
     store_plugin_free_trees,
     summed,
+    written_form,
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
@@ -31,7 +33,6 @@ from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.protocols import Model
 
 CURVES = "model/plain-curves"
-_FORMAT = 1
 CURVE = """\
 List t = params.knots; List v = params.values; double x = _score; int high = t.size() - 1;
 if (x <= (double)t.get(0)) { return (double)v.get(0); }
@@ -47,42 +48,6 @@ return Math.max(0.0, from + (to - from) * ((x - a) / (b - a)));"""
 """What a curve of straight pieces gives for a feature's score; level beyond its knots."""
 PRESENT = "return _score == 0 ? params.missing : Math.max(0.0, _score - params.span);"
 """What is above `span`; of a document that has nothing, what is for those."""
-
-
-class PluginFreeModel(Protocol):
-    """A model as one query, whose scores are the model's plus a constant, and never negative."""
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The features that it asks for."""
-        ...
-
-    @property
-    def shift(self) -> float:
-        """By how much the engine's scores exceed the model's."""
-        ...
-
-    @property
-    def interval(self) -> ScoreInterval:
-        """Between which numbers the engine's scores lie, for every document."""
-        ...
-
-    def query(self, queries: Mapping[str, Query]) -> Query:
-        """The query that scores every document, from the features' queries by name."""
-        ...
-
-    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
-        """What the engine gives for each row, rounded to float32 where it rounds."""
-        ...
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """What an engine's work grows with: the feature queries that it asks, and the tables."""
-        ...
-
-    def in_words(self) -> str:
-        """How the engine comes by its scores."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -159,7 +124,7 @@ class PluginFreeCurves:
 
     def as_dict(self) -> dict[str, Any]:
         """The form as JSON."""
-        return {"format": _FORMAT, **json.loads(json.dumps(asdict(self)))}
+        return written_form(self)
 
 
 def plugin_free_curves(model: AdditiveModel, always: Collection[str] = ()) -> PluginFreeCurves:
@@ -175,16 +140,11 @@ def plugin_free_curves(model: AdditiveModel, always: Collection[str] = ()) -> Pl
 
 def read_plugin_free_curves(definition: Any, where: str) -> PluginFreeCurves:
     """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
-    try:
-        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
-        if content["format"] != _FORMAT:
-            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+    with form_content(definition, where) as content:
         curves = tuple(_read_curve(each) for each in content["curves"])
         shift = float(content["shift"])
         if not math.isfinite(shift):
             raise ValueError("its shift is not finite")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
     return PluginFreeCurves(curves, shift)
 
 
@@ -215,6 +175,8 @@ def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> Stored
     return StoredModel(name, CURVES, plugin_free_curves(model, always).as_dict(), featureset)
 
 
+PluginFreeModel = PluginFreeCurves | PluginFreeTrees
+"""A model as one query, whose scores are the model's plus a constant, and never negative."""
 _READERS: dict[str, Callable[[Any, str], PluginFreeModel]] = {
     TREES: read_plugin_free_trees,
     CURVES: read_plugin_free_curves,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import scoring
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
-from owpc_ltr.models.tables import MOST_CODES, BinTable, TableBlock, blocks_of, tables_of
+from owpc_ltr.models.tables import MOST_CODES, TableBlock, blocks_of, tables_of
 from owpc_ltr.models.trees import LINKS, TreeModel, logistic
 from owpc_ltr.protocols import Model
 
@@ -127,7 +128,8 @@ class CodedBlock:
 
     def sums(self, columns: Mapping[str, Vector]) -> Vector:
         """The sum of its tables for each document, in units; a missing value is NaN."""
-        tables, places, values = self._read()
+        places = numbers_of(self.places, PLACE, "a block's text")
+        values = numbers_of(self.values, VALUE, "a block's text")
         code = np.zeros(len(next(iter(columns.values()))), dtype=np.float32)
         for name, each, step in zip(self.features, self.thresholds, self.steps, strict=True):
             found = np.searchsorted(np.array(each), columns[name], side="right") + 1
@@ -135,33 +137,25 @@ class CodedBlock:
         whole = code.astype(np.int64)
         bins = [whole // step % size for step, size in zip(self.steps, self.sizes, strict=True)]
         total = np.zeros(len(code))
-        place = 0
-        while place < len(tables):
-            count, start = tables[place], tables[place + 1]
+        for start, parts in self._tables():
             x = np.full(len(code), start)
-            for column, first in tables[place + 2 : place + 2 + 2 * count].reshape(-1, 2):
+            for column, first in parts:
                 x += places[first + bins[column]]
             total += values[x]
-            place += 2 + 2 * count
         return total
 
     @property
     def table_count(self) -> int:
         """How many tables it has."""
-        tables = numbers_of(self.tables, PLACE, "a block's text").tolist()
-        count = place = 0
-        while place < len(tables):
-            place += 2 + 2 * tables[place]
-            count += 1
-        return count
+        return sum(1 for _ in self._tables())
 
-    def _read(self) -> tuple[Any, Any, Any]:
-        where = "a block's text"
-        return (
-            numbers_of(self.tables, PLACE, where),
-            numbers_of(self.places, PLACE, where),
-            numbers_of(self.values, VALUE, where),
-        )
+    def _tables(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Where each table's values start; of each of its columns which it is, and its places."""
+        numbers, at = numbers_of(self.tables, PLACE, "a block's text"), 0
+        while at < len(numbers):
+            end = at + 2 + 2 * int(numbers[at])
+            yield int(numbers[at + 1]), numbers[at + 2 : end].reshape(-1, 2)
+            at = end
 
 
 @dataclass(frozen=True)
@@ -230,7 +224,24 @@ class PluginFreeTrees:
 
     def as_dict(self) -> dict[str, Any]:
         """The form as JSON."""
-        return {"format": _FORMAT, **json.loads(json.dumps(asdict(self)))}
+        return written_form(self)
+
+
+def written_form(form: Any) -> dict[str, Any]:
+    """A dataclass as the JSON that a store keeps, with its format."""
+    return {"format": _FORMAT, **json.loads(json.dumps(asdict(form)))}
+
+
+@contextmanager
+def form_content(definition: Any, where: str) -> Iterator[dict[str, Any]]:
+    """What `written_form` wrote, without its format. Raises BadInput where it is damaged."""
+    try:
+        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
+        if content.pop("format") != _FORMAT:
+            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+        yield content
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
 
 
 def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
@@ -278,15 +289,10 @@ def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
 
 def read_plugin_free_trees(definition: Any, where: str) -> PluginFreeTrees:
     """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
-    try:
-        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
-        if content.pop("format") != _FORMAT:
-            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+    with form_content(definition, where) as content:
         blocks = tuple(_read_block(each) for each in content.pop("blocks"))
         form = PluginFreeTrees(blocks, **content)
         _check(form)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
     return form
 
 
@@ -317,7 +323,9 @@ def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
         for column, bins, step in zip(table.columns, block.bins_in(table), steps, strict=True):
             tables += [block.columns.index(column), len(places)]
             places += (bins * step).tolist()
-        values.append(_units(table, unit))
+        # The values above the lowest in units, row by row.
+        above = table.values - table.values.min()
+        values.append(np.rint(above / unit).astype(np.int64).ravel())
         start += table.values.size
     return CodedBlock(
         tuple(names[column] for column in block.columns),
@@ -326,12 +334,6 @@ def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
         digits_of(places, PLACE),
         digits_of(np.concatenate(values), VALUE),
     )
-
-
-def _units(table: BinTable, unit: float) -> np.ndarray[Any, Any]:
-    """The values above the lowest in units, row by row."""
-    whole = np.rint((table.values - table.values.min()) / unit).astype(np.int64)
-    return np.asarray(whole.ravel())
 
 
 def _not_above(thresholds: np.ndarray[Any, Any]) -> list[float]:

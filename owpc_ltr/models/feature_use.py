@@ -43,24 +43,24 @@ def without_last_columns(model: Model, columns: Collection[str]) -> Model:
 
 
 def with_features(model: Model, kept: Sequence[str]) -> Model:
-    """The same scores from a matrix of these columns alone, in this order.
+    """The same scores from a matrix of these columns alone, in this order; new ones weigh nothing.
 
     Raises ValueError where the model looks at others, or is of a kind that uses all of them.
     """
     names = tuple(kept)
     if not features_used(model) <= {*names}:
         raise ValueError("only columns that are not used can be left out")
-    places = [model.feature_names.index(name) for name in names]
     if isinstance(model, LinearModel):
         normalisers = {name: own for name, own in model.normalisers.items() if name in names}
-        weights = model.weights[places]
+        own_weights = model.feature_uses()
+        weights = np.array([own_weights.get(name, 0.0) for name in names])
         return replace(model, feature_names=names, weights=weights, normalisers=normalisers)
     if isinstance(model, AverageModel):
         parts = tuple(with_features(part, names) for part in model.parts)
         return replace(model, feature_names=names, parts=parts)
     if isinstance(model, TreeModel):
-        moved = np.zeros(len(model.feature_names), np.int32)
-        moved[places] = np.arange(len(places))
+        places = {name: place for place, name in enumerate(names)}
+        moved = np.array([places.get(name, 0) for name in model.feature_names])
         forest = model.forest
         feature = np.where(forest.is_leaf, forest.feature, moved[forest.feature])
         forest = replace(forest, feature=feature.astype(np.int32))

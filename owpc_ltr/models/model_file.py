@@ -11,7 +11,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -125,9 +126,16 @@ class SavedRanker:
         return shortened("\n".join(map(printable, lines)))
 
     def _repr_html_(self) -> str:
+        """A block with its kind and sizes, where it is from, and how it uses its features."""
         about: Any = self
-        return ranker_html(
-            about.kind, about.feature_names, about.record, self.sizes(), self.feature_uses()
+        heaviest = sorted(self.feature_uses().items(), key=lambda item: -abs(item[1]))
+        rows = [("features", len(about.feature_names)), *self.sizes().items()]
+        rest = len(heaviest) - _SHOWN
+        return html.block(
+            f"{about.kind} model",
+            html.facts([*rows, *_learned(about.record)]),
+            html.bars(heaviest[:_SHOWN]),
+            html.line(f"and {rest} features more") if rest > 0 else "",
         )
 
 
@@ -189,21 +197,24 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
     if not isinstance(kind, str) or kind not in KINDS:
         told = shown(kind) if isinstance(kind, str) else a_json(kind)
         raise BadInput(f"{path} holds a model of kind '{told}'; known: {', '.join(KINDS)}")
-    try:
+    with damage_named(path):
         names = tuple(take_strings(content, "feature_names", "the file"))
         module, _, name = KINDS[kind].partition(":")
         reader = getattr(import_module(module), name)
         model: Model = reader.from_dict(content, names, checked_record(content))
-    except DAMAGES as error:
-        raise damaged(path, error) from error
-    except BadInput as error:
-        raise BadInput(f"{path} is a damaged model file: {error}") from error
     return model
 
 
-def damaged(path: Path, error: Exception) -> BadInput:
-    """The error for such a file."""
-    return BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}")
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Raise BadInput, naming the file, for whatever a damaged model makes its readers raise."""
+    try:
+        yield
+    except DAMAGES as error:
+        what = f"{type(error).__name__} {error}"
+        raise BadInput(f"{path} is a damaged model file: {what}") from error
+    except BadInput as error:
+        raise BadInput(f"{path} is a damaged model file: {error}") from error
 
 
 def signed(content: dict[str, Any], after: str) -> bytes:
@@ -258,25 +269,6 @@ def with_warnings(model: AnyRanker, found: Iterable[str]) -> AnyRanker:
     told = list(dict.fromkeys([*found, *warnings_of(model.record)]))
     changed: AnyRanker = replace(model, record={**model.record, "warnings": told})  # type: ignore[type-var]
     return changed
-
-
-def ranker_html(
-    kind: str,
-    names: Sequence[str],
-    record: Mapping[str, Any],
-    sizes: Mapping[str, object],
-    uses: Mapping[str, float],
-) -> str:
-    """A block with a model's kind and sizes, where it is from, and how it uses its features."""
-    heaviest = sorted(uses.items(), key=lambda item: -abs(item[1]))
-    rows = [("features", len(names)), *sizes.items(), *_learned(record)]
-    rest = len(heaviest) - _SHOWN
-    return html.block(
-        f"{kind} model",
-        html.facts(rows),
-        html.bars(heaviest[:_SHOWN]),
-        html.line(f"and {rest} features more") if rest > 0 else "",
-    )
 
 
 def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:

@@ -16,12 +16,11 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
-    DAMAGES,
     REORDERING,
     SavedRanker,
     checked_record,
     content_of,
-    damaged,
+    damage_named,
     load_scoring_model,
     model_matrix,
     model_of,
@@ -107,28 +106,20 @@ def load_model(
     content = read_content(path)
     if content.get("kind") != REORDERING:
         return model_of(content, path)
-    try:
+    with damage_named(path):
         name, learned = str(content["reranker"]), content["reordering"]
         base = model_of(content["base"], path)
         record = checked_record(content)
-    except DAMAGES as error:
-        raise damaged(path, error) from error
-    except BadInput as error:
-        raise BadInput(f"{path} is a damaged model file: {error}") from error
     reordering: Reordering | None = None
     if learned is not None:
         from owpc_ltr.host.registry import load as load_plugins
         from owpc_ltr.host.settings import configure
 
         reranker: Reranker = configure(load_plugins(plugins).find("reranker", name), {})
-        try:
+        with damage_named(path):
             reordering = reranker.load(learned)
-        except DAMAGES as error:
-            raise damaged(path, error) from error
-        except BadInput as error:
-            raise BadInput(f"{path} is a damaged model file: {error}") from error
-        if reordering.feature_names != base.feature_names:
-            raise BadInput(f"{path} is a damaged model file: its two parts read other features")
+            if reordering.feature_names != base.feature_names:
+                raise BadInput("its two parts read other features")
     return ReorderingModel(base, name, reordering, record)
 
 
