@@ -16,7 +16,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel, same_model
-from owpc_ltr.names import check_name, check_store, did_you_mean, parse_version
+from owpc_ltr.names import Version, check_name, check_store, did_you_mean, parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -173,29 +173,20 @@ def _identity(engine: Engine) -> Identity:
         ) from refusal
 
 
+def rescorer(
+    query: dict[str, Any], window: int, *, own_weight: float, weight: float, **more: str
+) -> dict[str, Any]:
+    """A clause that adds weighted scores of a query to those that the best documents have."""
+    weights = {"query_weight": own_weight, "rescore_query_weight": weight}
+    return {
+        "window_size": check_window(window),
+        "query": {"rescore_query": query, **weights, **more},
+    }
+
+
 def silent_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
     """A rescorer that computes a query for the best documents, and adds nothing to their scores."""
-    return [
-        {
-            "window_size": check_window(window),
-            "query": {"rescore_query": query, "query_weight": 1, "rescore_query_weight": 0},
-        }
-    ]
-
-
-def replacing_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
-    """A rescorer that puts the scores of a query in the place of the best documents' own."""
-    return [
-        {
-            "window_size": check_window(window),
-            "query": {
-                "rescore_query": query,
-                "query_weight": 0.0,
-                "rescore_query_weight": 1.0,
-                "score_mode": "total",
-            },
-        }
-    ]
+    return [rescorer(query, window, own_weight=1, weight=0)]
 
 
 def check_window(window: int) -> int:
@@ -288,6 +279,22 @@ class Absent(BadInput):
         return Absent(self.what, self.name, self._place, names)
 
 
+def words_of(what: str) -> str:
+    """What a document of a store is called, by its `type`."""
+    return "feature set" if what == "featureset" else what
+
+
+@contextmanager
+def absent_where_404(what: str, name: str, place: str) -> Iterator[None]:
+    """In this block the engine's answer that a document is not there is Absent."""
+    try:
+        yield
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            raise Absent(words_of(what), name, place) from refusal
+        raise
+
+
 @contextmanager
 def naming_close_sets(store: Store) -> Iterator[None]:
     """In this block a feature set that is not there is told with the one whose name is close."""
@@ -330,17 +337,21 @@ def _is_there(store: Store, model: StoredModel) -> bool:
 
 def check_engine(about: About) -> None:
     """Refuse an engine that does not return the scores of named queries, before any work."""
-    oldest = OLDEST.get(about.distribution)
-    try:
-        numbers = parse_version(about.version)
-    except UsageError:
-        return  # a version that says nothing: what it lacks shows where it is needed
-    if oldest is not None and numbers < oldest:
+    oldest, version = OLDEST.get(about.distribution), _version(about)
+    if oldest is not None and version is not None and version < oldest:
         needed = " or ".join(f"{_NAMES[name]} {a}.{b}" for name, (a, b) in OLDEST.items())
         raise Refused(
             f"{_NAMES[about.distribution]} {about.version} is too old to do without the LTR "
             f"plugin: that needs {needed} or later; upgrade it, or install the plugin"
         )
+
+
+def _version(about: About) -> Version | None:
+    """An engine's version; None for one that says nothing, whose own refusals say what it lacks."""
+    try:
+        return parse_version(about.version)
+    except UsageError:
+        return None
 
 
 class NoWindowScores(Refused):
@@ -352,11 +363,8 @@ def check_window_scores(about: About) -> None:
 
     Every feature would seem missing: OpenSearch does so before 3.2, without a word.
     """
-    try:
-        numbers = parse_version(about.version)
-    except UsageError:
-        return
-    if about.distribution == "opensearch" and numbers < (3, 2):
+    version = _version(about)
+    if about.distribution == "opensearch" and version is not None and version < (3, 2):
         raise NoWindowScores(
             f"OpenSearch {about.version} returns no scores of queries named inside a rescorer, by "
             "which features come with a search: that needs OpenSearch 3.2 or Elasticsearch 8.8 or "
@@ -366,11 +374,8 @@ def check_window_scores(about: About) -> None:
 
 def check_collapse(about: About) -> None:
     """Refuse an engine that does not collapse results which it rescores."""
-    try:
-        numbers = parse_version(about.version)
-    except UsageError:
-        return  # its own refusal says so too
-    if about.distribution != "elasticsearch" or numbers < (8, 15):
+    version = _version(about)
+    if version is not None and (about.distribution != "elasticsearch" or version < (8, 15)):
         raise UsageError(
             f"the search's body has a 'collapse', and {_NAMES[about.distribution]} "
             f"{about.version} does not collapse results that it rescores, as Elasticsearch 8.15 "

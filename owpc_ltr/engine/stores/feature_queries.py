@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.engine.stores import NoWindowScores
+from owpc_ltr.engine.stores import NoWindowScores, rescorer
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import (
@@ -307,17 +307,10 @@ def linear_rescorers(
     for sign in (1.0, -1.0):
         part = [(scoring(query), sign * weight) for query, weight in asked if sign * weight > 0]
         steps += [(_sum(group), sign) for group in _groups(part, words)]
+    own_weights = [0.0, *[1.0] * (len(steps) - 1)]
     return [
-        {
-            "window_size": window,
-            "query": {
-                "rescore_query": query,
-                "query_weight": 0.0 if position == 0 else 1.0,
-                "rescore_query_weight": weight,
-                "score_mode": "total",
-            },
-        }
-        for position, (query, weight) in enumerate(steps)
+        rescorer(query, window, own_weight=own, weight=weight, score_mode="total")
+        for own, (query, weight) in zip(own_weights, steps, strict=True)
     ]
 
 

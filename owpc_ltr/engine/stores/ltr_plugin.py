@@ -19,12 +19,14 @@ from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.stores import (
     Absent,
     Search,
-    check_window,
+    absent_where_404,
     is_number,
     keep_featureset,
     keep_model,
     place_of,
+    rescorer,
     silent_rescore,
+    words_of,
 )
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
@@ -183,16 +185,7 @@ class LtrPluginStore:
             "params": check_params(model.featureset, params),
             **self._store(),
         }
-        return [
-            {
-                "window_size": check_window(window),
-                "query": {
-                    "rescore_query": {"sltr": sltr},
-                    "query_weight": 0,
-                    "rescore_query_weight": 1,
-                },
-            }
-        ]
+        return [rescorer({"sltr": sltr}, window, own_weight=0, weight=1)]
 
     def _path(self, *parts: str) -> str:
         return "/".join(("/_ltr", *([self.name] if self.name else []), *parts))
@@ -206,24 +199,16 @@ class LtrPluginStore:
         return {"store": self.name} if self.name else {}
 
     def _get(self, what: str, name: str) -> Any:
-        try:
-            path = self._path(f"_{what}", check_name(_words(what), name))
+        with absent_where_404(what, name, self._place):
+            path = self._path(f"_{what}", check_name(words_of(what), name))
             answer = self._engine.request("GET", path)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                raise Absent(_words(what), name, self._place) from refusal
-            raise
-        return part_of(answer, "_source", f"the {_words(what)} '{name}'")
+        return part_of(answer, "_source", f"the {words_of(what)} '{name}'")
 
     def _delete(self, what: str, name: str) -> None:
-        try:
-            path = self._path(f"_{what}", check_name(_words(what), name))
+        with absent_where_404(what, name, self._place):
+            path = self._path(f"_{what}", check_name(words_of(what), name))
             answer = self._engine.request("DELETE", path)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                raise Absent(_words(what), name, self._place) from refusal
-            raise
-        check_written(answer, f"the {_words(what)} '{name}'", f"{what}-{name}", "deleted")
+        check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "deleted")
         # The plugin deletes without a refresh, and its lists are searches: what is gone would be
         # listed for a second more. Where its index is closed to us, it is.
         with suppress(Refused, EngineUnavailable):
@@ -232,7 +217,7 @@ class LtrPluginStore:
 
     def _list(self, what: str) -> list[str]:
         names: set[str] = set()
-        start, total, words = 0, 1, f"its list of {_words(what)}s"
+        start, total, words = 0, 1, f"its list of {words_of(what)}s"
         while start < total:
             page = {"from": start, "size": _PAGE}
             try:
@@ -248,10 +233,6 @@ class LtrPluginStore:
             total = found.exact_total()
             start += _PAGE
         return sorted(names)
-
-
-def _words(what: str) -> str:
-    return "feature set" if what == "featureset" else what
 
 
 def _logged(hit: dict[str, Any]) -> list[Any] | None:

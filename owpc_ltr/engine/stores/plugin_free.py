@@ -27,8 +27,8 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.client.search_answer import SearchAnswer, check_complete
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
-    Absent,
     Search,
+    absent_where_404,
     check_window,
     check_window_scores,
     is_number,
@@ -36,8 +36,9 @@ from owpc_ltr.engine.stores import (
     keep_model,
     most_clauses,
     place_of,
-    replacing_rescore,
+    rescorer,
     silent_rescore,
+    words_of,
 )
 from owpc_ltr.engine.stores.feature_queries import (
     CompiledSet,
@@ -89,14 +90,11 @@ class PluginFreeStore:
         if featureset.validation is not None:
             self._try(compiled, featureset.validation)
         content = featureset.to_body()["featureset"]
-
-        def create() -> None:
-            self._index.create("featureset", featureset.name, content)
-
+        stored = "featureset", featureset.name, content
         if replace:
-            self._index.replace("featureset", featureset.name, content)
+            self._index.replace(*stored)
         else:
-            keep_featureset(self, featureset, create)
+            keep_featureset(self, featureset, lambda: self._index.create(*stored))
 
     def get_featureset(self, name: str) -> FeatureSet:
         """The feature set of this name; BadInput if there is none."""
@@ -212,7 +210,8 @@ class PluginFreeStore:
             queries = self._queries(model, params, set(form.features))
             clause = form.query(queries)
             self._check_clauses(count_clauses([clause]), model.featureset.name)
-            return replacing_rescore(clause, window)
+            weights: Any = {"own_weight": 0.0, "weight": 1.0, "score_mode": "total"}
+            return [rescorer(clause, window, **weights)]
         linear = import_linear(model)
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
@@ -342,11 +341,11 @@ class StoreIndex:
             params={"refresh": "true"},
             body={"name": name, "type": what, what: content},
         )
-        check_written(answer, f"the {_words(what)} '{name}'", f"{what}-{name}", "created")
+        check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "created")
 
     def replace(self, what: str, name: str, content: dict[str, Any]) -> None:
         """Write over what is there now, unless somebody else does so at the same time."""
-        path, words = f"/{self._index}/_doc/{what}-{name}", f"the {_words(what)} '{name}'"
+        path, words = self._path(what, name), f"the {words_of(what)} '{name}'"
         params: dict[str, Any] = {"refresh": "true"}
         try:
             now = AnswerPart(self._engine.request("GET", path), words)
@@ -367,30 +366,19 @@ class StoreIndex:
 
     def get(self, what: str, name: str) -> Any:
         """A document, as it was written; BadInput if there is none."""
-        words = _words(what)
-        path = f"/{self._index}/_doc/{what}-{check_name(words, name)}"
-        try:
-            answer = self._engine.request("GET", path)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                raise Absent(words, name, self._place) from refusal
-            raise
-        return part_of(answer, "_source", f"the {words} '{name}'")
+        with absent_where_404(what, name, self._place):
+            answer = self._engine.request("GET", self._path(what, name))
+        return part_of(answer, "_source", f"the {words_of(what)} '{name}'")
 
     def delete(self, what: str, name: str) -> None:
         """Take out a document; BadInput if there is none."""
-        words = _words(what)
-        try:
-            answer = self._engine.request(
-                "DELETE",
-                f"/{self._index}/_doc/{what}-{check_name(words, name)}",
-                params={"refresh": "true"},
-            )
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                raise Absent(words, name, self._place) from refusal
-            raise
-        check_written(answer, f"the {words} '{name}'", f"{what}-{name}", "deleted")
+        path, params = self._path(what, name), {"refresh": "true"}
+        with absent_where_404(what, name, self._place):
+            answer = self._engine.request("DELETE", path, params=params)
+        check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "deleted")
+
+    def _path(self, what: str, name: str) -> str:
+        return f"/{self._index}/_doc/{what}-{check_name(words_of(what), name)}"
 
     def names(self, what: str) -> list[str]:
         """Of all documents of this kind, sorted."""
@@ -409,7 +397,7 @@ class StoreIndex:
             except NoSuchIndex:
                 # Any other 404 is somebody's in between, and does not say that there is nothing.
                 return []
-            listed = f"its list of {_words(what)}s"
+            listed = f"its list of {words_of(what)}s"
             hits = SearchAnswer.read(answer, body, listed).hits
             if not all(isinstance(hit.get("sort"), list) and hit["sort"] for hit in hits):
                 raise strange(listed, "hits.hits[].sort")
@@ -425,7 +413,3 @@ def _is_ours(mapping: Any) -> bool:
     for key in ("mappings", "_meta"):
         index = index.get(key) if isinstance(index, dict) else None
     return isinstance(index, dict) and index.get("owner") == "owpc-ltr"
-
-
-def _words(what: str) -> str:
-    return "feature set" if what == "featureset" else what
