@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.engine.options import OnlyIndex
 from owpc_ltr.engine.suggested_features import suggest
 from owpc_ltr.features.parameters import Params
+from owpc_ltr.host.commands import CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job
 
 if TYPE_CHECKING:
@@ -25,78 +25,36 @@ Name = Annotated[str, _NAME, Argument.FEATURESET]
 _LONGEST = 100
 
 
-@dataclass(frozen=True)
-class PushedFeatureSet:
-    """What the command line says of a feature set that was stored."""
-
-    featureset: FeatureSet
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary as JSON."""
-        return {
-            "featureset": self.featureset.name,
-            "features": list(self.featureset.feature_names),
-            "params": list(self.featureset.params),
-            "hash": self.featureset.hash,
-        }
-
-    def __str__(self) -> str:
-        tried_on = (self.featureset.validation or {})["index"]
-        return (
-            f"stored feature set '{self.featureset.name}': {len(self.featureset.features)} "
-            f"features, all tried on '{tried_on}'; params: {', '.join(self.featureset.params)}"
-        )
+def _pushed(featureset: FeatureSet) -> CommandSummary:
+    """A feature set that was stored."""
+    names, params = list(featureset.feature_names), list(featureset.params)
+    tried_on = (featureset.validation or {})["index"]
+    text = (
+        f"stored feature set '{featureset.name}': {len(names)} features, all tried on "
+        f"'{tried_on}'; params: {', '.join(params)}"
+    )
+    known = {"featureset": featureset.name, "features": names, "params": params}
+    return CommandSummary(text, {**known, "hash": featureset.hash})
 
 
-@dataclass(frozen=True)
-class FeatureSetTable:
-    """What the command line says of a feature set: its features, one per row."""
+def _table(featureset: FeatureSet) -> CommandSummary:
+    """The features of a set, one per row; as JSON what `push` accepts."""
+    from owpc_ltr.plain_text import text_table
 
-    featureset: FeatureSet
-
-    def as_dict(self) -> dict[str, Any]:
-        """What `push` accepts."""
-        return self.featureset.to_body()
-
-    def __str__(self) -> str:
-        from owpc_ltr.plain_text import text_table
-
-        rows = [
-            (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
-            for place, feature in enumerate(self.featureset.features, 1)
-        ]
-        return text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
+    rows = [
+        (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
+        for place, feature in enumerate(featureset.features, 1)
+    ]
+    text = text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
+    return CommandSummary(text, featureset.to_body())
 
 
-@dataclass(frozen=True)
-class FeatureSetNames:
-    """What the command line says of the feature sets of a cluster: their names."""
-
-    names: list[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The names as JSON."""
-        return {"featuresets": self.names}
-
-    def __str__(self) -> str:
-        return "\n".join(self.names)
+def _deleted(name: str) -> CommandSummary:
+    """A feature set that was deleted."""
+    return CommandSummary(f"deleted feature set '{name}'", {"deleted": name})
 
 
-@dataclass(frozen=True)
-class DeletedFeatureSet:
-    """What the command line says of a feature set that was deleted."""
-
-    name: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The name as JSON."""
-        return {"deleted": self.name}
-
-    def __str__(self) -> str:
-        return f"deleted feature set '{self.name}'"
-
-
-@job(shows=PushedFeatureSet, changes_cluster=True)
+@job(shows=_pushed, changes_cluster=True)
 def push(
     cluster: Cluster | FeatureSets,
     featureset: Annotated[
@@ -181,15 +139,18 @@ def names(cluster: Cluster | FeatureSets) -> list[str]:
 @job
 def show(
     cluster: Cluster | FeatureSets, name: Annotated[str | None, _NAME, Argument.FEATURESET] = None
-) -> FeatureSetNames | FeatureSetTable:
+) -> CommandSummary:
     """List the feature sets of the cluster, or print the features of one.
 
     With --json the features are printed as `push` accepts them.
     """
-    return FeatureSetNames(names(cluster)) if name is None else FeatureSetTable(get(cluster, name))
+    if name is not None:
+        return _table(get(cluster, name))
+    listed = names(cluster)
+    return CommandSummary("\n".join(listed), {"featuresets": listed})
 
 
-@job(shows=DeletedFeatureSet, changes_cluster=True)
+@job(shows=_deleted, changes_cluster=True)
 def delete(
     cluster: Cluster | FeatureSets,
     name: Name,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.commands import CommandSummary
 from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job, spelled
 
 if TYPE_CHECKING:
@@ -17,32 +17,17 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
 
 
-@dataclass(frozen=True)
-class ImportSummary:
-    """What the command line says of an imported model: its kind, its source, what changed."""
-
-    kind: str
-    format: str
-    features: list[str]
-    notes: list[str]
-
-    @classmethod
-    def of(cls, model: Model) -> ImportSummary:
-        """The summary of what `import_model` returned."""
-        imported = model.record["imported"]
-        source = imported.get("format", "owpc-ltr")
-        return cls(model.kind, source, list(model.feature_names), list(imported["notes"]))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary as JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        first = f"a {self.kind} model of {len(self.features)} features, from {self.format}"
-        return "\n".join([first, *(f"- {note}" for note in self.notes)])
+def _summary(model: Model) -> CommandSummary:
+    """The kind of an imported model, its source, and what changed."""
+    imported, features = model.record["imported"], list(model.feature_names)
+    source, notes = imported.get("format", "owpc-ltr"), list(imported["notes"])
+    first = f"a {model.kind} model of {len(features)} features, from {source}"
+    text = "\n".join([first, *(f"- {note}" for note in notes)])
+    known = {"kind": model.kind, "format": source, "features": features, "notes": notes}
+    return CommandSummary(text, known)
 
 
-@job(shows=ImportSummary.of)
+@job(shows=_summary)
 def import_model(
     path: Annotated[
         Path | str,

@@ -6,7 +6,7 @@ Their group is a separate one, so that a list of commands imports no loss and no
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -26,6 +26,21 @@ class PluginCommands:
 
     commands: tuple[Command, ...]
     failures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CommandSummary:
+    """What the command line says of a result: as text, and as JSON."""
+
+    text: str
+    content: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return dict(self.content)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class WritesReport(Writes):

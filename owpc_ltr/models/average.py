@@ -6,7 +6,7 @@ The mean of linear models is a linear model: `average` makes that one, which eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -16,6 +16,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
+from owpc_ltr.host.commands import CommandSummary
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
     SavedRanker,
@@ -78,27 +79,13 @@ class AverageModel(SavedRanker):
         return cls(names, parts, take_numbers(content, "weights", "the average"), record)
 
 
-@dataclass(frozen=True)
-class AverageSummary:
-    """What the command line says of an average: its kind, and how many models it is made of."""
-
-    kind: str
-    models: int
-
-    @classmethod
-    def of(cls, mean: Model) -> AverageSummary:
-        """The summary of what `average` returned."""
-        return cls(mean.kind, mean.record["average_of"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary as JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return f"a {self.kind} model, the mean of {self.models}"
+def _summary(mean: Model) -> CommandSummary:
+    """The kind of an average, and how many models it is made of."""
+    content = {"kind": mean.kind, "models": mean.record["average_of"]}
+    return CommandSummary("a {kind} model, the mean of {models}".format(**content), content)
 
 
-@job(shows=AverageSummary.of)
+@job(shows=_summary)
 def average(
     models: Annotated[
         Sequence[Model | Path | str],
