@@ -208,14 +208,8 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
 def _read_node(node: Any, columns: list[int]) -> Node:
     where = "a node of the ensemble"
     if isinstance(node, dict) and "leaf_value" in node:
-        return (
-            LEAF,
-            0.0,
-            0,
-            0,
-            False,
-            float(take_numbers({"v": [node["leaf_value"]]}, "v", where)[0]),
-        )
+        (output,) = take_numbers({"v": [node["leaf_value"]]}, "v", where).tolist()
+        return LEAF, 0.0, 0, 0, False, output
     if take(node, "decision_type", where) != "lt":
         raise BadInput(f"{where} decides by {a_json(node['decision_type'])}, not lt")
     split, left, right, default = (
