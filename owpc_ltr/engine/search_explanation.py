@@ -77,24 +77,12 @@ def explain_stored(
     refuse_unused(joined_in(stored), asked.tables, whose)
     joined = columns_for(joined_in(stored), asked.tables, whose)
     model = _local(engine, store, stored)
+    search = _Search(engine, store, request, asked, featureset=stored.featureset, joined=joined)
     if is_client_scored(stored):
-        base = ReorderingModel(client_model(stored), "", None)
-        window = _by_client(
-            engine, store, request, base, featureset=stored.featureset, joined=joined, asked=asked
-        )
+        window = search.by_client(ReorderingModel(client_model(stored), "", None))
     else:
-        window = _by_engine(engine, store, request, stored, asked)
-    return _explained(
-        engine,
-        store,
-        request=request,
-        ranker=model,
-        name=stored.name,
-        featureset=stored.featureset,
-        joined=joined,
-        window=window,
-        asked=asked,
-    )
+        window = search.by_engine(stored)
+    return search.explained(model, stored.name, window)
 
 
 def explain_reordered(
@@ -110,21 +98,9 @@ def explain_reordered(
     refuse_unused(sources, asked.tables, "the reranker")
     joined = columns_for(sources, asked.tables, "the reranker")
     featureset = find_featureset(store, ranker)
+    search = _Search(engine, store, request, asked, featureset=featureset, joined=joined)
     prepare(ranker)
-    window = _by_client(
-        engine, store, request, ranker, featureset=featureset, joined=joined, asked=asked
-    )
-    return _explained(
-        engine,
-        store,
-        request=request,
-        ranker=ranker,
-        name=name,
-        featureset=featureset,
-        joined=joined,
-        window=window,
-        asked=asked,
-    )
+    return search.explained(ranker, name, search.by_client(ranker))
 
 
 @dataclass(frozen=True)
@@ -136,6 +112,76 @@ class _Window:
     scores: Sequence[float]
     ranks_before: Sequence[int | None]
     fields: Fields = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search that is explained, with the feature set of its ranker and the joined features."""
+
+    engine: Engine
+    store: Store
+    request: SearchRequest
+    asked: ExplainRequest
+    featureset: FeatureSet
+    joined: ExternalColumns | None
+
+    def by_engine(self, stored: StoredModel) -> _Window:
+        """The window as the engine ranks it with a stored model."""
+        whole, title = self.request.showing_window(), self.asked.title
+        found = search_stored(self.engine, self.store, whole, stored, title_field=title).after
+        return _Window(
+            [hit.document_id for hit in found],
+            [hit.title for hit in found],
+            [hit.score for hit in found],
+            [hit.other_rank for hit in found],
+        )
+
+    def by_client(self, ranker: ReorderingModel) -> _Window:
+        """The window as the client reorders it."""
+        found = live_search(
+            self.engine, self.store, self.request.showing_window(), ranker,
+            featureset=self.featureset, joined=self.joined, deadline=_PATIENCE,
+        )  # fmt: skip
+        if not found.reordered and found.hits:
+            raise Refused(f"the client could not reorder what it got: {found.reason}")
+        ids, sources = [hit.document_id for hit in found.hits], [hit.source for hit in found.hits]
+        hits = served_hits(found)
+        return _Window(
+            ids,
+            list(map(titles_of(hits, self.asked.title), hits)),
+            [hit.score for hit in found.hits],
+            [hit.engine_rank for hit in found.hits],
+            fields_of_hits(ranker, ids, sources),
+        )
+
+    def explained(self, ranker: Model | ReorderingModel, name: str, window: _Window) -> Explanation:
+        """Why the documents of the window are where they are."""
+        asked, request, ids = self.asked, self.request, list(window.doc_ids)
+        features = np.zeros((0, len(self.featureset.features)), np.float32)
+        if ids:
+            sample = {"params": request.params, "document_ids": ids}
+            found, features = logged(
+                self.engine, self.store, self.featureset, request.index, sample
+            )
+            if found != ids:
+                gone = next(one for one in ids if one not in found)
+                raise Refused(f"document '{gone}' went away while it was explained: ask again")
+        if self.joined is not None:
+            values = self.joined.of_query(request.query_id, request.params)
+            features = np.hstack([features, values(ids)])
+        listed = ServedList(
+            asked.query,
+            name,
+            doc_ids=ids,
+            titles=window.titles,
+            features=features.astype(np.float32),
+            scores=np.array(window.scores, dtype=np.float64),
+            ranks_before=window.ranks_before,
+            fields=window.fields,
+        )
+        return explain_list(
+            ranker, listed, size=asked.size, document=asked.document, above=asked.above
+        )
 
 
 def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:
@@ -161,76 +207,3 @@ def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:
     if is_client_scored(stored):
         return client_model(stored)
     return import_linear(stored) if stored.type == LINEAR else deployments.get(stored.name).ranker()
-
-
-def _by_engine(
-    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: ExplainRequest
-) -> _Window:
-    whole = request.showing_window()
-    found = search_stored(engine, store, whole, stored, title_field=asked.title).after
-    return _Window(
-        [hit.document_id for hit in found],
-        [hit.title for hit in found],
-        [hit.score for hit in found],
-        [hit.other_rank for hit in found],
-    )
-
-
-def _by_client(
-    engine: Engine,
-    store: Store,
-    request: SearchRequest,
-    ranker: ReorderingModel,
-    featureset: FeatureSet,
-    joined: ExternalColumns | None,
-    asked: ExplainRequest,
-) -> _Window:
-    found = live_search(
-        engine, store, request.showing_window(), ranker,
-        featureset=featureset, joined=joined, deadline=_PATIENCE,
-    )  # fmt: skip
-    if not found.reordered and found.hits:
-        raise Refused(f"the client could not reorder what it got: {found.reason}")
-    ids, sources = [hit.document_id for hit in found.hits], [hit.source for hit in found.hits]
-    hits = served_hits(found)
-    return _Window(
-        ids,
-        list(map(titles_of(hits, asked.title), hits)),
-        [hit.score for hit in found.hits],
-        [hit.engine_rank for hit in found.hits],
-        fields_of_hits(ranker, ids, sources),
-    )
-
-
-def _explained(
-    engine: Engine,
-    store: Store,
-    request: SearchRequest,
-    ranker: Model | ReorderingModel,
-    name: str,
-    featureset: FeatureSet,
-    joined: ExternalColumns | None,
-    window: _Window,
-    asked: ExplainRequest,
-) -> Explanation:
-    sample = {"params": request.params, "document_ids": list(window.doc_ids)}
-    features = np.zeros((0, len(featureset.features)), np.float32)
-    if window.doc_ids:
-        ids, features = logged(engine, store, featureset, request.index, sample)
-        if ids != list(window.doc_ids):
-            gone = next(one for one in window.doc_ids if one not in ids)
-            raise Refused(f"document '{gone}' went away while it was explained: ask again")
-    if joined is not None:
-        values = joined.of_query(request.query_id, request.params)
-        features = np.hstack([features, values(list(window.doc_ids))])
-    listed = ServedList(
-        asked.query,
-        name,
-        doc_ids=window.doc_ids,
-        titles=window.titles,
-        features=features.astype(np.float32),
-        scores=np.array(window.scores, dtype=np.float64),
-        ranks_before=window.ranks_before,
-        fields=window.fields,
-    )
-    return explain_list(ranker, listed, size=asked.size, document=asked.document, above=asked.above)
