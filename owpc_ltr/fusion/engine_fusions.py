@@ -326,7 +326,8 @@ def _bottoms(
     """The lower end of the range, and which scores are clipped to it."""
     if bounds is None:
         return low, np.zeros(low.shape, np.bool_)
-    modes, at = _modes(bounds)
+    modes, scores = map(np.array, zip(*bounds, strict=True))
+    at = scores.astype(np.float32)
     applied = np.where((high > at) & (values > at), at, low)
     clipped = np.where(high < at, low, at)
     ends = np.select([modes == "apply", modes == "clip"], [applied, clipped], low)
@@ -336,19 +337,10 @@ def _bottoms(
 def _tops(
     values: Matrix, low: Matrix, high: Matrix, bounds: tuple[Bound, ...] | None
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """The upper end of the range, and which scores are clipped to it."""
-    if bounds is None:
-        return high, np.zeros(high.shape, np.bool_)
-    modes, at = _modes(bounds)
-    applied = np.where((low < at) & (values < at), at, high)
-    clipped = np.where(low > at, high, at)
-    ends = np.select([modes == "apply", modes == "clip"], [applied, clipped], high)
-    return ends, (modes == "clip") & (values > ends)
-
-
-def _modes(bounds: tuple[Bound, ...]) -> tuple[NDArray[np.str_], Matrix]:
-    modes, scores = zip(*bounds, strict=True)
-    return np.array(modes), np.array(scores, np.float32)
+    """The upper end of the range, and which scores are clipped to it: the lower end, negated."""
+    negated = None if bounds is None else tuple((mode, -at) for mode, at in bounds)
+    ends, clipped = _bottoms(-values, -high, -low, negated)
+    return -ends, clipped
 
 
 def _l2(rows: _Rows, least: np.float32) -> Matrix:

@@ -131,12 +131,10 @@ def _skipping_means(search: SearchBody) -> Findings:
                 f"the {str(technique.value).replace('_', ' ')} leaves out a query that misses the "
                 "document, with its weight: a document that one query found can pass one that all "
                 "found",
-                advice="use arithmetic_mean", source=f"neural-search, {_java(technique.value)}",
+                advice="use arithmetic_mean",
+                source="neural-search, "
+                f"{technique.value.title().replace('_', '')}ScoreCombinationTechnique",
             )  # fmt: skip
-
-
-def _java(technique: str) -> str:
-    return f"{technique.title().replace('_', '')}ScoreCombinationTechnique"
 
 
 def _weights(search: SearchBody) -> Findings:

@@ -10,7 +10,7 @@ from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, part_of
 from owpc_ltr.engine.client.search_answer import check_complete
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
-from owpc_ltr.fusion.request_checks import USUAL_WINDOW, RequestFinding
+from owpc_ltr.fusion.request_checks import USUAL_WINDOW, Findings, RequestFinding
 from owpc_ltr.fusion.search_body import FUSING_RETRIEVERS, Located, SearchBody
 from owpc_ltr.inspection.result import WARNING
 from owpc_ltr.names import check_index
@@ -87,13 +87,8 @@ class LookedAt:
 
 def index_findings(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
     """What this index, its plugins, version and licence make of the request."""
-    return [
-        *_unknown_parts(looked, search),
-        *_vectors(looked, search),
-        *_shards(looked, search),
-        *_by_version(looked, search),
-        *_licence(looked, search),
-    ]
+    checks = (_unknown_parts, _vectors, _shards, _by_version, _licence)
+    return [finding for check in checks for finding in check(looked, search)]
 
 
 def with_examples(
@@ -121,103 +116,83 @@ def _fields(properties: Any, prefix: str = "") -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _unknown_parts(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
+def _unknown_parts(looked: LookedAt, search: SearchBody) -> Findings:
     """What the engine has no word for: a query of the other engine, a plugin, a pipeline."""
-    found = []
     is_opensearch = looked.identity.distribution == "opensearch"
     if search.hybrids and not (is_opensearch and _NEURAL_SEARCH in looked.identity.plugins):
-        found.append(
-            RequestFinding(
-                "missing-plugin", WARNING, search.hybrids[0].place,
-                f"{looked.identity.distribution} {looked.identity.version} there has no query "
-                "'hybrid' (400)",
-                advice="install OpenSearch's neural-search plugin, or search with bool.should of "
-                "the queries and one rescorer",
-                source="neural-search",
-            )
+        yield RequestFinding(
+            "missing-plugin", WARNING, search.hybrids[0].place,
+            f"{looked.identity.distribution} {looked.identity.version} there has no query "
+            "'hybrid' (400)",
+            advice="install OpenSearch's neural-search plugin, or search with bool.should of "
+            "the queries and one rescorer",
+            source="neural-search",
         )  # fmt: skip
     retriever = search.root.get("retriever")
     if retriever and is_opensearch:
-        found.append(
-            RequestFinding(
-                "missing-retriever", WARNING, retriever.place,
-                "OpenSearch has no retrievers (400)", advice="write the queries as 'hybrid'",
-                source="OpenSearch, search request body",
-            )
+        yield RequestFinding(
+            "missing-retriever", WARNING, retriever.place,
+            "OpenSearch has no retrievers (400)", advice="write the queries as 'hybrid'",
+            source="OpenSearch, search request body",
         )  # fmt: skip
     name = search.pipeline_name
     if name and name != "_none" and looked.stored_pipeline(name) is None:
-        found.append(
-            RequestFinding(
-                "missing-pipeline", WARNING, "$.search_pipeline",
-                f"there is no search pipeline '{name}' (400)",
-                advice="store it, or name one that there is", source="OpenSearch, search pipelines",
-            )
+        yield RequestFinding(
+            "missing-pipeline", WARNING, "$.search_pipeline",
+            f"there is no search pipeline '{name}' (400)",
+            advice="store it, or name one that there is", source="OpenSearch, search pipelines",
         )  # fmt: skip
-    return found
 
 
-def _vectors(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
-    found = []
+def _vectors(looked: LookedAt, search: SearchBody) -> Findings:
     for query in search.vector_queries:
         field = looked.fields.get(query.field, {})
         length = field.get("dimension", field.get("dims"))
         if field.get("type") not in {"knn_vector", "dense_vector"}:
             what = f"is a {field['type']}" if "type" in field else "is not there"
-            found.append(
-                RequestFinding(
-                    "no-vector-field", WARNING, query.place,
-                    f"the field '{query.field}' {what}, and not a vector (400)",
-                    advice="name a field of vectors", source="the index's mapping",
-                )
+            yield RequestFinding(
+                "no-vector-field", WARNING, query.place,
+                f"the field '{query.field}' {what}, and not a vector (400)",
+                advice="name a field of vectors", source="the index's mapping",
             )  # fmt: skip
         elif query.length is not None and length is not None and query.length != length:
-            found.append(
-                RequestFinding(
-                    "vector-length", WARNING, query.place,
-                    f"the query's vector has {query.length} numbers, and those of "
-                    f"'{query.field}' {length} (400)",
-                    advice="make both by the same model", source="the index's mapping",
-                )
+            yield RequestFinding(
+                "vector-length", WARNING, query.place,
+                f"the query's vector has {query.length} numbers, and those of "
+                f"'{query.field}' {length} (400)",
+                advice="make both by the same model", source="the index's mapping",
             )  # fmt: skip
-    return found
 
 
-def _shards(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
+def _shards(looked: LookedAt, search: SearchBody) -> Findings:
     if looked.shards < 2 or not search.hybrids:
-        return []
+        return
     ranks = any(each.place.endswith("score-ranker-processor") for each in search.processors)
     by_shard = ranks and looked.version < (3, 5)
     what = "windows, k and ranks of RRF" if by_shard else "windows and k"
-    return [
-        RequestFinding(
-            "ranks-by-shard" if by_shard else "windows-by-shard", WARNING, search.hybrids[0].place,
-            f"{what} are those of each of {looked.shards} shards: another number of shards is "
-            "another order",
-            advice="compare on one shard, or set pagination_depth and k well above the page",
-            source="neural-search #325; OpenSearch 2.19.1: the first 10 of one and three shards "
-            "agreed in 14 % of queries",
-        )
-    ]  # fmt: skip
+    yield RequestFinding(
+        "ranks-by-shard" if by_shard else "windows-by-shard", WARNING, search.hybrids[0].place,
+        f"{what} are those of each of {looked.shards} shards: another number of shards is "
+        "another order",
+        advice="compare on one shard, or set pagination_depth and k well above the page",
+        source="neural-search #325; OpenSearch 2.19.1: the first 10 of one and three shards "
+        "agreed in 14 % of queries",
+    )  # fmt: skip
 
 
-def _by_version(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
+def _by_version(looked: LookedAt, search: SearchBody) -> Findings:
     """What a version reads elsewhere, or not at all."""
-    found = []
     for processor in search.processors:
         for keys, since, what in _SINCE:
             part = processor.at(*keys)
             if part and looked.version < since and _applies(processor, keys, part.value):
                 said = ".".join(map(str, since))
-                found.append(
-                    RequestFinding(
-                        "needs-later-version", WARNING, part.place,
-                        f"OpenSearch {looked.identity.version} {what}",
-                        advice=f"leave it out, or use {said} or later",
-                        source=f"neural-search {said}",
-                    )
+                yield RequestFinding(
+                    "needs-later-version", WARNING, part.place,
+                    f"OpenSearch {looked.identity.version} {what}",
+                    advice=f"leave it out, or use {said} or later",
+                    source=f"neural-search {said}",
                 )  # fmt: skip
-    return found
 
 
 _RANKER = "score-ranker-processor"
@@ -237,33 +212,28 @@ def _applies(processor: Located, keys: tuple[str, ...], value: Any) -> bool:
     return keys[0] == "normalization" or processor.place.endswith(_RANKER)
 
 
-def _licence(looked: LookedAt, search: SearchBody) -> list[RequestFinding]:
+def _licence(looked: LookedAt, search: SearchBody) -> Findings:
     fusing = [
         each for each in search.retrievers if each.place.rpartition(".")[2] in FUSING_RETRIEVERS
     ]
     if not fusing or looked.identity.distribution != "elasticsearch":
-        return []
+        return
     answer = looked.engine.request("GET", "/_license")
     kind = str(answer.get("license", {}).get("type"))
     if kind in _FUSES_BY_LICENCE:
-        return []
-    return [
-        RequestFinding(
-            "licence-refused", WARNING, fusing[0].place,
-            f"the cluster's licence is '{kind}', and fusing retrievers need 'enterprise' (403)",
-            advice="search with bool.should of the queries and one rescorer",
-            source="Elasticsearch, GET _license",
-        )
-    ]  # fmt: skip
+        return
+    yield RequestFinding(
+        "licence-refused", WARNING, fusing[0].place,
+        f"the cluster's licence is '{kind}', and fusing retrievers need 'enterprise' (403)",
+        advice="search with bool.should of the queries and one rescorer",
+        source="Elasticsearch, GET _license",
+    )  # fmt: skip
 
 
 def _with_hybrid(search: SearchBody, **changed: Any) -> dict[str, Any]:
     """The request with other parameters of its `hybrid`, and its pipeline in it."""
-    body = search.body
-    hybrid = {**body["query"]["hybrid"], **changed}
-    if search.pipeline is not None:
-        body["search_pipeline"] = search.pipeline.value
-    return {**body, "query": {"hybrid": hybrid}}
+    body = _as_it_is(search)
+    return {**body, "query": {"hybrid": {**body["query"]["hybrid"], **changed}}}
 
 
 def _as_it_is(search: SearchBody) -> dict[str, Any]:
