@@ -36,7 +36,8 @@ def contributions(
     Raises Refused for a kind of model that is not known.
     """
     if isinstance(model, LinearModel):
-        return of_linear(model, features)
+        weights, intercept = model.folded()
+        return Contributions(missing_as_zero(features) * weights, intercept, _LINEAR)
     if isinstance(model, AdditiveModel):
         return of_curves(model, features)
     if isinstance(model, TreeModel):
@@ -68,9 +69,10 @@ def _of_average(model: AverageModel, features: Matrix, background: Matrix | None
 def in_words(model: Model, row: Vector) -> tuple[str, ...]:
     """By what each feature acts on this document: a weight, a curve, so many splits."""
     if isinstance(model, LinearModel):
-        return weights_in_words(model)
+        return tuple(f"weight {weight:.4g}" for weight in model.folded()[0].tolist())
     if isinstance(model, AdditiveModel):
-        return curves_in_words(model)
+        curves = (model.curves.get(name) for name in model.feature_names)
+        return tuple(f"curve, {len(one.knots)} knots" if one else "no curve" for one in curves)
     if isinstance(model, TreeModel):
         return splits_in_words(model, row)
     if isinstance(model, AverageModel):
@@ -116,21 +118,8 @@ def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | No
     return None
 
 
-LINEAR_METHOD = "weight × value, and the intercept as the baseline"
-
-
-def of_linear(model: LinearModel, features: Matrix) -> Contributions:
-    """What each feature adds; a missing one nothing beside the intercept."""
-    weights, intercept = model.folded()
-    return Contributions(missing_as_zero(features) * weights, intercept, LINEAR_METHOD)
-
-
-def weights_in_words(model: LinearModel) -> tuple[str, ...]:
-    """The weight of each feature as it comes."""
-    return tuple(f"weight {weight:.4g}" for weight in model.folded()[0].tolist())
-
-
-CURVES_METHOD = "each feature's curve at its value"
+_LINEAR = "weight × value, and the intercept as the baseline"
+_CURVES = "each feature's curve at its value"
 
 
 def of_curves(model: AdditiveModel, features: Matrix) -> Contributions:
@@ -139,16 +128,10 @@ def of_curves(model: AdditiveModel, features: Matrix) -> Contributions:
     for column, name in enumerate(model.feature_names):
         if name in model.curves:
             amounts[:, column] = model.curves[name].at(features[:, column].astype(np.float64))
-    return Contributions(amounts, 0.0, CURVES_METHOD)
+    return Contributions(amounts, 0.0, _CURVES)
 
 
-def curves_in_words(model: AdditiveModel) -> tuple[str, ...]:
-    """The size of each feature's curve."""
-    knots = [len(model.curves[n].knots) if n in model.curves else 0 for n in model.feature_names]
-    return tuple(f"curve, {count} knots" if count else "no curve" for count in knots)
-
-
-NETWORK_METHOD = (
+_NETWORK = (
     "DeepLIFT's rescale rule, from the document whose features are all 0, which is the baseline"
 )
 _LEAST = 1e-6
@@ -180,7 +163,7 @@ def _rescaled(
         values, zero = neuron(inputs), neuron(at_zero)
         slopes = _slopes(inputs - at_zero, values - zero, derivative(zero))
         moved = (moved @ layer.weights.T) * slopes[:, None, :]
-    return Contributions(rows * (moved @ outputs), float((zero @ outputs)[0]), NETWORK_METHOD)
+    return Contributions(rows * (moved @ outputs), float((zero @ outputs)[0]), _NETWORK)
 
 
 def _slopes(inputs: Vector, outputs: Vector, derivatives: Vector) -> Vector:

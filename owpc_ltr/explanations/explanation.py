@@ -125,8 +125,7 @@ LISTED = 5
 def heading(hit: ExplainedHit) -> str:
     """Where a document is, and where it was without the model."""
     before = "" if hit.rank_before is None else f" (was {hit.rank_before})"
-    title = hit.title if hit.title == hit.document_id else f"{hit.title} [{hit.document_id}]"
-    return f"{hit.rank}{before}  {title}  {hit.score:.6g}"
+    return f"{hit.rank}{before}  {_called(hit.title, hit.document_id)}  {hit.score:.6g}"
 
 
 def as_text(
@@ -204,7 +203,8 @@ class Explanation:
         return content
 
     def __str__(self) -> str:
-        return explanation_text(self)
+        """All of it: one document fully where one was asked for, else the hits of the list."""
+        return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
         by = f"'{self.query}' by {self.model}: {self.method}"
@@ -218,11 +218,6 @@ class Explanation:
 
 _NAME, _NUMBER, _BARS = 28, 10, 24
 _CHANGES = 5
-
-
-def explanation_text(found: Explanation) -> str:
-    """All of it: one document fully where one was asked for, else the hits of the list."""
-    return "\n".join(_lines(found))
 
 
 def _lines(found: Explanation) -> Iterator[str]:
