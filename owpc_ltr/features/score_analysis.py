@@ -8,7 +8,7 @@ Of bounds only what holds on any index is said; of all else, that it is not know
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -92,34 +92,9 @@ def _text(name: str, content: dict[str, Any]) -> ScoreKind:
     return ScoreKind.text
 
 
-def _match_bool_prefix(_: dict[str, Any]) -> ScoreKind:
-    # The last word of its text is a prefix, whose score is its boost.
-    return ScoreKind.mixed
-
-
 def _bool(content: dict[str, Any]) -> ScoreKind:
     clauses = (each for key in ("must", "should") for each in _listed(content.get(key, [])))
     return _together(map(_kind, clauses))
-
-
-def _dis_max(content: dict[str, Any]) -> ScoreKind:
-    return _together(map(_kind, _listed(content.get("queries", []))))
-
-
-def _boosting(content: dict[str, Any]) -> ScoreKind:
-    return _kind(content.get("positive"))
-
-
-def _nested(content: dict[str, Any]) -> ScoreKind:
-    return _if_scored(content, content.get("score_mode") != "none")
-
-
-def _has_child(content: dict[str, Any]) -> ScoreKind:
-    return _if_scored(content, content.get("score_mode", "none") != "none")
-
-
-def _has_parent(content: dict[str, Any]) -> ScoreKind:
-    return _if_scored(content, content.get("score") is True)
 
 
 def _if_scored(content: dict[str, Any], scored: bool) -> ScoreKind:
@@ -148,16 +123,17 @@ def _script_score(content: dict[str, Any]) -> ScoreKind:
     return ScoreKind.constant
 
 
-_STRUCTURES = {
+_STRUCTURES: dict[str, Callable[[dict[str, Any]], ScoreKind]] = {
     "bool": _bool,
-    "dis_max": _dis_max,
-    "boosting": _boosting,
-    "nested": _nested,
-    "has_child": _has_child,
-    "has_parent": _has_parent,
+    "dis_max": lambda content: _together(map(_kind, _listed(content.get("queries", [])))),
+    "boosting": lambda content: _kind(content.get("positive")),
+    "nested": lambda content: _if_scored(content, content.get("score_mode") != "none"),
+    "has_child": lambda content: _if_scored(content, content.get("score_mode", "none") != "none"),
+    "has_parent": lambda content: _if_scored(content, content.get("score") is True),
     "function_score": _function_score,
     "script_score": _script_score,
-    "match_bool_prefix": _match_bool_prefix,
+    # The last word of its text is a prefix, whose score is its boost.
+    "match_bool_prefix": lambda _: ScoreKind.mixed,
 }
 
 

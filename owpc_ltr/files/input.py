@@ -200,10 +200,13 @@ def read_text(path: Path, largest: int = 1 << 30) -> str:
             return content.decode()
         except UnicodeDecodeError as error:
             bad = error.start
-    line = content.count(b"\n", 0, bad) + 1
-    raise BadInput(
-        f"cannot read {path}, line {line}: byte 0x{content[bad]:02x} is not UTF-8 text: save the "
-        "file as UTF-8"
+    raise _no_text(path, content.count(b"\n", 0, bad) + 1, content[bad])
+
+
+def _no_text(path: Path, line: int, byte: int) -> BadInput:
+    return BadInput(
+        f"cannot read {path}, line {line}: byte 0x{byte:02x} is not UTF-8 text: save the file as "
+        "UTF-8"
     )
 
 
@@ -280,11 +283,7 @@ def bad_line_of(path: Path, line: int, block: bytes) -> BadInput:
     try:
         block.decode()
     except UnicodeDecodeError as error:
-        number = line + block.count(b"\n", 0, error.start)
-        return BadInput(
-            f"cannot read {path}, line {number}: byte 0x{block[error.start]:02x} is not UTF-8 "
-            "text: save the file as UTF-8"
-        )
+        return _no_text(path, line + block.count(b"\n", 0, error.start), block[error.start])
     return BadInput(f"cannot read {path}: the lines from {line} on cannot be read")
 
 

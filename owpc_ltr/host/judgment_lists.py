@@ -10,11 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
-from owpc_ltr.data.options import (
-    DEFAULT_FORMAT,
-    Duplicates,
-    checked_columns,
-)
+from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
@@ -239,10 +235,7 @@ def _recognises(reader: JudgmentReader, path: Path, head: bytes) -> bool:
 
 
 def _failed(registry: Registry) -> str:
-    return "".join(
-        f"; plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}"
-        for failure in registry.failures_of(KIND)
-    )
+    return "".join(f"; {failure}" for failure in registry.failures_of(KIND))
 
 
 _OPENING = re.compile(r"<top(?:ic)?\b", re.IGNORECASE)

@@ -42,15 +42,19 @@ def check_price(name: str, returned: Any, documents: int) -> None:
             f"loss '{name}' returned the gradient {_shown(gradient)} for {documents} documents: "
             "return an array of one number a document"
         )
-    if np.shape(gradient) != (documents,):
-        raise PluginError(
-            f"loss '{name}' gave a gradient of shape {np.shape(gradient)} for {documents} "
-            "documents: return one entry a document"
-        )
+    _check_shape(name, np.shape(gradient), documents)
     if not np.isfinite(gradient).all():
         raise PluginError(
             f"loss '{name}' returned a gradient that is not finite for a query of {documents} "
             f"documents: {_shown(gradient)}"
+        )
+
+
+def _check_shape(name: str, shape: tuple[int, ...], documents: int) -> None:
+    if shape != (documents,):
+        raise PluginError(
+            f"loss '{name}' gave a gradient of shape {shape} for {documents} documents: return "
+            "one entry a document"
         )
 
 
@@ -224,11 +228,7 @@ def _bind_python(loss: Loss) -> BoundLoss:
                 seen = True
             value, slope = returned
             slope = np.asarray(slope, dtype=np.float64)
-            if slope.shape != (length,):
-                raise PluginError(
-                    f"loss '{loss.name}' gave a gradient of shape {slope.shape} for {length} "
-                    "documents: return one entry a document"
-                )
+            _check_shape(loss.name, slope.shape, length)
             _view(gradient, np.float64, length)[:] = slope
             return float(value)
         except BaseException as failure:  # noqa: BLE001 - carried out of compiled code, raised by raise_failure
