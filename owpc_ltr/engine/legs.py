@@ -14,7 +14,7 @@ together where the client does so, because only it knows the ids.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores import LARGEST_WINDOW
-from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.feature_queries import keys_in, render
 from owpc_ltr.engine.stores.feature_set_trial import field_mapping
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import (
@@ -182,7 +182,7 @@ def _leg(feature: Feature, engine: Engine, index: str, window: int, *, elastic: 
     query = _as_object(feature.template, where)
     kind = next(iter(query), "")
     if kind not in _NEAREST:
-        if any(key in _NEAREST for key in _keys(query)):
+        if not _NEAREST.isdisjoint(keys_in(query)):
             raise BadInput(
                 f"{where} has a nearest-neighbour query inside another one, which scores only the "
                 'documents that it finds: make it a leg of its own, as {"knn": {…}}'
@@ -331,16 +331,6 @@ def _with_template(feature: Feature, query: dict[str, Any]) -> Feature:
     for quoted, tag in tags.items():
         text = text.replace(quoted, tag)
     return replace(feature, template=text)
-
-
-def _keys(tree: Any) -> Iterator[str]:
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield key
-            yield from _keys(value)
-    elif isinstance(tree, list):
-        for part in tree:
-            yield from _keys(part)
 
 
 def shards_of(engine: Engine, index: str) -> int:

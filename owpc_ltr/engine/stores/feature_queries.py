@@ -380,18 +380,19 @@ def _leaves(tree: Any) -> int:
 
 def _fixed_leaves(template: Any) -> int | None:
     """The leaves of a template; None where params change its keys, or it names a part of itself."""
-    keys = list(_keys(template))
+    keys = list(keys_in(template))
     if isinstance(template, str) or "_name" in keys or _has_tag(keys):
         return None
     return _leaves(template)
 
 
-def _keys(tree: Any) -> Iterator[str]:
+def keys_in(tree: Any) -> Iterator[str]:
+    """The keys of all objects in a query."""
     if isinstance(tree, dict):
         yield from tree
         tree = list(tree.values())
     for part in tree if isinstance(tree, list) else ():
-        yield from _keys(part)
+        yield from keys_in(part)
 
 
 def _tokens(query: Query) -> int:
