@@ -137,7 +137,8 @@ class IndexFields:
             return named.name in self.nested
         known = self.fields | self.objects if named.use == "exists" else self.fields
         if "*" in named.name:
-            return any(map(_pattern(named.name).fullmatch, known))
+            pattern = re.compile(".*".join(map(re.escape, named.name.split("*"))))
+            return any(map(pattern.fullmatch, known))
         return named.name in known or named.name in _OF_EVERY_INDEX or self._below(named.name)
 
     def closest(self, named: NamedField) -> str | None:
@@ -152,11 +153,6 @@ class IndexFields:
         parts = re.split(r"[.#]", name)
         lengths = [sum(map(len, parts[:n])) + n - 1 for n in range(1, len(parts))]
         return any(name[:length] in self.open for length in lengths)
-
-
-def index_fields(engine: Engine, index: str) -> IndexFields:
-    """The fields that the mapping of an index, or of those behind an alias, has now."""
-    return flattened(_mappings(engine, index))
 
 
 def field_types(engine: EngineLike, index: str) -> dict[str, str]:
@@ -234,10 +230,6 @@ def _objects(tree: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(name), content if isinstance(content, dict) else {"type": content}
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, name.split("*"))))
-
-
 def refuse_unmapped(
     engine: Engine, featureset: FeatureSet, index: str, params: Mapping[str, Any]
 ) -> None:
@@ -253,7 +245,7 @@ def refuse_unmapped(
     if not wanted:
         return
     try:
-        known = index_fields(engine, index)
+        known = flattened(_mappings(engine, index))
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
