@@ -30,7 +30,7 @@ from owpc_ltr.formats.ltr_plugin import emulate, plugin_definition, rejection_re
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import content_of, model_of, with_record
+from owpc_ltr.models.model_file import content_of, model_of, packed, unpacked, with_record
 from owpc_ltr.names import check_name, version_text
 from owpc_ltr.protocols import ExportedFile, Model, RankingModel
 
@@ -255,16 +255,14 @@ def without_joined(
     samples: Sequence[dict[str, Any]], features: int, joined: int
 ) -> list[dict[str, Any]]:
     """Samples of so many features without the last, joined ones."""
-    if not joined:
-        return list(samples)
-    from owpc_ltr.models.model_file import packed
-
-    return [
-        {**sample, "features": packed(matrix[:, : features - joined])}
-        if (matrix := _features(sample, features)) is not None
-        else sample
-        for sample in samples
-    ]
+    found = []
+    for sample in samples:
+        if joined and "features" in sample:
+            matrix = unpacked(sample["features"], len(sample["document_ids"]), features)
+            found.append({**sample, "features": packed(matrix[:, : features - joined])})
+        else:
+            found.append(sample)
+    return found
 
 
 def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
@@ -313,11 +311,3 @@ def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
     if record.get("feature_ranges"):
         record["feature_ranges"] = [ends[: width - joined] for ends in record["feature_ranges"]]
     return {**record, LEFT_OUT: list(names)}
-
-
-def _features(sample: dict[str, Any], width: int) -> Any:
-    if "features" not in sample:
-        return None
-    from owpc_ltr.models.model_file import unpacked
-
-    return unpacked(sample["features"], len(sample["document_ids"]), width)

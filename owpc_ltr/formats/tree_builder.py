@@ -60,7 +60,7 @@ class GrowingForest:
 
     def add(self, table: NodeTable, where: str) -> None:
         """Add one tree. Raises BadInput, naming `where`, for what is not a tree."""
-        order = _level_order(table, where)
+        order = check_tree(table, where)
         self.nodes += len(order)
         if self.nodes > LARGEST:
             raise BadInput(f"{where}: the model has more than {LARGEST} nodes")
@@ -135,13 +135,11 @@ def with_missing_flag(model: TreeModel, content: Mapping[str, Any]) -> TreeModel
     return model.with_missing_as_zero() if as_zero else model
 
 
-def check_tree(table: NodeTable, where: str) -> None:
-    """Raise BadInput unless the nodes reached from the root are a tree of bounded depth."""
-    _level_order(table, where)
+def check_tree(table: NodeTable, where: str) -> NDArray[np.int64]:
+    """Nodes reached from the root, level by level, siblings side by side.
 
-
-def _level_order(table: NodeTable, where: str) -> NDArray[np.int64]:
-    """Nodes reached from the root, level by level, siblings side by side."""
+    Raises BadInput unless they are a tree of bounded depth.
+    """
     size = len(table.feature)
     if size == 0:
         raise BadInput(f"{where} has no nodes")

@@ -29,8 +29,10 @@ from owpc_ltr.models.trees import (
     LARGEST,
     LEAF,
     ROUNDS_TO_FINITE,
+    Forest,
     TreeModel,
     shortest_floats,
+    written_trees,
 )
 
 _SPLIT = ("depth", "split", "split_condition", "yes", "no", "children")
@@ -169,37 +171,32 @@ def _written_trees(model: TreeModel) -> list[dict[str, Any]]:
     values = shortest_floats(forest.value.astype(np.float32))
     thresholds = shortest_floats(forest.threshold)
     names = [model.feature_names[column] for column in forest.feature]  # a leaf's is not read
-    left = forest.left.tolist()
-    default_left = forest.default_left.tolist()
-    leaves = forest.is_leaf.tolist()
-    trees = []
-    for nodes in forest.tree_nodes():
-        made: dict[int, dict[str, Any]] = {}
-        depth = _depths(nodes, left, leaves)
-        for node in reversed(nodes):
-            number = node - nodes.start
-            if leaves[node]:
-                made[node] = {"nodeid": number, "leaf": values[node]}
-                continue
-            yes = left[node] - nodes.start
-            made[node] = {
-                "nodeid": number,
-                "depth": depth[number],
-                "split": names[node],
-                "split_condition": thresholds[node],
-                "yes": yes,
-                "no": yes + 1,
-                "missing": yes if default_left[node] else yes + 1,
-                "children": [made.pop(left[node]), made.pop(left[node] + 1)],
-            }
-        trees.append(made[nodes.start])
-    return trees
+    left, default_left = forest.left.tolist(), forest.default_left.tolist()
+    first, depth = forest.roots[forest.tree_of_node].tolist(), _depths(forest)
+
+    def leaf(node: int) -> dict[str, Any]:
+        return {"nodeid": node - first[node], "leaf": values[node]}
+
+    def split(node: int, low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+        yes = left[node] - first[node]
+        return {
+            "nodeid": node - first[node],
+            "depth": depth[node],
+            "split": names[node],
+            "split_condition": thresholds[node],
+            "yes": yes,
+            "no": yes + 1,
+            "missing": yes if default_left[node] else yes + 1,
+            "children": [low, high],
+        }
+
+    return written_trees(forest, leaf, split)
 
 
-def _depths(nodes: range, left: list[int], leaves: list[bool]) -> list[int]:
-    depth = [0] * len(nodes)
-    for node in nodes:
-        if not leaves[node]:
-            child = left[node] - nodes.start
-            depth[child] = depth[child + 1] = depth[node - nodes.start] + 1
+def _depths(forest: Forest) -> list[int]:
+    """How many splits are above each node: children follow their parent."""
+    depth = [0] * len(forest.feature)
+    for node in np.flatnonzero(~forest.is_leaf).tolist():
+        child = int(forest.left[node])
+        depth[child] = depth[child + 1] = depth[node] + 1
     return depth

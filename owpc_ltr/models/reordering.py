@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -151,19 +151,14 @@ def read_base(text: str, data: RankingDataset) -> Model:
     )
 
 
-def _close(name: str, names: Sequence[str]) -> list[str]:
-    """The names that have the name in them, or are spelled almost alike."""
-    from difflib import get_close_matches
-
-    within = [one for one in names if name.lower() in one.lower()]
-    return within or get_close_matches(name, names)
-
-
 def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Model:
     """The ranker `feature:NAME`: one feature as it is, 0 where missing. UsageError if none."""
+    from difflib import get_close_matches
+
     name = text.removeprefix(FEATURE)
     if name not in data.feature_names:
-        close = _close(name, data.feature_names)
+        within = [one for one in data.feature_names if name.lower() in one.lower()]
+        close = within or get_close_matches(name, data.feature_names)
         named = ", ".join(f"'{one}'" for one in close or data.feature_names)
         what = "the nearest names are" if close else "the features are"
         raise UsageError(f"no feature is called '{name}'; {what} {named}")

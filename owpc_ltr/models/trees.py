@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.models.model_file import SavedRanker, model_matrix
 from owpc_ltr.plain_text import ShortRepr
+
+T = TypeVar("T")
 
 DEEPEST = 64
 LARGEST = 1_000_000
@@ -119,6 +122,20 @@ class Forest(ShortRepr):
             level = np.concatenate([self.left[level], self.left[level] + 1])
             tree = np.concatenate([tree, tree])
         raise BadInput(f"a tree is deeper than {DEEPEST} splits")
+
+
+def written_trees(
+    forest: Forest, leaf: Callable[[int], T], split: Callable[[int, T, T], T]
+) -> list[T]:
+    """Each tree in another form, from its leaves up: `split` of a node and of both its children."""
+    made: dict[int, T] = {}
+    left, is_leaf = forest.left.tolist(), forest.is_leaf.tolist()
+    for node in reversed(range(len(left))):
+        if is_leaf[node]:
+            made[node] = leaf(node)
+        else:
+            made[node] = split(node, made.pop(left[node]), made.pop(left[node] + 1))
+    return [made[root] for root in forest.roots.tolist()]
 
 
 @compiled

@@ -20,34 +20,13 @@ from owpc_ltr.formats.stored_model import body_text
 from owpc_ltr.formats.tree_builder import GrowingForest, Node, below, node_table, up_to
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.trees import HIGHEST, LEAF, TreeModel, shortest_floats
+from owpc_ltr.models.trees import HIGHEST, LEAF, TreeModel, shortest_floats, written_trees
 from owpc_ltr.names import Version, check_name, parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 PACKAGE = "org.apache.solr.ltr"
 SLACK = np.float32(1e-6)
 """What Solr adds to every threshold."""
-
-
-def file_scores(text: str, feature_names: Sequence[str], features: Matrix) -> Vector:
-    """Each feature is filled with 0 and normalised, then weighed or compared with slack.
-
-    Raises BadInput for a text that is not such a model.
-    """
-    where = "the request's body"
-    body = parse_json(text, where)
-    described = take_list(body, "features", where)
-    names = [take(feature, "name", "a feature") for feature in described]
-    seen = features[:, positions(names, feature_names)].astype(np.float32)
-    seen[np.isnan(seen)] = 0
-    for column, feature in enumerate(described):
-        seen[:, column] = _normalised(seen[:, column], feature.get("norm"))
-    kind, parameters = take(body, "class", where), take_object(body, "params", where)
-    if kind == f"{PACKAGE}.model.LinearModel":
-        return _linear_scores(take_object(parameters, "weights", where), names, seen)
-    if kind == f"{PACKAGE}.model.MultipleAdditiveTreesModel":
-        return _tree_scores(take_list(parameters, "trees", where), names, seen)
-    raise BadInput(f"{where} has a model of class {a_json(kind)}, which is not known")
 
 
 def _normalised(values: NDArray[np.float32], norm: Any) -> NDArray[np.float32]:
@@ -146,8 +125,24 @@ class Solr:
     def scores(
         self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
     ) -> Vector:
-        """In float32: each feature normalised, then weighed or compared with slack."""
-        return file_scores(exported.text, feature_names, features)
+        """In float32: each feature filled with 0 and normalised, then weighed or compared.
+
+        Raises BadInput for a text that is not such a model.
+        """
+        where = "the request's body"
+        body = parse_json(exported.text, where)
+        described = take_list(body, "features", where)
+        names = [take(feature, "name", "a feature") for feature in described]
+        seen = features[:, positions(names, feature_names)].astype(np.float32)
+        seen[np.isnan(seen)] = 0
+        for column, feature in enumerate(described):
+            seen[:, column] = _normalised(seen[:, column], feature.get("norm"))
+        kind, parameters = take(body, "class", where), take_object(body, "params", where)
+        if kind == f"{PACKAGE}.model.LinearModel":
+            return _linear_scores(take_object(parameters, "weights", where), names, seen)
+        if kind == f"{PACKAGE}.model.MultipleAdditiveTreesModel":
+            return _tree_scores(take_list(parameters, "trees", where), names, seen)
+        raise BadInput(f"{where} has a model of class {a_json(kind)}, which is not known")
 
 
 @hookimpl
@@ -221,22 +216,15 @@ def _trees(model: TreeModel) -> dict[str, Any]:
     forest = model.forest
     thresholds = shortest_floats(_before_slack(up_to(forest.threshold)))
     outputs = shortest_floats(forest.value.astype(np.float32))
-    left, leaves = forest.left.tolist(), forest.is_leaf.tolist()
-    trees = []
-    for nodes in forest.tree_nodes():
-        made: dict[int, dict[str, Any]] = {}
-        for node in reversed(nodes):
-            if leaves[node]:
-                made[node] = {"value": str(outputs[node])}
-                continue
-            made[node] = {
-                "feature": model.feature_names[forest.feature[node]],
-                "threshold": str(thresholds[node]),
-                "left": made.pop(left[node]),
-                "right": made.pop(left[node] + 1),
-            }
-        trees.append({"weight": "1", "root": made[nodes.start]})
-    return {"trees": trees}
+
+    def leaf(node: int) -> dict[str, Any]:
+        return {"value": str(outputs[node])}
+
+    def split(node: int, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        name = model.feature_names[forest.feature[node]]
+        return {"feature": name, "threshold": str(thresholds[node]), "left": left, "right": right}
+
+    return {"trees": [{"weight": "1", "root": root} for root in written_trees(forest, leaf, split)]}
 
 
 def _before_slack(wanted: NDArray[np.float32]) -> NDArray[np.float32]:

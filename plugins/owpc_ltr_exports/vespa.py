@@ -22,7 +22,7 @@ from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.engine_versions import positions
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.trees import TreeModel, logistic
+from owpc_ltr.models.trees import TreeModel, logistic, written_trees
 from owpc_ltr.names import parse_version, version_text
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
@@ -193,24 +193,17 @@ def _linear_terms(model: LinearModel, functions: Sequence[str]) -> list[str]:
 
 
 def _trees(model: TreeModel, functions: Sequence[str]) -> list[str]:
-    forest = model.forest
+    forest, outputs = model.forest, model.forest.value.tolist()
     thresholds = single_thresholds(forest.threshold).tolist()
-    left, outputs, leaves = forest.left.tolist(), forest.value.tolist(), forest.is_leaf.tolist()
-    trees = []
-    for nodes in forest.tree_nodes():
-        made: dict[int, str] = {}
-        for node in reversed(nodes):
-            if leaves[node]:
-                made[node] = _number(outputs[node])
-                continue
-            function, threshold = functions[forest.feature[node]], _number(thresholds[node])
-            # No comparison with NaN holds.
-            low = f"{function} < {threshold}"
-            condition = f"!({function} >= {threshold})" if forest.default_left[node] else low
-            yes, no = made.pop(left[node]), made.pop(left[node] + 1)
-            made[node] = f"if ({condition}, {yes}, {no})"
-        trees.append(made[nodes.start])
-    return trees
+
+    def split(node: int, yes: str, no: str) -> str:
+        function, threshold = functions[forest.feature[node]], _number(thresholds[node])
+        # No comparison with NaN holds.
+        low = f"{function} < {threshold}"
+        condition = f"!({function} >= {threshold})" if forest.default_left[node] else low
+        return f"if ({condition}, {yes}, {no})"
+
+    return written_trees(forest, lambda node: _number(outputs[node]), split)
 
 
 def _sum(terms: Sequence[str]) -> str:
