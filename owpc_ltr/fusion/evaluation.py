@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +81,7 @@ class LoggedLegs(ShortRepr):
         """By query, the grades of relevant documents that are in no row."""
         return [
             [grade for name, grade in known.items() if grade > 0 and name not in rows]
-            for known, rows in zip(self.grades, map(set, self._by_query(self.names)), strict=True)
+            for known, rows in zip(self.grades, map(set, self._names_by_query), strict=True)
         ]
 
     @cached_property
@@ -154,7 +153,7 @@ class LoggedLegs(ShortRepr):
         """The share of the candidates that have a judgment."""
         known = [
             sum(name in grades for name in names)
-            for names, grades in zip(self._by_query(self.names), self.grades, strict=True)
+            for names, grades in zip(self._names_by_query, self.grades, strict=True)
         ]
         return sum(known) / len(self.names)
 
@@ -163,9 +162,9 @@ class LoggedLegs(ShortRepr):
         """How many documents are judged relevant, over all queries."""
         return sum(grade > 0 for known in self.grades for grade in known.values())
 
-    def _by_query(self, values: list[Any]) -> list[list[Any]]:
-        cuts = self.data.offsets.tolist()
-        return [values[a:b] for a, b in pairwise(cuts)]
+    @property
+    def _names_by_query(self) -> list[list[str]]:
+        return [self.names[a:b] for a, b in pairwise(self.data.offsets.tolist())]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

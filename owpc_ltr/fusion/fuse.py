@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
+    from owpc_ltr.evaluation.results import Drawing
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.fusion.evaluation import LoggedLegs
     from owpc_ltr.fusion.result import Fusion
@@ -113,6 +114,7 @@ def fuse(
     better.
     """
     from owpc_ltr.engine.legs import find_candidates, read_legs, refuse_silent, shards_of
+    from owpc_ltr.evaluation.results import Drawing
     from owpc_ltr.files.output import write_output
     from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
     from owpc_ltr.host.judgment_lists import read_judgments
@@ -146,8 +148,8 @@ def fuse(
         cluster, read, judged, found, index=where, data_out=data_out, progress=progress
     )
     result = _measured(
-        read, logged, judged, metric, identity=cluster.engine.identity(), seed=seed,
-        resamples=resamples, complete=complete, plugins=plugins, progress=progress,
+        read, logged, judged, metric, identity=cluster.engine.identity(), complete=complete,
+        plugins=plugins, drawing=Drawing(seed, resamples, progress),
     )  # fmt: skip
     result = replace(
         result, notes=(*result.notes, *_notes(read, logged, len(judged.queries), shards, complete))
@@ -237,14 +239,11 @@ def _measured(
     metric: Any,
     *,
     identity: Identity,
-    seed: int,
-    resamples: int,
     complete: bool,
     plugins: Sequence[Path | str],
-    progress: Progress,
+    drawing: Drawing,
 ) -> Fusion:
     from owpc_ltr.evaluation.ranked_lists import within_window
-    from owpc_ltr.evaluation.results import Drawing
     from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
     from owpc_ltr.fusion.evaluation import learn, measure_fusion
     from owpc_ltr.fusion.result import CandidateRecall, Fusion
@@ -256,12 +255,12 @@ def _measured(
     registry = load(map(Path, plugins))
     (parsed,) = parse_metrics([metric], registry)
     parsed = within_window(parsed, legs.request_window)
-    learned = learn(logged, model_plan(registry, select=parsed), seed=seed, progress=progress)
+    plan = model_plan(registry, select=parsed)
+    learned = learn(logged, plan, seed=drawing.seed, progress=drawing.progress)
     own = identity.distribution == "opensearch"
     figures = measure_fusion(
         logged, learned.scores, parsed, judged=judged.queries, complete=complete,
-        version=parse_version(identity.version) if own else Z_SCORE_SINCE,
-        drawing=Drawing(seed, resamples, progress),
+        version=parse_version(identity.version) if own else Z_SCORE_SINCE, drawing=drawing,
     )  # fmt: skip
     found = logged.found
     return Fusion(
