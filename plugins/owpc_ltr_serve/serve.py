@@ -52,7 +52,12 @@ _WAIT_SHARE = 0.5
 _GRACE = 5.0
 """Seconds beyond the deadline in which requests may end when the service stops."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
-_PANEL = "Advanced"
+
+
+def _file(words: str, what: str) -> Reads:
+    """An option that names a file of the service's own, which must be there."""
+    absent = f"cannot read the {what} {{path}}: no such file"
+    return Reads(words, panel="Advanced", absent=absent, error=UsageError)
 
 
 @job
@@ -95,39 +100,19 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | str | None,
-        Reads(
-            f"The token that requests must carry; default: {TOKEN}.",
-            panel=_PANEL,
-            absent="cannot read the token {path}: no such file",
-            error=UsageError,
-        ),
+        _file(f"The token that requests must carry; default: {TOKEN}.", "token"),
     ] = None,
     certificate: Annotated[
         Path | str | None,
-        Reads(
-            "Certificate of the service (PEM): it then speaks https.",
-            panel=_PANEL,
-            absent="cannot read the certificate {path}: no such file",
-            error=UsageError,
-        ),
+        _file("Certificate of the service (PEM): it then speaks https.", "certificate"),
     ] = None,
     key: Annotated[
         Path | str | None,
-        Reads(
-            "Key of the certificate (PEM).",
-            panel=_PANEL,
-            absent="cannot read the key {path}: no such file",
-            error=UsageError,
-        ),
+        _file("Key of the certificate (PEM).", "key"),
     ] = None,
     client_ca: Annotated[
         Path | str | None,
-        Reads(
-            "Authority whose certificates clients must show (PEM).",
-            panel=_PANEL,
-            absent="cannot read the authority {path}: no such file",
-            error=UsageError,
-        ),
+        _file("Authority whose certificates clients must show (PEM).", "authority"),
     ] = None,
     plugins: Plugins = (),
 ) -> None:
