@@ -120,7 +120,7 @@ def judged_queries(
     Raises UsageError for a dataset without document ids, or without what its queries were.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
+    from owpc_ltr.data.judgments.grouping import JudgedQuery, machines_among
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -130,8 +130,6 @@ def judged_queries(
         judgments = in_memory(judgments, "a live evaluation")
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
-    from owpc_ltr.data.judgments.grouping import machines_among
-
     data = judgments
     if data.doc_ids is None or data.query_params is None:
         raise UsageError(

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +75,8 @@ class Metrics(Observer):
             registry=self.registry,
         )  # fmt: skip
         ProcessCollector(registry=self.registry)
-        self._live = LiveFeatures()
-        self.registry.register(_Models(states, self._live))
+        self._models = _Models(states)
+        self.registry.register(self._models)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -99,7 +98,7 @@ class Metrics(Observer):
 
     def scored(self, served: ServedRanker, matrix: Matrix) -> None:
         """Count the features that a ranker has scored."""
-        self._told.append(lambda: self._live.add(served, matrix))
+        self._told.append(lambda: self._models.add(served, matrix))
 
     def endpoints(self) -> list[Endpoint]:
         """`GET /metrics`."""
@@ -115,33 +114,32 @@ class Metrics(Observer):
         return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedFeatures:
-    """Mean and scale of each feature in what a model remembers of its training, missing as 0."""
+def trained_features(
+    samples: Sequence[Mapping[str, Any]], width: int
+) -> tuple[Vector, Vector] | None:
+    """Mean and scale of each feature in what a model remembers of its training, missing as 0.
 
-    mean: Vector
-    scale: Vector
-
-    @classmethod
-    def of(cls, samples: Sequence[Mapping[str, Any]], width: int) -> TrainedFeatures | None:
-        """Of samples as models remember them; None where they hold no features."""
-        known = [
-            unpacked(sample["features"], len(sample["document_ids"]), width)
-            for sample in samples
-            if "features" in sample
-        ]
-        if not known:
-            return None
-        before = np.nan_to_num(np.concatenate(known).astype(np.float64))
-        return cls(before.mean(axis=0), drift_scale(before))
+    None where the samples hold no features.
+    """
+    known = [
+        unpacked(sample["features"], len(sample["document_ids"]), width)
+        for sample in samples
+        if "features" in sample
+    ]
+    if not known:
+        return None
+    before = np.nan_to_num(np.concatenate(known).astype(np.float64))
+    return before.mean(axis=0), drift_scale(before)
 
 
 class _Means:
     """Live means of one model's features, and of the shares that are missing."""
 
-    def __init__(self, trained: TrainedFeatures | None, width: int) -> None:
-        self.trained = trained
-        self.mean, self.missing = np.zeros(width), np.zeros(width)
+    def __init__(self, served: ServedRanker) -> None:
+        self.names = served.feature_names
+        width = len(self.names)
+        self._trained = trained_features(served.samples, width)
+        self._mean, self.missing = np.zeros(width), np.zeros(width)
         self._count = 0
 
     def add(self, matrix: Matrix) -> None:
@@ -150,58 +148,34 @@ class _Means:
         # The mean of all documents up to the horizon; from there on older ones fade.
         share = len(matrix) / self._count
         now = np.where(missing, 0.0, matrix).mean(axis=0, dtype=np.float64)
-        self.mean += share * (now - self.mean)
+        self._mean += share * (now - self._mean)
         self.missing += share * (missing.mean(axis=0) - self.missing)
 
-    def drift(self) -> Vector | None:
+    def drift(self) -> list[float] | None:
         """Standard deviations of training between the means, one a feature; None where unknown."""
-        if self.trained is None:
+        if self._trained is None:
             return None
-        by: Vector = np.abs(self.mean - self.trained.mean) / self.trained.scale
+        mean, scale = self._trained
+        by: list[float] = (np.abs(self._mean - mean) / scale).tolist()
         return by
 
 
-class LiveFeatures:
-    """Live means of the features of every model that is served."""
+class _Models(Collector):
+    """What is known at the moment of asking: the models of names, and the drift of features."""
 
-    def __init__(self) -> None:
-        self._means: dict[str, tuple[Sequence[str], _Means]] = {}
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._means: dict[str, _Means] = {}
         self._lock = threading.Lock()
 
     def add(self, served: ServedRanker, matrix: Matrix) -> None:
         """Count documents that a ranker has scored, one row each."""
         if not len(matrix):
             return
-        names = served.feature_names
         with self._lock:
-            known = self._means.get(served.model)
-            if known is None:
-                means = _Means(TrainedFeatures.of(served.samples, len(names)), len(names))
-                known = self._means[served.model] = names, means
-            known[1].add(matrix)
-
-    def known(self, models: Collection[str]) -> list[tuple[str, str, float | None, float]]:
-        """Model, feature, its drift, and the share of its values that is missing.
-
-        What is known of other models than these is forgotten.
-        """
-        found: list[tuple[str, str, float | None, float]] = []
-        with self._lock:
-            self._means = {model: one for model, one in self._means.items() if model in models}
-            for model, (names, means) in self._means.items():
-                drift = means.drift()
-                found += [
-                    (model, name, None if drift is None else float(drift[i]), float(share))
-                    for i, (name, share) in enumerate(zip(names, means.missing, strict=True))
-                ]
-        return found
-
-
-class _Models(Collector):
-    """What is known at the moment of asking: the models of names, and the drift of features."""
-
-    def __init__(self, states: States, live: LiveFeatures) -> None:
-        self._states, self._live = states, live
+            if served.model not in self._means:
+                self._means[served.model] = _Means(served)
+            self._means[served.model].add(matrix)
 
     def collect(self) -> Iterator[Metric]:
         """The metrics of now, so that nothing is left of a name or model that is gone."""
@@ -227,10 +201,12 @@ class _Models(Collector):
             "Share of live values that are missing.",
             labels=["model", "feature"],
         )
-        for model, feature, by, share in self._live.known(
-            {state["model"] for state in states.values()}
-        ):
-            if by is not None:
-                drift.add_metric([model, feature], by)
-            missing.add_metric([model, feature], share)
+        used = {state["model"] for state in states.values()}
+        with self._lock:
+            self._means = {model: one for model, one in self._means.items() if model in used}
+            for model, means in self._means.items():
+                for feature, by in zip(means.names, means.drift() or (), strict=False):
+                    drift.add_metric([model, feature], by)
+                for feature, share in zip(means.names, means.missing.tolist(), strict=True):
+                    missing.add_metric([model, feature], share)
         yield from (models, ages, drift, missing)

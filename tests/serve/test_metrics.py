@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_serve.app import Call
-from owpc_ltr_serve.metrics import HORIZON, Metrics, TrainedFeatures
+from owpc_ltr_serve.metrics import HORIZON, Metrics, trained_features
 from owpc_ltr_serve.rankers import ServedRanker
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -110,9 +110,10 @@ def test_missing_values_count_as_0_and_their_share_is_told(rng: np.random.Genera
     metrics.scored(served(before), live)
     found = read(metrics)
     assert found["owpc_ltr_feature_missing", "feature=votes", "model=m-11111111"] == 0.75
-    trained = TrainedFeatures.of(served(before).samples, 2)
+    trained = trained_features(served(before).samples, 2)
     assert trained is not None
-    wanted = np.abs(0.25 - trained.mean) / trained.scale
+    mean, scale = trained
+    wanted = np.abs(0.25 - mean) / scale
     assert drift_of(metrics) == pytest.approx(wanted.tolist(), rel=1e-5)
 
 
