@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -122,22 +122,12 @@ class FeatureSet:
     @cached_property
     def text_params(self) -> dict[str, str]:
         """The variables that a template inserts as text, each with the first feature that does."""
-        found: dict[str, str] = {}
-        for feature in self._mustache():
-            for text in strings(feature.template):
-                for name in sorted(text_variables(text)):
-                    found.setdefault(name, feature.name)
-        return found
+        return self._first_uses(text_variables)
 
     @cached_property
     def json_params(self) -> dict[str, str]:
         """The variables that a template inserts as JSON, each with the first feature that does."""
-        found: dict[str, str] = {}
-        for feature in self._mustache():
-            if isinstance(feature.template, str):
-                for name in sorted(json_variables(feature.template)):
-                    found.setdefault(name, feature.name)
-        return found
+        return self._first_uses(json_variables, str)
 
     @cached_property
     def hash(self) -> str:
@@ -148,8 +138,17 @@ class FeatureSet:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _mustache(self) -> Iterator[Feature]:
-        return (feature for feature in self.features if feature.template_language == MUSTACHE)
+    def _first_uses(
+        self, variables_of: Callable[[str], set[str]], kind: type = object
+    ) -> dict[str, str]:
+        """Variables of mustache templates of this kind, each with the first feature that has it."""
+        found: dict[str, str] = {}
+        for feature in self.features:
+            if feature.template_language == MUSTACHE and isinstance(feature.template, kind):
+                for text in strings(feature.template):
+                    for name in sorted(variables_of(text)):
+                        found.setdefault(name, feature.name)
+        return found
 
     def to_body(self) -> dict[str, Any]:
         """The set as a request stores it, and as `load_featureset` reads it."""
