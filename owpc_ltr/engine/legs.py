@@ -370,8 +370,10 @@ def find_candidates(
 ) -> list[FoundDocuments]:
     """The documents of every query, searched in each shard by itself.
 
-    An engine takes the window, and k, of each shard. Raises Refused, naming the leg and the query.
+    An engine takes the window, and k, of each shard. Raises Refused, naming the leg and the query;
+    BadInput for a leg that finds nothing for any query, and for vectors of another length.
     """
+    legs.check_vectors(queries)
     searches = [(f"leg '{leg.name}'", leg.search, legs.window) for leg in legs.legs]
     searches.append(("the query of all legs", legs.query, legs.request_window))
 
@@ -400,7 +402,14 @@ def find_candidates(
         progress(f"candidates of {count} of {len(queries)} queries", count / len(queries))
 
     with RequestThreads(min(in_flight, max(1, len(queries)))) as threads:
-        return threads.map(find, queries, show)
+        candidates = threads.map(find, queries, show)
+    for number, name in enumerate(legs.names):
+        if not any(one.by_leg[number] for one in candidates):
+            raise BadInput(
+                f"leg '{name}' returns nothing for any of the {len(queries)} queries: check its "
+                "fields and parameters"
+            )
+    return candidates
 
 
 def _hits(
@@ -459,20 +468,8 @@ def brought_by_legs(
 ) -> Judgments:
     """The candidates of each judged query, those without a judgment having the grade 0."""
     legs = read_legs(source, engine, index, DEFAULT_WINDOW if window is None else window)
-    legs.check_vectors(judged.queries)
     shards = shards_of(engine, index)
     found = find_candidates(
         engine, index, legs, judged.queries, shards=shards, in_flight=IN_FLIGHT, progress=progress
     )
-    refuse_silent(legs, found)
     return candidates_as_judgments(judged, found)
-
-
-def refuse_silent(legs: Legs, found: Sequence[FoundDocuments]) -> None:
-    """Raise BadInput for a leg that finds nothing for any query."""
-    for number, name in enumerate(legs.names):
-        if not any(one.by_leg[number] for one in found):
-            raise BadInput(
-                f"leg '{name}' returns nothing for any of the {len(found)} queries: check its "
-                "fields and parameters"
-            )

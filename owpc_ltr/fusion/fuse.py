@@ -113,7 +113,7 @@ def fuse(
     length than the field's; Refused, with the `result`, where `out` is given and fusion is not
     better.
     """
-    from owpc_ltr.engine.legs import find_candidates, read_legs, refuse_silent, shards_of
+    from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
     from owpc_ltr.evaluation.results import Drawing
     from owpc_ltr.files.output import write_output
     from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
@@ -131,7 +131,6 @@ def fuse(
         )
     where = cluster.the_index(index)
     read = read_legs(legs, cluster.engine, where, window, featureset)
-    read.check_vectors(judged.queries)
     shards = shards_of(cluster.engine, where)
     found = find_candidates(
         cluster.engine,
@@ -142,7 +141,6 @@ def fuse(
         in_flight=in_flight,
         progress=progress,
     )
-    refuse_silent(read, found)
     store_legs(cluster, read, where, judged.queries[0].params)
     logged = _logged(
         cluster, read, judged, found, index=where, data_out=data_out, progress=progress
