@@ -112,7 +112,7 @@ def test_old_versions_fill_zeros_and_know_no_rank_ndcg() -> None:
         ("elasticsearch", "8.9.2"),
     ):
         old = serving_profile(engine, version)
-        message = rejection_reason(ONE_SPLIT, XGBOOST, ("a",), old)
+        message = rejection_reason(stored(XGBOOST, ONE_SPLIT, ("a",)), old)
         assert message
         assert "refuses the objective 'rank:ndcg'" in message
         for model in (ONE_SPLIT, below_zero):
@@ -127,7 +127,7 @@ def test_the_zero_flag_counts_only_where_it_is_known() -> None:
     flagged = {**ONE_SPLIT, "missing_as_zero": True}
     flagged["splits"] = [{**ONE_SPLIT["splits"][0], "missing": 2}]  # type: ignore[dict-item]
     assert "does not know 'missing_as_zero'" in str(
-        rejection_reason(flagged, XGBOOST, ("a",), plain)
+        rejection_reason(stored(XGBOOST, flagged, ("a",)), plain)
     )
     assert emulate(stored(XGBOOST, flagged, ("a",)), rows, RECORDED) == [10]
     model = from_dump(ONE_SPLIT, ("a",))
@@ -205,7 +205,7 @@ def test_what_the_engine_would_refuse_is_not_scored() -> None:
     ],
 )
 def test_hostile_definitions_are_foreseen(definition: Any, model_type: str, message: str) -> None:
-    found = rejection_reason(definition, model_type, ("a", "b"), RECORDED)
+    found = rejection_reason(stored(model_type, definition, ("a", "b")), RECORDED)
     assert found is not None
     assert message in found
     assert "\n" not in found
@@ -331,10 +331,7 @@ def test_every_recorded_refusal_of_a_model_is_foreseen_and_no_other(
     refusals = 0
     for each in models:
         stored = each.model
-        names = stored.featureset.feature_names
-        message = rejection_reason(
-            stored.definition, stored.type, names, PROFILE, stored.feature_normalizers
-        )
+        message = rejection_reason(stored, PROFILE)
         if each.number in ELSEWHERE:
             assert message is None
         elif stored.name == "rl_fidtoobig":  # taken, and every search fails
@@ -352,9 +349,9 @@ def test_what_is_written_for_a_recorded_model_is_foreseen_to_be_taken_and_scores
     formats = []
     for stored, model, model_type, definition in exported(models):
         names = stored.featureset.feature_names
-        assert rejection_reason(definition, model_type, names, PROFILE) is None
         normalisers = stored.feature_normalizers
         again = StoredModel("m", model_type, definition, stored.featureset, normalisers)
+        assert rejection_reason(again, PROFILE) is None
         if "nanf" in names:
             continue
         features = rows(values, stored.featureset, list(values))

@@ -399,8 +399,9 @@ def test_what_is_exported_scores_as_the_model(
     if model.link == "identity":
         exports.append((RANKLIB, to_ranklib(model, more, profile)))
     for model_type, definition in exports:
-        assert rejection_reason(definition, model_type, more, profile) is None
-        scores = emulate(stored(model_type, definition, more), wide, profile)
+        written = stored(model_type, definition, more)
+        assert rejection_reason(written, profile) is None
+        scores = emulate(written, wide, profile)
         assert scores == pytest.approx(model.score(rows), abs=1e-6)
 
 

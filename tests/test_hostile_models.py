@@ -129,9 +129,10 @@ def test_damaged_definitions_are_foreseen_or_scored(rng: np.random.Generator) ->
     for number in range(1_000):
         model_type, text = texts[number % len(texts)]
         broken = mutant(text, chance)
-        message = rejection_reason(broken, model_type, NAMES, ENGINE)
+        stored = StoredModel("m", model_type, broken, features)
+        message = rejection_reason(stored, ENGINE)
         if message is None:
-            scores = emulate(StoredModel("m", model_type, broken, features), ROWS[:1], ENGINE)
+            scores = emulate(stored, ROWS[:1], ENGINE)
             assert len(scores) == 1
         else:
             assert message.isprintable()

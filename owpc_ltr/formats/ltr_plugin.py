@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,20 +75,15 @@ class PluginTrees:
     zero_flag: bool
 
 
-def rejection_reason(
-    definition: Any,
-    model_type: str,
-    featureset_names: Sequence[str],
-    profile: ServingProfile,
-    feature_normalizers: Mapping[str, Any] | None = None,
-) -> str | None:
+def rejection_reason(stored: StoredModel, profile: ServingProfile) -> str | None:
     """Why the engine would refuse the model, or fail every search with it; None if it would not.
 
     It is stricter than the engine where the engine takes what it then scores wrongly.
     """
+    names = stored.featureset.feature_names
     try:
-        read_definition(definition, model_type, featureset_names, profile)
-        read_normalisers(dict(feature_normalizers or {}), featureset_names)
+        read_definition(stored.definition, stored.type, names, profile)
+        read_normalisers(stored.feature_normalizers, names)
     except BadInput as error:
         return str(error)
     return None

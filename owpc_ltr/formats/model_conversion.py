@@ -77,13 +77,7 @@ def export_checked(
 ) -> StoredModel:
     """The model as the LTR plugin of this version keeps it; Refused where it would not take it."""
     stored = to_stored_model(model, featureset, name, "ltr-plugin", profile)
-    fault = rejection_reason(
-        stored.definition,
-        stored.type,
-        featureset.feature_names,
-        profile,
-        stored.feature_normalizers,
-    )
+    fault = rejection_reason(stored, profile)
     if fault:
         raise Refused(f"{profile} would not take '{name}' as {stored.type}: {fault}")
     return stored

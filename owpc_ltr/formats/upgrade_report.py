@@ -82,10 +82,6 @@ def upgrade_effect(
         _of_kind(stored, kind) for kind in (ScoreKind.text, ScoreKind.mixed, ScoreKind.unknown)
     )
     factor = after.bm25_factor / before.bm25_factor
-    names = stored.featureset.feature_names
-    refused = rejection_reason(
-        stored.definition, stored.type, names, after, stored.feature_normalizers
-    )
     old, new = scores_around(stored, features, before, after)
     found = [
         pair_agreement(old[first:last].astype(np.float64), new[first:last].astype(np.float64))
@@ -106,7 +102,7 @@ def upgrade_effect(
         bm25_features=moved if factor != 1 else (),
         bm25_mixed=mixed if factor != 1 else (),
         bm25_unsure=unsure if factor != 1 else (),
-        refused=refused,
+        refused=rejection_reason(stored, after),
     )
 
 
@@ -116,7 +112,7 @@ def scores_around(
     """The scores of both versions; the same ones twice where the new version refuses the model."""
     names = stored.featureset.feature_names
     old = emulate(stored, features, before)
-    if rejection_reason(stored.definition, stored.type, names, after, stored.feature_normalizers):
+    if rejection_reason(stored, after):
         return old, old
     factor = after.bm25_factor / before.bm25_factor
     changed = np.array(features, dtype=np.float32)

@@ -157,10 +157,7 @@ def test_each_recorded_model_is_taken_or_refused_as_it_is_foreseen_for_this_vers
     wrong = []
     for each in models:
         stored = each.model
-        names = stored.featureset.feature_names
-        message = rejection_reason(
-            stored.definition, stored.type, names, live.profile, stored.feature_normalizers
-        )
+        message = rejection_reason(stored, live.profile)
         if each.number == "192":  # taken, and every search with it fails
             assert message
             continue
@@ -178,10 +175,8 @@ def test_each_recorded_model_scores_as_it_is_emulated_and_as_it_was_recorded(
     same_version = live.profile.version[:3] == RECORDED_VERSION
     compared = 0
     for each in models:
-        stored, names = each.model, each.model.featureset.feature_names
-        if rejection_reason(stored.definition, stored.type, names, live.profile) or not live.taken(
-            stored
-        ):
+        stored = each.model
+        if rejection_reason(stored, live.profile) or not live.taken(stored):
             continue
         scores = np.array(live.scores(stored), np.float32)
         emulated = emulate(stored, live.features(stored.featureset), live.profile)

@@ -20,6 +20,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.ltr_plugin import rejection_reason
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_name, check_store
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_engine import find
@@ -61,9 +62,10 @@ def the_models_name(exchange: Exchange, _: Protocol) -> object:
 def a_model(exchange: Exchange, protocol: Protocol) -> object:
     body = exchange.body
     ranker = (json.loads(body) if isinstance(body, str) else body)["model"]["model"]
-    names = featureset_of(protocol["029"]).feature_names
-    normalisers = ranker.get("feature_normalizers")
-    message = rejection_reason(ranker["definition"], ranker["type"], names, PROFILE, normalisers)
+    featureset = featureset_of(protocol["029"])
+    normalisers = ranker.get("feature_normalizers") or {}
+    stored = StoredModel("m", ranker["type"], ranker["definition"], featureset, normalisers)
+    message = rejection_reason(stored, PROFILE)
     if message:
         raise BadInput(message)
     return None
