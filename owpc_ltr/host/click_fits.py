@@ -36,7 +36,7 @@ def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) ->
         chance = np.asarray(fit.conditional_click_probability(lists), np.float64)
     except Exception as error:
         raise _failed(model, error) from error
-    if chance.shape != lists.pair.shape or not ((chance >= 0) & (chance <= 1)).all():
+    if chance.shape != lists.pair.shape or not _are_probabilities(chance):
         raise PluginError(
             f"click model '{model.name}' gave a conditional click probability that is no "
             "probability of each result"
@@ -53,21 +53,21 @@ def _failed(model: ClickModel, error: Exception) -> PluginError:
     return PluginError(f"click model '{model.name}' failed: {place}{place and ': '}{what}")
 
 
+def _are_probabilities(values: Vector) -> bool:
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
 def _fault(fit: ClickFit, counts: ClickCounts) -> str:
     for name in ("attractiveness", "trials"):
         if np.shape(getattr(fit, name)) != (counts.n_pairs,):
             return f"gave {name} of shape {np.shape(getattr(fit, name))} for {counts.n_pairs} pairs"
     found = fit.attractiveness
-    if not (np.isfinite(found).all() and (found >= 0).all() and (found <= 1).all()):
+    if not _are_probabilities(found):
         return "gave an attractiveness that is no probability"
     if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
         return "gave trials that are no counts"
     examination = np.asarray(fit.examination)
-    if (
-        examination.ndim != 1
-        or not len(examination)
-        or not ((examination >= 0) & (examination <= 1)).all()
-    ):
+    if examination.ndim != 1 or not len(examination) or not _are_probabilities(examination):
         return "gave an examination that is no probability of each rank"
     if not (len(fit.prior) == 2 and min(fit.prior) > 0 and np.isfinite(fit.prior).all()):
         return f"gave the prior {fit.prior}, whose two numbers must be above 0"
