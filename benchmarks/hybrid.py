@@ -252,8 +252,8 @@ def fused(
         query_template_out=template,
     )  # fmt: skip
     cluster.upload(result.model, index=index, name=index, featureset=index)
-    live = cluster.evaluate_live(
-        index,
+    live = cluster.compare_live(
+        [index],
         index=index,
         judgments=judged,
         query_template=template,

@@ -182,9 +182,11 @@ def trained(data: RankingDataset, *, trees: bool = False) -> tuple[Model, list[s
 
 def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> LiveEvaluation:
     """What users get without and with the model."""
-    return cluster.evaluate_live(
-        model, judgments=judgments, query_template=QUERY, metrics=[METRIC], index=index
+    found = cluster.compare_live(
+        [model], judgments=judgments, query_template=QUERY, metrics=[METRIC], index=index
     )
+    assert isinstance(found, LiveEvaluation)
+    return found
 
 
 @dataclass(frozen=True)

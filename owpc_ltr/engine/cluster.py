@@ -25,7 +25,6 @@ from owpc_ltr.engine.feature_log.log_features import log_features
 from owpc_ltr.engine.index import index
 from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
-from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.profile import profile
 from owpc_ltr.engine.search.request import request
@@ -133,7 +132,6 @@ class Cluster:
     request = request
     profile = profile
     explain = explain_search
-    evaluate_live = evaluate_live
     compare_live = compare_live
     check_judgments = check_judgments
     judge_pool = judge_pool

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,6 +82,7 @@ class LiveQueries:
         window = cluster.window(query_template, window)
         return cls(judged, query_template, window, topics=topics, **others)
 
+    @cached_property
     def judged(self) -> list[JudgedQuery]:
         """The queries, read, with their parameters."""
         return with_params(judged_queries(self.judgments, self.topics), self.params)
@@ -96,7 +98,7 @@ class LiveQueries:
         """The searches of an index. Raises UsageError where a query lacks a parameter."""
         from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 
-        judged = self.judged()
+        judged = self.judged
         if featureset is not None:
             judged = typed_queries(judged, featureset)
         return LiveQuestion(

@@ -159,8 +159,8 @@ def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> 
                 featureset=LEGS,
                 progress=show,
             )
-            live = cluster.evaluate_live(
-                HYBRID_MODEL, judgments=judged, index=HYBRID_INDEX, split="all",
+            live = cluster.compare_live(
+                [HYBRID_MODEL], judgments=judged, index=HYBRID_INDEX, split="all",
                 query_template=_file(session, "-query.json"), metrics=SELECT, progress=show,
             )  # fmt: skip
         parity = uploaded.parity

@@ -16,6 +16,7 @@ from owpc_ltr import Cluster, OwpcLtrError, RankerComparison, save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import commands_in
@@ -79,14 +80,15 @@ def trained(weights: tuple[float, ...], salt: str = "owpc-ltr") -> LinearModel:
     return linear(weights, source={"fingerprint": "f", "split": split})
 
 
-def test_two_rankers_are_what_evaluate_live_says_of_them(
+def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     cluster: Cluster, small: Small, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     (tmp_path / "body.json").write_text(json.dumps(BODY))
     model, data = trained(BY_TITLE), half(judgments)
-    wanted = cluster.evaluate_live(
-        model, judgments=data, query_template=BODY, metrics=["ndcg@10", "map"], index=small.index
+    wanted = cluster.compare_live(
+        [model], judgments=data, query_template=BODY, metrics=["ndcg@10", "map"], index=small.index
     )
+    assert isinstance(wanted, LiveEvaluation)
     asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
     for unjudged in ("zero", "condensed"):
         found = compare(asked, judgments=data, metrics=["ndcg@10", "map"], unjudged=unjudged)

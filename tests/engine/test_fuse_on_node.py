@@ -27,6 +27,7 @@ from owpc_ltr import (
 )
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.fusion.result import Fusion
 from tests.session_node import running_node
@@ -124,10 +125,11 @@ def legs_file(path: Path, *features: dict[str, Any]) -> Path:
 def live_equals_local(cluster: Cluster, index: str, found: Fusion, judged: Path, at: Path) -> None:
     """The uploaded model, searched with the template, has the figure of the logged scores."""
     cluster.upload(found.model, index=index, name=f"{index}-model", featureset=found.legs.name)
-    live = cluster.evaluate_live(
-        f"{index}-model", index=index, judgments=judged, query_template=at, metrics="ndcg@10",
+    live = cluster.compare_live(
+        [f"{index}-model"], index=index, judgments=judged, query_template=at, metrics="ndcg@10",
         split="all",
     )  # fmt: skip
+    assert isinstance(live, LiveEvaluation)
     assert live.question.window == found.legs.request_window
     # Equal scores stand in the engine's order there, and count their expected value here.
     with_model = live.rankers[0].measured[0]

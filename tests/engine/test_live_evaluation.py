@@ -88,9 +88,11 @@ def partly(judgments: Judgments) -> Judgments:
 def measured(
     cluster: Cluster, model: Any, judgments: Judgments, metrics: Any = METRICS, **how: Any
 ) -> LiveEvaluation:
-    return cluster.evaluate_live(
-        model, judgments=judgments, query_template=BODY, metrics=metrics, **how
+    found = cluster.compare_live(
+        [model], judgments=judgments, query_template=BODY, metrics=metrics, **how
     )
+    assert isinstance(found, LiveEvaluation)
+    return found
 
 
 def trained(weights: tuple[float, ...]) -> LinearModel:

@@ -149,8 +149,8 @@ def check_serving(workflow: Workflow) -> None:
     found = workflow.cluster.verify(name, index=workflow.index)
     assert found.drift == ()
     _check_search(workflow, model, name)
-    live = workflow.cluster.evaluate_live(
-        name, judgments=workflow.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
+    live = workflow.cluster.compare_live(
+        [name], judgments=workflow.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
         index=workflow.index,
     )  # fmt: skip
     assert live.pairs[0].comparison.low > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
 from owpc_ltr.engine.live_queries import (
@@ -13,7 +13,6 @@ from owpc_ltr.engine.live_queries import (
     LiveQueries,
     ModelFeatureSet,
 )
-from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.options import (
     IN_FLIGHT,
     ExtraFeatures,
@@ -103,7 +102,8 @@ def compare_live(
     """
     from dataclasses import replace
 
-    from owpc_ltr.engine.live_results.comparison import compare_rankers
+    from owpc_ltr.engine.live_results.comparison import compare_rankers, compare_with_query
+    from owpc_ltr.engine.search.live_evaluation import THE_MODEL
     from owpc_ltr.evaluation.compare import (
         check_baseline,
         check_table,
@@ -117,7 +117,8 @@ def compare_live(
     from owpc_ltr.metrics import parse_metrics
 
     check_table(per_query)
-    if _is_one_model(rankers):
+    alone = _is_one_model(rankers)
+    if alone:
         for name, idle in {
             "baseline": baseline, "unjudged": unjudged != "zero", "worst": worst != WORST_QUERIES,
             "resamples": resamples != RESAMPLES,
@@ -127,17 +128,10 @@ def compare_live(
                     f"{spelled(name)} is for two rankers or more: name another one, or "
                     "'query' for the query alone"
                 )
-        alone = evaluate_live(
-            cluster, rankers[0], judgments=judgments, metrics=metrics, split=split,
-            unweighted=unweighted, smallest_gain=smallest_gain, index=index,
-            query_template=query_template, params=params, window=window, columns=columns,
-            topics=topics, featureset=featureset, extra_features=extra_features,
-            in_flight=in_flight, seed=seed, plugins=plugins, progress=progress,
-        )  # fmt: skip
-        write_comparison(alone, per_query, latex)
-        write_report(alone, report, plugins)
-        return alone
-    named = named_rankers(rankers)
+        (model,) = rankers
+        named = {str(model) if isinstance(model, Path | str) else THE_MODEL: model}
+    else:
+        named = named_rankers(rankers)
     check_baseline(baseline, named)
     check_unjudged(unjudged)
     files = tuple(map(Path, plugins))
@@ -151,7 +145,8 @@ def compare_live(
         cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
         split=split, params=params, in_flight=in_flight, unweighted=unweighted,
     )  # fmt: skip
-    found = compare_rankers(
+    compare = compare_with_query if alone else compare_rankers
+    found = compare(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )
     given = str(judgments) if isinstance(judgments, Path | str) else ""
@@ -161,7 +156,7 @@ def compare_live(
     return found
 
 
-def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> TypeGuard[Sequence[Any]]:
+def _is_one_model(rankers: Sequence[Any] | Mapping[str, Any]) -> bool:
     """Whether there is one ranker, which is a model, and no other ranker to compare it with."""
     from owpc_ltr.data.runs import TrecRun, is_run
     from owpc_ltr.engine.live_results.rankers import QUERY

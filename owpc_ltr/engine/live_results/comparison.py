@@ -12,9 +12,14 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
-from owpc_ltr.engine.search.live_evaluation import live_queries
+from owpc_ltr.engine.search.live_evaluation import (
+    THE_MODEL,
+    LiveEvaluation,
+    live_queries,
+    measure_live,
+)
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import serve_all
+from owpc_ltr.engine.search.serving import query_alone, serve_all
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest
@@ -36,26 +41,14 @@ def compare_rankers(
     request: ComparisonRequest,
     live: LiveQueries,
     cluster: Cluster,
-    *,
-    index: str | None = None,
-    featureset: str | None = None,
-    extra_features: Any = None,
+    **where: Any,
 ) -> RankerComparison:
     """The comparison; models that are not uploaded are in the cluster only meanwhile."""
     for metric in request.how.metrics:
         within_window(metric, live.window)
-    judged = live.judged()
+    judged = live.judged
     with ExitStack() as kept:
-        serving = LiveRankers(
-            cluster=cluster,
-            query_template=live.query_template,
-            judged=judged,
-            kept=kept,
-            index=index,
-            featureset=featureset,
-            tables=tables_of(extra_features),
-            plugins=request.plugins,
-        )
+        serving = _serving(request, live, kept, cluster, **where)
         rankers = {name: serving.of(ranker) for name, ranker in request.rankers.items()}
         records = {
             name: ranker.record
@@ -81,6 +74,55 @@ def compare_rankers(
         for name, one in lists.items()
     }
     return compare_results(PerQueryResults(values, tuple(how.metrics), how.guards, of), how)
+
+
+def compare_with_query(
+    request: ComparisonRequest,
+    live: LiveQueries,
+    cluster: Cluster,
+    **where: Any,
+) -> LiveEvaluation:
+    """The only ranker, which is a model, compared with the query alone."""
+    ((name, model),) = request.rankers.items()
+    how = request.how
+    with ExitStack() as kept:
+        ranker = _serving(request, live, kept, cluster, **where).model(model)
+        query = cluster.template(ranker.index, live.query_template)[0]
+        question = live.question(
+            ranker.index, query, how.metrics, ranker.featureset, how.drawing.seed
+        )
+        chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
+        asked = replace(
+            question,
+            queries=[question.queries[number] for number in chosen.queries.tolist()],
+            smallest_gain=how.smallest_gain,
+        )
+        before = query_alone(cluster.engine, cluster.store)
+        after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
+        found = measure_live(asked, before, after, how.drawing.progress, chosen=chosen)
+    return replace(found, model=name)
+
+
+def _serving(
+    request: ComparisonRequest,
+    live: LiveQueries,
+    kept: ExitStack,
+    cluster: Cluster,
+    *,
+    index: str | None = None,
+    featureset: str | None = None,
+    extra_features: Any = None,
+) -> LiveRankers:
+    return LiveRankers(
+        cluster=cluster,
+        query_template=live.query_template,
+        judged=live.judged,
+        kept=kept,
+        index=index,
+        featureset=featureset,
+        tables=tables_of(extra_features),
+        plugins=request.plugins,
+    )
 
 
 def _need_template(rankers: Mapping[str, LiveRanker | TrecRun]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.protocols import Model
 
 
 QUERY = "query"
@@ -37,75 +36,8 @@ QUERY = "query"
 
 
 @dataclass(frozen=True)
-class ModelService:
-    """A model that serves searches of an index: its feature set and its training record."""
-
-    serve: Serve
-    index: str
-    featureset: FeatureSet | None
-    record: Mapping[str, Any]
-    cluster: Cluster
-    tables: Sequence[ExternalTable]
-
-    def by_folds(self, fold_of: FoldOf) -> AbstractContextManager[Serve]:
-        """The same, where models of folds rank the queries that it learned from."""
-        engine, store = self.cluster.engine, self.cluster.store
-        return by_folds(
-            engine,
-            store,
-            self.serve,
-            self.record,
-            self.featureset,
-            fold_of=fold_of,
-            tables=self.tables,
-        )
-
-
-@contextmanager
-def serving_model(
-    cluster: Cluster,
-    model: Model | ReorderingModel | Path | str,
-    *,
-    index: str | None,
-    featureset: str | None,
-    tables: Sequence[ExternalTable],
-    plugins: Sequence[Path | str] = (),
-    alone: bool = True,
-) -> Iterator[ModelService]:
-    """A model that serves searches: an uploaded one by its name, or another one on trial.
-
-    A model on trial is in the cluster only while the block lasts. Where the model is not `alone`,
-    the `tables` may be for other rankers; else Raises UsageError if it reads none of them.
-    """
-    if isinstance(model, str) and not Path(model).is_file():
-        cluster = cluster.holding(model)
-        name = cluster.models.resolve(model)
-        stored, deployment = (
-            cluster.store.get_model(name),
-            cluster.models.deployment(name, whole=True),
-        )
-        record, interval = (deployment.record, deployment.interval) if deployment else ({}, None)
-        if alone:
-            refuse_unused(joined_in(stored), tables, f"the model '{name}'")
-        serve = with_stored(cluster.engine, cluster.store, stored, interval, tables)
-        where = cluster.index_of(name, index)
-        yield ModelService(serve, where, stored.featureset, record, cluster=cluster, tables=tables)
-        return
-    ranker = load_model(Path(model), plugins) if isinstance(model, Path | str) else model
-    own = None
-    if featureset is not None or not isinstance(ranker, ReorderingModel):
-        wanted = ranker.record.get("featureset_hash")
-        own = cluster.the_featureset(featureset, wanted)
-    if alone:
-        refuse_unused(joined_sources(ranker), tables, "the model")
-    with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
-        where = cluster.the_index(index)
-        yield ModelService(serve, where, own, ranker.record, cluster=cluster, tables=tables)
-
-
-@dataclass(frozen=True)
 class LiveRanker:
-    """How a ranker serves a request; its record, None where nothing was trained.
+    """How a ranker serves a request, from which index; its record, None where nothing was trained.
 
     A ranker is `of_template` where it is the query template, or rescores what that brings.
     `by_folds` is how it serves where models of folds rank what it learned from.
@@ -113,6 +45,8 @@ class LiveRanker:
 
     serve: Serve
     record: Mapping[str, Any] | None
+    index: str
+    featureset: FeatureSet | None = None
     of_template: bool = True
     by_folds: Callable[[FoldOf], Serve] | None = None
 
@@ -149,7 +83,7 @@ class LiveRankers:
         name, index = _parted(ranker) if is_live(ranker) else (ranker, None)
         index = index or self.index
         if isinstance(name, str) and name.startswith(FEATURE):
-            return replace(self._model(self._feature(name), index), record=None)
+            return replace(self.model(self._feature(name), index), record=None)
         if isinstance(name, str | Path) and Path(name).suffix == ".json":
             content = read_json_object(Path(name))
             if not {"kind", "record"} <= content.keys():
@@ -157,40 +91,57 @@ class LiveRankers:
             name = load_model(Path(name), self.plugins)
         elif isinstance(name, str | Path) and is_run(Path(name)):
             return read_run(name)
-        return self._model(name, index)
+        return self.model(name, index)
 
     def _query(self, query: Any, index: str | None) -> LiveRanker:
         where = self.cluster.the_index(index)
         own = self.query_template if query == QUERY else query
         template = self.cluster.template(where, own)[0]
         alone = query_alone(self.cluster.engine, self.cluster.store)
-        return LiveRanker(_asking(alone, where, template), None, of_template=query == QUERY)
+        asking = _asking(alone, where, template)
+        return LiveRanker(asking, None, where, of_template=query == QUERY)
 
-    def _model(self, model: Any, index: str | None) -> LiveRanker:
+    def model(self, model: Any, index: str | None = None) -> LiveRanker:
+        """How a model serves searches: an uploaded one by its name, or another one on trial.
+
+        Raises UsageError if the model reads none of the `tables`, and every model must.
+        """
+        index, cluster, tables = index or self.index, self.cluster, self.tables
         # A text that is no file is an uploaded name.
-        given = str(model) if isinstance(model, Path) and not model.is_file() else model
-        served = self.kept.enter_context(
-            serving_model(
-                self.cluster,
-                given,
-                index=index,
-                featureset=self.featureset,
-                tables=self.tables,
-                plugins=self.plugins,
-                alone=self.all_read_tables,
-            )
-        )
-        query = self.cluster.template(served.index, self.query_template)[0]
-        typed = self._typed(served.featureset)
+        if isinstance(model, Path | str) and not Path(model).is_file():
+            cluster = cluster.holding(str(model))
+            name = cluster.models.resolve(str(model))
+            stored = cluster.store.get_model(name)
+            deployment = cluster.models.deployment(name, whole=True)
+            record = deployment.record if deployment else {}
+            interval = deployment.interval if deployment else None
+            if self.all_read_tables:
+                refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+            whole = with_stored(cluster.engine, cluster.store, stored, interval, tables)
+            featureset, where = stored.featureset, cluster.index_of(name, index)
+        else:
+            ranker = load_model(model, self.plugins) if isinstance(model, Path | str) else model
+            record, featureset = ranker.record, None
+            if self.featureset is not None or not isinstance(ranker, ReorderingModel):
+                wanted = record.get("featureset_hash")
+                featureset = cluster.the_featureset(self.featureset, wanted)
+            if self.all_read_tables:
+                refuse_unused(joined_sources(ranker), tables, "the model")
+            trial = on_trial(cluster.engine, cluster.store, ranker, featureset, tables)
+            whole = self.kept.enter_context(trial)
+            where = cluster.the_index(index)
+        query = self.cluster.template(where, self.query_template)[0]
+        typed = self._typed(featureset)
 
-        def asking(serve: Serve) -> Serve:
-            return _asking(serve, served.index, query, typed)
+        def of_folds(fold_of: FoldOf) -> Serve:
+            serve = by_folds(
+                cluster.engine, cluster.store, whole, record, featureset,
+                fold_of=fold_of, tables=tables,
+            )  # fmt: skip
+            return _asking(self.kept.enter_context(serve), where, query, typed)
 
-        return LiveRanker(
-            asking(served.serve),
-            served.record,
-            by_folds=lambda fold_of: asking(self.kept.enter_context(served.by_folds(fold_of))),
-        )
+        whole_asking = _asking(whole, where, query, typed)
+        return LiveRanker(whole_asking, record, where, featureset, by_folds=of_folds)
 
     def _typed(self, featureset: FeatureSet | None) -> dict[str, dict[str, Any]]:
         """The queries' parameters in the types that the templates need."""
