@@ -76,13 +76,7 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
         _check_features(ranker, given, whole)
     chosen = choose_queries(records_of(rankers), whole, request.split)
     part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
-    fields = _field_names(rankers)
-    if fields:
-        if request.documents is not None:
-            part = in_memory(part, spelled("documents"))
-        if isinstance(part, RankingDataset):
-            named = None if request.documents is None else Path(request.documents)
-            part = with_document_fields(part, fields, named, request.id_field)
+    part = with_fields(part, rankers, request.documents, request.id_field)
     return ChosenData(by_folds(rankers, chosen), part, chosen)
 
 
@@ -133,12 +127,24 @@ def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _field_names(rankers: dict[str, Ranking]) -> tuple[str, ...]:
-    """The document fields that any reranker needs."""
+def with_fields(
+    data: Dataset,
+    rankers: Mapping[str, Ranking],
+    documents: Path | str | None,
+    id_field: str | None,
+) -> Dataset:
+    """The data with the document fields that any reranker needs, from the file that was indexed."""
     names = [
         name
         for one in rankers.values()
         if isinstance(one, ReorderingModel)
         for name in one.field_names
     ]
-    return tuple(dict.fromkeys(names))
+    if not names:
+        return data
+    if documents is not None:
+        data = in_memory(data, spelled("documents"))
+    if not isinstance(data, RankingDataset):
+        return data
+    path = None if documents is None else Path(documents)
+    return with_document_fields(data, tuple(dict.fromkeys(names)), path, id_field)

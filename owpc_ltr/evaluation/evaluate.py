@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,11 +40,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import JudgedTable
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.evaluation.evaluation_table import Evaluation
-    from owpc_ltr.evaluation.measurement import Ranking
-    from owpc_ltr.evaluation.query_choice import EvaluationQueries
-    from owpc_ltr.evaluation.results import ComparisonPlan
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -114,54 +109,64 @@ def evaluate(
     `result["map"].mean` is a metric's mean, `result["map"].interval` its 95 % interval.
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
+    import numpy as np
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.datasets import dataset_of
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.data.runs import write_scores
+    from owpc_ltr.evaluation.comparison import compare_results
+    from owpc_ltr.evaluation.data_comparison import by_folds, records_of, with_fields
     from owpc_ltr.evaluation.evaluation_table import Evaluation
-    from owpc_ltr.evaluation.measurement import ranker_of
-    from owpc_ltr.evaluation.query_choice import model_data
+    from owpc_ltr.evaluation.measurement import measure_on_data, ranker_of
+    from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
     from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
     files = [Path(plugin) for plugin in plugins]
-    registry = load(files)
-    parsed = parse_metrics(metrics, registry)
-    judged = _judged(data, documents, memory, max_features)
+    parsed = parse_metrics(metrics, load(files))
+    judged = dataset_of(data, memory=memory, max_features=max_features)
+    if documents is not None and isinstance(judged, PartitionedDataset):
+        judged = in_memory(judged, spelled("documents"))
     doubts = engine_doubts(cluster, judged, index, query_template)
-    if run is not None and _in_parts(judged):
+    if run is not None and isinstance(judged, PartitionedDataset):
         raise UsageError(
             f"{spelled('run')} lists documents of a dataset in memory: give a file, not a folder"
         )
     ranker = ranker_of(model, judged, files)
+    name, other = _names(model, baseline)
+    how = ComparisonPlan(
+        parsed,
+        baseline=None if baseline is None else other,
+        drawing=Drawing(seed),
+        smallest_gain=smallest_gain,
+    )
     with workers_at(dask, [data], files) as workers:
         chosen = model_data(ranker, by_workers(judged, workers), split, by_folds=True)
-        part = _with_fields(chosen.data, ranker, documents, id_field)
-        names = _names(model, baseline)
-        rankers = {names[0]: ranker}
+        rankers = {name: ranker}
         if baseline is not None:
-            rankers[names[1]] = ranker_of(baseline, part, files)
-        how = ComparisonPlan(
-            parsed,
-            baseline=None if baseline is None else names[1],
-            drawing=Drawing(seed),
-            smallest_gain=smallest_gain,
+            rankers[other] = ranker_of(baseline, chosen.data, files)
+            model_data(rankers[other], chosen.data, "all")
+        part = with_fields(chosen.data, rankers, documents, id_field)
+        # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
+        unseen = chosen.side in {"test", "folds"}
+        seen = choose_queries(records_of(rankers), part, "all", by_folds=unseen)
+        side = "folds" if seen.folds else chosen.side
+        of = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
+        results = measure_on_data(
+            by_folds(rankers, seen), part, of, how, weighted=not unweighted, tell_unjudged=True
         )
-        found, scores = _compared(rankers, chosen, part, how, weighted=not unweighted)
-    if run is not None:
-        _write_run(scores, part, run)
+        found = compare_results(results, how)
+    scores = results.rankers[name].scores
+    if run is not None and scores is not None and isinstance(part, RankingDataset):
+        # A document that a run did not retrieve has no score.
+        write_scores(scores, part, run, retrieved=~np.isnan(scores))
     own = found.facts | {
         "data_name": str(data) if isinstance(data, Path | str) else "",
         "warnings": (*doubts, *found.warnings),
     }
     return Evaluation(**own, data=part, scores=scores)
-
-
-def _write_run(scores: Any, data: Any, path: Path | str) -> None:
-    """The ranking as a TREC run; a document that a run did not retrieve has no score."""
-    import numpy as np
-
-    from owpc_ltr.data.runs import write_scores
-
-    lacking = np.isnan(scores)
-    write_scores(scores, data, path, retrieved=~lacking if lacking.any() else None)
 
 
 @public
@@ -186,62 +191,6 @@ def write_run(
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
     retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None
     write_scores(scores, data, path=path, tag=tag, depth=depth, retrieved=retrieved)
-
-
-def _compared(
-    rankers: Mapping[str, Ranking],
-    chosen: EvaluationQueries[Any],
-    part: JudgedTable,
-    how: ComparisonPlan,
-    *,
-    weighted: bool,
-) -> tuple[RankerComparison, Vector | None]:
-    """The rankers on these queries, and the first one's scores of data in memory."""
-    from owpc_ltr.evaluation.comparison import compare_results
-    from owpc_ltr.evaluation.data_comparison import by_folds, records_of
-    from owpc_ltr.evaluation.measurement import measure_on_data
-    from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-
-    for other in [*rankers.values()][1:]:
-        model_data(other, part, "all")
-    # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
-    unseen = chosen.side in {"test", "folds"}
-    seen = choose_queries(records_of(rankers), part, "all", by_folds=unseen)
-    side = "folds" if seen.folds else chosen.side
-    of = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
-    measured = by_folds(rankers, seen)
-    results = measure_on_data(measured, part, of, how, weighted=weighted, tell_unjudged=True)
-    return compare_results(results, how), next(iter(results.rankers.values())).scores
-
-
-def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> JudgedTable:
-    """The data, read; in memory where documents are joined to it."""
-    from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.data.partitioned.dataset import in_memory
-
-    data = dataset_of(data, memory=memory, max_features=max_features)
-    if documents is not None and _in_parts(data):
-        data = in_memory(data, spelled("documents"))
-    return data  # type: ignore[no-any-return]
-
-
-def _in_parts(data: JudgedTable) -> bool:
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    return isinstance(data, PartitionedDataset)
-
-
-def _with_fields(data: Any, ranker: Ranking, documents: Any, id_field: str | None) -> JudgedTable:
-    """The data with the document fields that a reranker needs; a model needs none."""
-    from owpc_ltr.data.documents import with_document_fields
-    from owpc_ltr.models.reordering import ReorderingModel
-
-    if _in_parts(data):
-        return data  # type: ignore[no-any-return]
-    fields = ranker.field_names if isinstance(ranker, ReorderingModel) else ()
-    return with_document_fields(
-        data, fields, None if documents is None else Path(documents), id_field
-    )
 
 
 def _names(model: Any, baseline: Any) -> tuple[str, str]:
