@@ -17,8 +17,8 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.evaluation.measurement import Measured, compare, measure
-from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.evaluation.measurement import Measured, measure
+from owpc_ltr.evaluation.significance import Comparison, Outcome, compare_paired
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
@@ -65,6 +65,10 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
     return Measured(metric, float(pooled.mean()), pooled, sum(baselines) / len(pooled))
 
 
+def _compared(one: Measured, other: Measured) -> Comparison:
+    return compare_paired(one.per_query, other.per_query, seed=0)
+
+
 def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[str]:
     constant = measured[0]
     yield "## Top-heavy weights on NP2004\n"
@@ -83,14 +87,14 @@ def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[st
         if one is constant:
             yield f"| `{name}` | {one.mean:.4f} | | | | |"
             continue
-        found = compare(one, constant)
+        found = _compared(one, constant)
         better += [name] if found.verdict().outcome is Outcome.BETTER else []
         yield (
             f"| `{name}` | {one.mean:.4f} | {found.mean_difference:+.4f} | "
             f"[{found.low:+.4f}, {found.high:+.4f}] | {found.p_permutation:.3f} | "
             f"{found.wins}, {found.losses} |"
         )
-    widest = max(compare(one, constant).detectable for one in measured[1:])
+    widest = max(_compared(one, constant).detectable for one in measured[1:])
     verdict = f"Better: {', '.join(better)}." if better else "None is better."
     yield (
         f"\n{verdict} With {queries} queries the minimum detectable difference (80 % power) is "

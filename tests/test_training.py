@@ -26,8 +26,9 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.scales import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.measurement import Measured, compare, list_warnings, lists_of, measure
+from owpc_ltr.evaluation.measurement import list_warnings, lists_of, measure
 from owpc_ltr.evaluation.query_choice import model_data
+from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -386,22 +387,10 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
         model_data(replace(model, record={}), data, "held-out")
 
 
-def test_only_queries_that_count_for_both_rankings_are_compared() -> None:
-    metric = parse_metric("pairwise-error")
-    a = Measured(metric, 0.5, np.array([0.5, np.nan, 0.25, 1.0, 0.75]), 0.5)
-    b = Measured(metric, 0.5, np.array([0.25, 0.5, np.nan, 0.5, 0.25]), 0.5)
-    found = compare(a, b, seed=3)
-    assert (found.n_queries, found.wins, found.seed) == (3, 3, 3)
-    assert found.mean_difference == pytest.approx((0.25 + 0.5 + 0.5) / 3)
-    assert (a.as_dict()["queries"], a.as_dict()["all_tied_baseline"]) == (4, 0.5)
-    with pytest.raises(BadInput, match="cannot compare pairwise-error with map: measure both by"):
-        compare(a, replace(b, metric=parse_metric("map")))
-
-
 def test_a_ranking_equals_itself_in_a_comparison() -> None:
     data = dataset()
     (one,) = measure(data.features[:, 0].astype(float), data, [parse_metric("map")])
-    assert compare(one, one).p_permutation == 1.0
+    assert compare_paired(one.per_query, one.per_query, seed=0).p_permutation == 1.0
     assert one.all_tied_baseline < one.mean
 
 

@@ -219,18 +219,18 @@ class _Sampling:
         import pyarrow.compute as pc
 
         from owpc_ltr.evaluation.data_comparison import chosen_data
-        from owpc_ltr.evaluation.measurement import importance_of
         from owpc_ltr.evaluation.proxy_labels import (
             human_labels,
             human_sample,
             judged_data,
             strata_of,
         )
+        from owpc_ltr.metrics import uneven
 
         chosen = chosen_data(self.request, self.everything)
         part = judged_data(chosen.part)
         gains = _differences(self.request.how.metrics[0], chosen, part)
-        weights = importance_of(part) if self.request.weighted else None
+        weights = uneven(part.query_weights) if self.request.weighted else None
         scale = np.ones(part.n_queries) if weights is None else weights / weights.mean()
         judged = np.zeros(part.n_queries, np.bool_)
         if self.human is not None:

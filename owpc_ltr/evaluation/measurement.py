@@ -9,9 +9,9 @@ before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
@@ -40,7 +40,6 @@ from owpc_ltr.evaluation.results import (
     RankerResults,
     joined_results,
 )
-from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.model_file import SavedRanker
@@ -144,44 +143,11 @@ def measure(
     With `weights`, one a query, means are weighted.
     """
     queries = RankedQueries(scores, data.labels, data.offsets)
-    values = [metric.of(queries) for metric in metrics]
-    return measured_means(metrics, values, _all_tied(data, metrics), weights)
-
-
-def measured_means(
-    metrics: Sequence[Metric],
-    values: Sequence[Vector],
-    all_tied: Sequence[Vector],
-    weights: Vector | None = None,
-    seed: int = 0,
-) -> tuple[Measured, ...]:
-    """The mean of each metric's values, and of those of scoring all documents the same."""
     return tuple(
-        Measured(
-            metric,
-            metric.average(own, weights),
-            own,
-            metric.average(tied, weights),
-            weights=weights,
-            seed=seed,
-        )
-        for metric, own, tied in zip(metrics, values, all_tied, strict=True)
+        Measured(metric, metric.average(own, weights), own, metric.average(tied, weights), weights)
+        for metric, tied in zip(metrics, _all_tied(data, metrics), strict=True)
+        for own in [metric.of(queries)]
     )
-
-
-def importance_of(data: RankingDataset) -> Vector | None:
-    """The importance of queries, as weights; None where all are of one."""
-    return uneven(data.query_weights)
-
-
-def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = None) -> Comparison:
-    """Paired comparison of two rankings of the same queries by one metric."""
-    if a.metric != b.metric:
-        raise BadInput(f"cannot compare {a.metric} with {b.metric}: measure both by one metric")
-    counted = ~(np.isnan(a.per_query) | np.isnan(b.per_query))
-    own = None if weights is None else weights[counted]
-    one, other = a.per_query[counted], b.per_query[counted]
-    return compare_paired(one, other, seed=seed, weights=own, span=a.metric.span)
 
 
 def ranker_of(
@@ -240,19 +206,6 @@ class FittedModel(SavedRanker):
         raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
-class _PartFigures(NamedTuple):
-    """What is kept of a ranker on a part."""
-
-    results: RankerResults
-    facts: ListFacts
-
-
-class _Part(NamedTuple):
-    rankers: list[_PartFigures]
-    baselines: list[Vector]
-    weights: Vector
-
-
 def measure_on_data(
     rankers: Rankers,
     data: RankingDataset | PartitionedDataset,
@@ -270,29 +223,31 @@ def measure_on_data(
     in_memory = isinstance(data, RankingDataset)
     with_lists = any(isinstance(one, TrecRun) for one in rankers.values())
 
-    def look(part: RankingDataset) -> _Part:
+    def look(part: RankingDataset) -> tuple[list[_OfPart], list[Vector], Vector]:
         of = [
             _seen(ranker, part, how, keep_scores=in_memory, keep_lists=with_lists)
             for ranker in rankers.values()
         ]
-        return _Part(of, _all_tied(part, how.metrics), part.query_importance)
+        return of, _all_tied(part, how.metrics), part.query_importance
 
-    parts: Iterable[_Part]
     if isinstance(data, RankingDataset):
         parts = [look(data)]
     else:
         # A run and a reranker look at more than what is learned from.
         small = not any(isinstance(one, TrecRun | ReorderingModel) for one in rankers.values())
         parts = list(data.each(look) if small else map(look, data))
+    of_parts, tied, importance = zip(*parts, strict=True)
     found = {
-        name: _joined(ranker, [part.rankers[number] for part in parts], tell_unjudged)
-        for number, (name, ranker) in enumerate(rankers.items())
+        name: _joined(ranker, of_ranker, tell_unjudged)
+        for (name, ranker), of_ranker in zip(
+            rankers.items(), zip(*of_parts, strict=True), strict=True
+        )
     }
     if all(one.lists is None or one.lists.complete for one in found.values()):
         # All that is ranked is judged: these are judged documents, and no lists of an index.
         found = {name: replace(one, lists=None) for name, one in found.items()}
-    baselines = [np.concatenate(one) for one in zip(*(p.baselines for p in parts), strict=True)]
-    weights = uneven(np.concatenate([part.weights for part in parts])) if weighted else None
+    baselines = [np.concatenate(one) for one in zip(*tied, strict=True)]
+    weights = uneven(np.concatenate(importance)) if weighted else None
     perfect = [
         str(metric)
         for metric, values in zip(how.metrics, baselines, strict=False)
@@ -351,31 +306,31 @@ def _seen(
     *,
     keep_scores: bool,
     keep_lists: bool,
-) -> _PartFigures:
+) -> _OfPart:
     lists = lists_of(ranker, data, condensed=how.unjudged == "condensed")
     metrics = (*how.metrics, *how.guards)
     values = [metric.of(lists.queries) for metric in metrics]
-    scores = lists.scores if keep_scores else None
-    ranked = _ranked_lists(ranker, lists, data) if keep_lists else None
-    if lists.found is None or not isinstance(ranker, TrecRun):
+    shares, plain = None, None
+    if isinstance(ranker, TrecRun) and lists.found is not None:
+        shares = [
+            _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric))
+            for metric in metrics
+        ]
+        if how.unjudged == "skip":
+            for of_metric, share in zip(values, shares, strict=True):
+                of_metric[share > 0] = np.nan
+    else:
         plain = without_tables(data)
-        of_model = RankerResults(
-            values,
-            scores=scores,
-            lists=ranked,
-            without_tables=None
-            if plain is None
-            else how.metrics[0].of(lists_of(ranker, plain).queries),
-        )
-        return _PartFigures(of_model, lists.facts)
-    shares = [
-        _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric)) for metric in metrics
-    ]
-    if how.unjudged == "skip":
-        for of_metric, share in zip(values, shares, strict=True):
-            of_metric[share > 0] = np.nan
-    of_run = RankerResults(values, shares[: len(how.metrics)], scores=scores, lists=ranked)
-    return _PartFigures(of_run, lists.facts)
+    results = RankerResults(
+        values,
+        None if shares is None else shares[: len(how.metrics)],
+        scores=lists.scores if keep_scores else None,
+        lists=_ranked_lists(ranker, lists, data) if keep_lists else None,
+        without_tables=(
+            None if plain is None else how.metrics[0].of(lists_of(ranker, plain).queries)
+        ),
+    )
+    return results, lists.facts
 
 
 def _ranked_lists(ranker: Measurable, lists: Lists, data: RankingDataset) -> RankedLists:
@@ -406,13 +361,11 @@ def _unjudged_share(
     return shares
 
 
-def _joined(
-    ranker: Measurable, parts: Sequence[_PartFigures], tell_unjudged: bool
-) -> RankerResults:
+def _joined(ranker: Measurable, parts: Sequence[_OfPart], tell_unjudged: bool) -> RankerResults:
     """The results of all parts, and what makes them doubtful."""
-    facts = [one.facts for one in parts]
+    results, facts = zip(*parts, strict=True)
     warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
-    return replace(joined_results([one.results for one in parts]), warnings=tuple(warnings))
+    return replace(joined_results(results), warnings=tuple(warnings))
 
 
 def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
@@ -432,26 +385,22 @@ class ListFacts(NamedTuple):
     ranked: int
     tied: int
     judged: int
-    missing: int
     queries: int
-    absent: int
-    unjudged: int
     lowest: float
     highest: float
+    missing: int = 0
+    absent: int = 0
+    unjudged: int = 0
 
     def joined(self, other: ListFacts) -> ListFacts:
         """Both together."""
-        return ListFacts(
-            ranked=self.ranked + other.ranked,
-            tied=self.tied + other.tied,
-            judged=self.judged + other.judged,
-            missing=self.missing + other.missing,
-            queries=self.queries + other.queries,
-            absent=self.absent + other.absent,
-            unjudged=self.unjudged + other.unjudged,
-            lowest=min(self.lowest, other.lowest),
-            highest=max(self.highest, other.highest),
-        )
+        sums = ListFacts._make(one + another for one, another in zip(self, other, strict=True))
+        lowest, highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
+        return sums._replace(lowest=lowest, highest=highest)
+
+
+_OfPart = tuple[RankerResults, ListFacts]
+"""What is kept of a ranker on a part."""
 
 
 class Lists(NamedTuple):
@@ -514,9 +463,7 @@ def list_warnings(
 
     Raises BadInput for a run that has none of the judged documents.
     """
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.joined(part)
+    whole = reduce(ListFacts.joined, parts)
     if isinstance(ranker, TrecRun) and whole.missing == whole.judged:
         raise ranker.of_other_data(whole.judged)
     alike = whole.tied > 0 and whole.lowest == whole.highest
@@ -569,10 +516,7 @@ def _facts(queries: RankedQueries, scores: Vector, data: RankingDataset) -> List
         ranked=int(size.sum()),
         tied=int(size[size > 1].sum()),
         judged=data.n_documents,
-        missing=0,
         queries=data.n_queries,
-        absent=0,
-        unjudged=0,
         lowest=float(scores.min(initial=np.inf)),
         highest=float(scores.max(initial=-np.inf)),
     )

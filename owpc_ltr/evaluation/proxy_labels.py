@@ -26,7 +26,7 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.measurement import importance_of, measure_on_data
+from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.rules import cluster_doubts
@@ -35,7 +35,7 @@ from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import read_rows, sheet_bytes
-from owpc_ltr.metrics import Metric
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.signatures import spelled
 
 IDEAL = (
@@ -67,7 +67,7 @@ def compare_with_proxy_labels(
             part.query_ids
         )
     named = strata_of(part.query_ids, read_strata(strata))
-    weights = importance_of(part) if request.weighted else None
+    weights = uneven(part.query_weights) if request.weighted else None
     of_sample = replace(of_sample, query_weights=sample_weights(weights, places, named))
     own = replace(request, split="all", weighted=True)
     found = compare_on_data(own, of_sample)

@@ -31,7 +31,7 @@ from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_doubts
-from owpc_ltr.evaluation.measurement import importance_of, results_of_scores, without_tables
+from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
@@ -53,7 +53,7 @@ from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
-from owpc_ltr.metrics import Metric
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import spelled
@@ -265,7 +265,7 @@ def _by_both_labels(
         unseen = HumanSample(held_out(of_people, both.model, both.other)[0])
         of_people, places = unseen.among(data.query_ids)
     strata = strata_of(data.query_ids, gate.strata)
-    weights = importance_of(data)
+    weights = uneven(data.query_weights)
     of_people = replace(of_people, query_weights=sample_weights(weights, places, strata))
     proxy, people = both.results(data, chosen), both.results(of_people, chosen)
     gains, by_people = (
