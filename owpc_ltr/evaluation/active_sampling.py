@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ from owpc_ltr.signatures import Argument, Help, Plugins, Reads, Seed, Writes, jo
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.evaluation.data_comparison import ChosenData, ComparisonRequest
+    from owpc_ltr.evaluation.data_comparison import ChosenData
     from owpc_ltr.metrics import Metric
 
 SAMPLED_QUERIES = 50
@@ -63,17 +63,7 @@ class HumanLabelSample:
             "strata_file": self.strata_file,
             "queries": len(self.queries),
             "documents": self.n_documents,
-            "strata": [
-                {
-                    "name": one.name,
-                    "largest": one.largest,
-                    "queries": one.queries,
-                    "judged": one.judged,
-                    "to_judge": one.to_judge,
-                    "probability": one.probability,
-                }
-                for one in self.strata
-            ],
+            "strata": [{**asdict(one), "probability": one.probability} for one in self.strata],
         }
 
     def __str__(self) -> str:
@@ -81,9 +71,8 @@ class HumanLabelSample:
             (one.name, one.largest, one.queries, one.judged, one.to_judge) for one in self.strata
         ]
         headers = ("STRATUM", "DIFFERENCE UP TO", "QUERIES", "JUDGED", "TO JUDGE")
-        told = f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
         beside = f"; strata: {self.strata_file}" if self.strata_file else ""
-        return f"{text_table(headers, rows)}\n{told}{beside}"
+        return f"{text_table(headers, rows)}\n{self!r}{beside}"
 
     def __repr__(self) -> str:
         return f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
@@ -152,14 +141,25 @@ def judge_sample(
     the strata.
     Raises UsageError, BadInput, or Refused where no query is left.
     """
+    import pyarrow.compute as pc
+
     from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.evaluation.compare import named_rankers
-    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
     from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
+    from owpc_ltr.evaluation.proxy_labels import (
+        human_labels as as_human_labels,
+    )
+    from owpc_ltr.evaluation.proxy_labels import (
+        human_sample,
+        judged_data,
+        read_strata,
+        strata_of,
+        write_strata,
+    )
     from owpc_ltr.evaluation.results import ComparisonPlan
     from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import first_metric
+    from owpc_ltr.metrics import first_metric, uneven
 
     if len(rankers) != 2:
         raise UsageError(f"an interval is of 2 rankers' difference, and there are {len(rankers)}")
@@ -171,8 +171,26 @@ def judge_sample(
     request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
     proxy_labels, human_labels = read_lists(columns, proxy_labels, human_labels)
     candidates, everything = _candidates(proxy_labels, data)
-    drawing = _Sampling(request, candidates, everything, human_labels, read_strata(strata))
-    found = drawing.draw(n, depth, seed)
+    chosen = chosen_data(request, everything)
+    part = judged_data(chosen.part)
+    gains = _differences(plan.metrics[0], chosen, part)
+    weights = None if unweighted else uneven(part.query_weights)
+    if weights is not None:
+        gains = gains * (weights / weights.mean())
+    judged = np.zeros(part.n_queries, np.bool_)
+    if human_labels is not None:
+        known = human_sample(everything, as_human_labels(human_labels, everything)).data.query_ids
+        judged = np.array(pc.is_in(part.query_ids, value_set=known))
+    names = strata_of(part.query_ids, read_strata(strata))
+    if names is None:
+        names = [str(code) for code in strata_by_size(gains)]
+    ids = part.query_ids.to_pylist()
+    drawn = draw_next(gains, np.array(names), judged=judged, query_ids=ids, n=n, seed=seed)
+    if not len(drawn.queries):
+        raise UsageError("all of these queries have human labels: none is left to draw")
+    wanted = [ids[number] for number in drawn.queries.tolist()]
+    tops = _tops(chosen, candidates, wanted, depth, seed)
+    found = HumanLabelSample(tops, drawn.strata, dict(zip(ids, names, strict=True)))
     if out is None:
         return found
     write_sheet(found.queries, (), {}, Path(out))
@@ -204,53 +222,6 @@ def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDa
     return candidates, everything
 
 
-@dataclass(frozen=True)
-class _Sampling:
-    """What is drawn from: all queries, those with human labels, and strata of an earlier round."""
-
-    request: ComparisonRequest
-    candidates: RankingDataset
-    everything: RankingDataset
-    human: Any
-    strata: Mapping[str, str] | None
-
-    def draw(self, n: int, depth: int, seed: int) -> HumanLabelSample:
-        """The sample: so many queries, and so many documents of each ranker."""
-        import pyarrow.compute as pc
-
-        from owpc_ltr.evaluation.data_comparison import chosen_data
-        from owpc_ltr.evaluation.proxy_labels import (
-            human_labels,
-            human_sample,
-            judged_data,
-            strata_of,
-        )
-        from owpc_ltr.metrics import uneven
-
-        chosen = chosen_data(self.request, self.everything)
-        part = judged_data(chosen.part)
-        gains = _differences(self.request.how.metrics[0], chosen, part)
-        weights = uneven(part.query_weights) if self.request.weighted else None
-        scale = np.ones(part.n_queries) if weights is None else weights / weights.mean()
-        judged = np.zeros(part.n_queries, np.bool_)
-        if self.human is not None:
-            labels = human_labels(self.human, self.everything)
-            known = human_sample(self.everything, labels).data.query_ids
-            judged = np.array(pc.is_in(part.query_ids, value_set=known))
-        names = strata_of(part.query_ids, self.strata)
-        if names is None:
-            names = [str(code) for code in strata_by_size(scale * gains)]
-        ids = part.query_ids.to_pylist()
-        drawn = draw_next(
-            scale * gains, np.array(names), judged=judged, query_ids=ids, n=n, seed=seed
-        )
-        if not len(drawn.queries):
-            raise UsageError("all of these queries have human labels: none is left to draw")
-        wanted = [ids[number] for number in drawn.queries.tolist()]
-        tops = _tops(chosen, self.candidates, wanted, depth, seed)
-        return HumanLabelSample(tops, drawn.strata, dict(zip(ids, names, strict=True)))
-
-
 def _differences(metric: Metric, chosen: ChosenData, data: RankingDataset) -> Vector:
     from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.proxy_labels import check_counted
@@ -269,28 +240,27 @@ def _tops(
     chosen: ChosenData, candidates: RankingDataset, names: list[str], depth: int, seed: int
 ) -> tuple[JudgedQuery, ...]:
     """The first documents of either ranker, in an order that tells nothing."""
-    import pyarrow as pa
-
     from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.data.runs import TrecRun, document_names
     from owpc_ltr.data.splits import hashes_of
+    from owpc_ltr.evaluation.ranked_lists import RankedLists
     from owpc_ltr.models.reordering import dataset_scores
 
     numbers = np.array([candidates.query_ids.index(name).as_py() for name in names], np.int64)
     asked = candidates.select(numbers)
     tops: list[set[str]] = [set() for _ in names]
+    lists: Sequence[Sequence[str]]
     for ranker in chosen.rankers.values():
         if isinstance(ranker, TrecRun):
-            listed = ranker.lists()
-            for top, name in zip(tops, names, strict=True):
-                top.update(listed.get(name, ())[:depth])
-            continue
-        rows = _first_rows(dataset_scores(ranker, asked), asked, depth)
-        of = np.searchsorted(asked.offsets, rows, side="right") - 1
-        assert asked.doc_ids is not None  # noqa: S101 - told to the type checker
-        documents = asked.doc_ids.take(pa.array(rows)).to_pylist()
-        for query, document in zip(of.tolist(), documents, strict=True):
-            tops[query].add(document)
+            run = ranker.lists()
+            lists = [run.get(name, ()) for name in names]
+        else:
+            scores, documents = dataset_scores(ranker, asked), document_names(asked).to_pylist()
+            lists = RankedLists.of_documents(
+                scores, asked.labels, asked.offsets, documents, depth=depth
+            ).documents
+        for top, listed in zip(tops, lists, strict=True):
+            top.update(listed[:depth])
     found = []
     for number, (name, top) in enumerate(zip(names, tops, strict=True)):
         listed_top = sorted(top)
@@ -299,15 +269,6 @@ def _tops(
         grades = np.zeros(len(ids), np.float32)
         found.append(JudgedQuery(name, _params(asked, number, name), ids, grades))
     return tuple(found)
-
-
-def _first_rows(scores: Vector, data: RankingDataset, depth: int) -> NDArray[np.int64]:
-    """The rows of the best documents of each query."""
-    of = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
-    order = np.lexsort((-scores, of))
-    within = np.arange(len(of)) - data.offsets[of]
-    rows: NDArray[np.int64] = order[within < depth]
-    return rows
 
 
 def _params(data: RankingDataset, number: int, name: str) -> dict[str, Any]:
