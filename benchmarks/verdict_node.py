@@ -32,7 +32,7 @@ from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.resampling import RESAMPLES
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 _PORT = 9399

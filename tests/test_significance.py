@@ -435,7 +435,7 @@ def _covered(shrunk: float, rng: np.random.Generator) -> float:
 def test_the_interval_of_one_mean_covers_the_truth_as_often_as_promised(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.resampling.RESAMPLES", 400)
+    monkeypatch.setattr("owpc_ltr.evaluation.options.RESAMPLES", 400)
     assert 0.925 <= _covered(1.0, rng) <= 0.985
     # A normal interval at half the length would be seen.
     assert _covered(0.5, rng) < 0.8

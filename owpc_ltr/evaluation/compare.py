@@ -11,6 +11,7 @@ from owpc_ltr.data.options import Columns, MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
+    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     Documents,
@@ -26,7 +27,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
 

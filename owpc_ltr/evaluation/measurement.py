@@ -32,7 +32,9 @@ from owpc_ltr.data.runs import (
     run_of_scores,
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation import options
 from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
+from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
@@ -40,6 +42,7 @@ from owpc_ltr.evaluation.results import (
     RankerResults,
     joined_results,
 )
+from owpc_ltr.evaluation.significance import generators
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.model_file import SavedRanker
@@ -80,9 +83,6 @@ class Measured:
 
         Raises Refused for fewer than two queries.
         """
-        from owpc_ltr.evaluation.resampling import LEVEL, RESAMPLES, bca_interval
-        from owpc_ltr.evaluation.significance import generators
-
         counted = ~np.isnan(self.per_query)
         if self.weights is not None:
             counted &= self.weights > 0
@@ -93,7 +93,7 @@ class Measured:
             )
         weights = None if self.weights is None else uneven(self.weights[counted])
         draws = generators(self.seed)[1]
-        return bca_interval(self.per_query[counted], weights, LEVEL, RESAMPLES, draws)
+        return bca_interval(self.per_query[counted], weights, LEVEL, options.RESAMPLES, draws)
 
     @property
     def queries(self) -> int:

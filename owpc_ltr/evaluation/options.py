@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 METRICS = ("ndcg@10", "map", "mrr")
 """What is measured unless metrics are named; the first one decides."""
 METRIC = METRICS[0]
+RESAMPLES = 10_000
+"""Permutations of a test, and bootstrap samples of an interval."""
 WORST_QUERIES = 5
 """How many of the queries that lose most a comparison's text shows."""
 

@@ -14,8 +14,6 @@ hold the mean in 95 % of samples.
 A weighted mean is a ratio of two sums over queries: its error is that of the linearised ratio
 (Cochran 1977, section 2.11), which is the usual one where all weights are equal. A query of weight
 k counts as k queries in the mean, and as one query in the error: nothing was seen k times.
-
-Signatures need `RESAMPLES`: numpy is imported by the functions.
 """
 
 from __future__ import annotations
@@ -23,19 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Vector
 
-    Matrix = NDArray[np.float64]
-    """One resample a row, one query a column."""
-
-RESAMPLES = 10_000
-"""Permutations of a test, and bootstrap samples of an interval."""
+Matrix = NDArray[np.float64]
+"""One resample a row, one query a column."""
 LEVEL = 0.05
 """Two-sided level of the tests; intervals cover one minus it."""
 ROUNDING = 1e-12
@@ -68,8 +61,6 @@ class SignFlips:
 
 def sign_flips(differences: Vector, resamples: int, generator: np.random.Generator) -> SignFlips:
     """All flips where there are no more than `resamples`, otherwise a sample of them."""
-    import numpy as np
-
     differences = differences[differences != 0.0]
     n = len(differences)
     total, largest = differences.sum(), float(np.abs(differences).sum())
@@ -95,16 +86,12 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[tuple[int, int]]:
 
 def _all_subsets(first: int, count: int, n: int) -> Matrix:
     """The binary digits of `count` numbers from `first` on."""
-    import numpy as np
-
     numbers = np.arange(first, first + count)
     return ((numbers[:, None] >> np.arange(n)) & 1).astype(np.float64)
 
 
 def _sums_of_eight(differences: Vector) -> Matrix:
     """For each eight differences, one row, the sum of those that each byte's bits choose."""
-    import numpy as np
-
     padded = np.zeros(-(-len(differences) // 8) * 8)
     padded[: len(differences)] = differences
     chosen = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
@@ -113,8 +100,6 @@ def _sums_of_eight(differences: Vector) -> Matrix:
 
 def _looked_up(table: Matrix, coins: NDArray[np.uint8]) -> Vector:
     """The sum of the differences that the bits of each row of coins choose."""
-    import numpy as np
-
     places = coins + (256 * np.arange(len(table), dtype=np.int64))
     sums: Vector = table.ravel().take(places).sum(axis=1)
     return sums
@@ -122,8 +107,6 @@ def _looked_up(table: Matrix, coins: NDArray[np.uint8]) -> Vector:
 
 def _added(coins: NDArray[np.uint8], differences: Vector) -> Vector:
     """The same of so many differences that a table of their sums would be large."""
-    import numpy as np
-
     kept = np.unpackbits(coins, axis=1, count=len(differences)).astype(np.float64)
     sums: Vector = kept @ differences
     return sums
@@ -140,8 +123,6 @@ def bca_interval(
     generator: np.random.Generator,
 ) -> Interval:
     """The interval that misses the mean at `level`, half on each side."""
-    import numpy as np
-
     mean = mean_of(values, weights)
     if (values == values[0]).all():
         return mean, mean
@@ -169,8 +150,6 @@ def bca_intervals(
 
     They are those of `bca_interval` but for rounding. `done` is told which share is.
     """
-    import numpy as np
-
     n, means = len(columns), np.empty((resamples, columns.shape[1]))
     terms = columns if weights is None else columns * weights[:, None]
     for count, first in blocks(resamples, n):
@@ -193,15 +172,11 @@ def bca_intervals(
 
 
 def _drawn(count: int, n: int, generator: np.random.Generator) -> NDArray[np.int32]:
-    import numpy as np
-
     return generator.integers(0, n, size=(count, n), dtype=np.int32)
 
 
 def _times_drawn(chosen: NDArray[np.int32]) -> Matrix:
     """How often each query is in each resample."""
-    import numpy as np
-
     count, n = chosen.shape
     places = chosen + np.arange(0, count * n, n, dtype=np.int64)[:, None]
     times = np.bincount(places.ravel(), minlength=count * n)
@@ -209,7 +184,6 @@ def _times_drawn(chosen: NDArray[np.int32]) -> Matrix:
 
 
 def _ends(means: Vector, mean: float, lean: float, level: float, n: int) -> Interval:
-    import numpy as np
     from scipy.special import ndtr, ndtri, stdtrit
 
     resamples = len(means)
@@ -254,8 +228,6 @@ def floor_of(differences: Vector, weights: Vector | None = None, span: float = 1
 
     That is `span`, or what was seen if it is larger. Weighted queries count as fewer (Kish 1965).
     """
-    import numpy as np
-
     n = len(differences) if weights is None else weights.sum() ** 2 / (weights**2).sum()
     largest = float(np.abs(differences).max())
     return float(RULE_OF_THREE / n * (max(span, largest) if np.isfinite(span) else largest))
@@ -281,8 +253,6 @@ def mean_of(values: Vector, weights: Vector | None = None) -> float:
 
 def standard_error(values: Vector, weights: Vector | None = None) -> float:
     """The standard error of the mean; 0 where all values are one."""
-    import numpy as np
-
     if (values == values[0]).all():
         return 0.0
     n = len(values)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.ranked_lists import (
     RankedLists,
     as_good_as_judged,
@@ -23,7 +24,6 @@ from owpc_ltr.evaluation.ranked_lists import (
     within_depth,
     within_window,
 )
-from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.signatures import Progress, silent

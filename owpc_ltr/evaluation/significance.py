@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.resampling import (
     FEWEST_DIFFERENCES,
     LEVEL,
-    RESAMPLES,
     ROUNDING,
     Interval,
     SignFlips,

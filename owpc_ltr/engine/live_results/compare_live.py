@@ -24,6 +24,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
+    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     LatexTable,
@@ -36,7 +37,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
 
