@@ -293,7 +293,7 @@ def _brought(
 
 def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """What is shown of each document that is in the index."""
-    from owpc_ltr.engine.client.search_answer import SearchAnswer
+    from owpc_ltr.engine.search.serving import searched
 
     shown: dict[str, Mapping[str, Any]] = {}
     for first in range(0, len(ids), _BATCH):
@@ -303,13 +303,7 @@ def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, 
             "size": len(batch),
             "_source": list(plan.fields) or False,
         }
-        answer = engine.request(
-            "POST",
-            f"/{plan.index}/_search",
-            params={"allow_partial_search_results": "false"},
-            body=body,
-        )
-        for hit in SearchAnswer.read(answer, body, "the documents to judge").hits:
+        for hit in searched(engine, plan.index, body, "the documents to judge").hits:
             shown[hit["_id"]] = hit.get("_source") or {}
     return shown
 

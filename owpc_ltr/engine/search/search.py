@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.search_answer import Hit as EngineHit
 from owpc_ltr.engine.client.search_answer import SearchAnswer
@@ -25,6 +25,7 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
+from owpc_ltr.engine.search.serving import searched
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.formats.model_conversion import (
@@ -271,32 +272,25 @@ def search_stored(
 
     Raises UsageError where none of the `tables` has what the model reads from outside the index.
     """
-    index, size = request.index, request.size
+    index = request.index
     request = replace(request, rest=request.filters)
-    joined = None
-    if model is not None:
-        refuse_unused(joined_in(model), tables, f"the model '{model.name}'")
-        joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
-    plain = _ask(engine, index, request_body(store, None, request.showing_window()))
-    if model is not None and is_client_scored(model):
-        return _by_client(
-            engine, store, request, model, joined, title_field=title_field, plain=plain
-        )
-    changed, shift, form = plain, 0.0, ""
-    if model is not None:
-        changed = _ask(engine, index, request_body(store, model, request))
-        scripted = plugin_free_model(model)
-        if scripted is not None:
-            shift, form = scripted.shift, scripted.in_words()
-    first, second = _ranks(plain.hits), _ranks(changed.hits)
-    title = titles_of(plain.hits, title_field)
-    return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
-        plain.took,
-        changed.took,
-        form=form,
+    plain = searched(
+        engine, index, request_body(store, None, request.showing_window()), scored=True
     )
+    if model is None:
+        return _side_by_side(request, title_field, plain, plain)
+    refuse_unused(joined_in(model), tables, f"the model '{model.name}'")
+    joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
+    if is_client_scored(model):
+        ranker = ReorderingModel(client_model(model), "", None)
+        return _by_client(
+            engine, store, request, ranker, plain, title_field=title_field,
+            featureset=model.featureset, joined=joined, deadline=_PATIENCE,
+        )  # fmt: skip
+    changed = searched(engine, index, request_body(store, model, request), scored=True)
+    scripted = plugin_free_model(model)
+    shift, form = (0.0, "") if scripted is None else (scripted.shift, scripted.in_words())
+    return _side_by_side(request, title_field, plain, changed, shift=shift, form=form)
 
 
 def search_reordered(
@@ -312,45 +306,45 @@ def search_reordered(
     """The engine's ranking of a query, and its window reordered by the client in time."""
     refuse_unused(joined_sources(ranker), tables, "the reranker")
     joined = columns_for(joined_sources(ranker), tables, "the reranker")
-    plain = search_stored(engine, store, request, None, title_field=title_field)
+    request = replace(request, rest=request.filters)
+    body = request_body(store, None, request.showing_window())
+    plain = searched(engine, request.index, body, scored=True)
     prepare(ranker)
-    found = live_search(engine, store, request, ranker, joined=joined, deadline=deadline)
-    hits = served_hits(found)
-    title = titles_of(hits, title_field)
-    ranks = {hit.document_id: hit.engine_rank for hit in found.hits}
-    after = tuple(_hit(hit, title, ranks) for hit in hits)
-    return replace(
-        plain, after=after, took_after=found.took, scored_by="client", reason=found.reason
-    )
+    return _by_client(
+        engine, store, request, ranker, plain,
+        title_field=title_field, joined=joined, deadline=deadline,
+    )  # fmt: skip
 
 
 def _by_client(
-    engine: Engine,
-    store: Store,
+    engine: Engine, store: Store, request: SearchRequest, ranker: ReorderingModel,
+    plain: SearchAnswer, *, title_field: str | None, **how: Any,
+) -> BeforeAndAfter:  # fmt: skip
+    """One more request brings the window with its features, which the client scores."""
+    found = live_search(engine, store, request.showing_window(), ranker, **how)
+    changed = SearchAnswer(tuple(served_hits(found)), found.took)
+    return _side_by_side(
+        request, title_field, plain, changed, scored_by="client", reason=found.reason
+    )
+
+
+def _side_by_side(
     request: SearchRequest,
-    model: StoredModel,
-    joined: ExternalColumns | None,
-    *,
     title_field: str | None,
     plain: SearchAnswer,
+    changed: SearchAnswer,
+    *,
+    shift: float = 0.0,
+    **more: Any,
 ) -> BeforeAndAfter:
-    """One more request brings the window with its features, which the client scores."""
-    ranker = ReorderingModel(client_model(model), "", None)
-    whole, size = request.showing_window(), request.size
-    result = live_search(
-        engine, store, whole, ranker,
-        featureset=model.featureset, joined=joined, deadline=_PATIENCE,
-    )  # fmt: skip
-    hits = served_hits(result)
-    first, second = _ranks(plain.hits), _ranks(hits)
-    title = titles_of(hits, title_field)
+    first, second = _ranks(plain.hits), _ranks(changed.hits)
+    title, size = titles_of(plain.hits, title_field), request.size
     return BeforeAndAfter(
         tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first) for hit in hits[:size]),
+        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
         plain.took,
-        result.took,
-        scored_by="client",
-        reason=result.reason,
+        changed.took,
+        **more,
     )
 
 
@@ -359,16 +353,6 @@ def served_hits(result: LiveResult) -> list[EngineHit]:
     return [
         {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
     ]
-
-
-def _ask(engine: Engine, index: str, body: dict[str, Any]) -> SearchAnswer:
-    answer = engine.request(
-        "POST",
-        f"/{check_index(index)}/_search",
-        params={"allow_partial_search_results": "false"},
-        body=body,
-    )
-    return SearchAnswer.read(answer, body, scored=True)
 
 
 def _ranks(hits: Sequence[EngineHit]) -> dict[str, int]:

@@ -29,6 +29,7 @@ from owpc_ltr.formats.model_conversion import (
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import spelled
 
@@ -53,7 +54,7 @@ def query_alone(engine: Engine, store: Store) -> Serve:
     """The engine's own order of the query."""
 
     def serve(request: SearchRequest) -> Served:
-        return _ask(engine, request, request_body(store, None, request.showing_window()))
+        return _served(engine, request, request_body(store, None, request.showing_window()))
 
     return serve
 
@@ -76,7 +77,7 @@ def with_stored(
 
     def serve(request: SearchRequest) -> Served:
         body = request_body(store, model, request.showing_window(), interval)
-        return _ask(engine, request, body)
+        return _served(engine, request, body)
 
     return serve
 
@@ -149,12 +150,24 @@ def serve_all(
     return [tuple(row[way] for row in rows) for way in range(len(ways))]
 
 
-def _ask(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served:
+def _served(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served:
+    found = searched(engine, request.index, {**body, "_source": False}, scored=True)
+    return Served(tuple(hit["_id"] for hit in found.hits), found.took)
+
+
+def searched(
+    engine: Engine,
+    index: str,
+    body: dict[str, Any],
+    what: str = "the search",
+    *,
+    scored: bool = False,
+) -> SearchAnswer:
+    """The answer of all shards of an index; see `SearchAnswer.read`."""
     answer = engine.request(
         "POST",
-        f"/{request.index}/_search",
+        f"/{check_index(index)}/_search",
         params={"allow_partial_search_results": "false"},
-        body={**body, "_source": False},
+        body=body,
     )
-    found = SearchAnswer.read(answer, body, scored=True)
-    return Served(tuple(hit["_id"] for hit in found.hits), found.took)
+    return SearchAnswer.read(answer, body, what, scored=scored)
