@@ -34,7 +34,7 @@ from owpc_ltr.data.splits import (
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
-from owpc_ltr.evaluation.query_choice import EvaluationQueries, choose_queries, model_data
+from owpc_ltr.evaluation.query_choice import choose_queries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import normalised_text
@@ -156,8 +156,7 @@ def test_a_model_trained_on_everything_is_said_to_be() -> None:
 def test_other_queries_are_held_out_without_a_word() -> None:
     other = dataset(seed=1, names="other")
     for model in (trained(FIRST, SECOND), trained(PARTS.training), trained(FIRST, source={})):
-        assert model_data(model, other) == (other, "test")
-        assert not model_data(model, other).warnings
+        assert model_data(model, other) == (other, "test", ())
         assert model_data(model, other, "test").data is other
 
 
@@ -392,12 +391,6 @@ def test_a_record_that_was_changed_knows_nothing() -> None:
     bad: list[Any] = [{"train": {"ids": "%%%"}}, {"train": 3}, [], "x", {"train": "AAA="}, None]
     for queries in [*bad, {"train": {"ids": "AAA="}}, {"train": {"ids": 3}}, {"validation": {}}]:
         assert known_sides({"source": {"queries": queries}}, DATA) is None
-
-
-def test_the_pair_unpacks_and_indexes_as_ever() -> None:
-    chosen = EvaluationQueries(DATA, "all", ("doubt",))
-    data, side = chosen
-    assert (data, side, chosen[1], chosen.warnings) == (DATA, "all", "all", ("doubt",))
 
 
 def test_the_command_warns_of_training_queries(

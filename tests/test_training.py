@@ -301,13 +301,13 @@ def test_evaluation_uses_the_queries_that_were_held_out() -> None:
     source = {"fingerprint": data.fingerprint, "split": cut.as_dict()}
     training, validation = cut.part(data, "train"), cut.part(data, "validation")
     model = train_plan(training, Plan(OWPC, LARANK), Run(), validation, source).model
-    chosen, side = model_data(model, data)
+    chosen, side, _ = model_data(model, data)
     assert side == "test"
     assert chosen.query_ids == cut.part(data, "test").query_ids
     assert model_data(model, data, "all")[1] == "all"
     other = replace(data, labels=1 - data.labels)
     # Other judgments of the same queries.
-    again, side = model_data(model, other)
+    again, side, _ = model_data(model, other)
     assert (side, again.query_ids) == ("test", chosen.query_ids)
     assert model_data(model, other, "test")[0].query_ids == chosen.query_ids
 
@@ -381,8 +381,8 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
         model_data(model, data)
     # What has no hash was not logged, and says nothing of the feature set.
     unlogged = replace(data, featureset_hash=None)
-    assert model_data(model, unlogged) == (unlogged, "unknown")
-    assert model_data(replace(model, record={}), data) == (data, "unknown")
+    assert model_data(model, unlogged)[:2] == (unlogged, "unknown")
+    assert model_data(replace(model, record={}), data)[:2] == (data, "unknown")
     with pytest.raises(UsageError, match="unknown split 'held-out': choose among auto, all, tr"):
         model_data(replace(model, record={}), data, "held-out")
 

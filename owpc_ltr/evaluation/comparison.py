@@ -107,7 +107,7 @@ def _ranked(results: PerQueryResults, how: ComparisonPlan, *, alone: bool) -> Ra
                 metric,
                 metric.average(of_metric, weights) if alone else np.nan,
                 of_metric,
-                _floor(metric, number, zero, weights),
+                np.nan if zero is None else metric.average(zero[number], weights),
                 weights=weights,
                 seed=how.drawing.seed,
             )
@@ -117,12 +117,6 @@ def _ranked(results: PerQueryResults, how: ComparisonPlan, *, alone: bool) -> Ra
         )
         for name, one in results.rankers.items()
     }
-
-
-def _floor(
-    metric: Metric, number: int, zero: Sequence[Vector] | None, weights: Vector | None
-) -> float:
-    return float("nan") if zero is None else metric.average(zero[number], weights)
 
 
 def _compared_ranker(
@@ -218,14 +212,6 @@ class Statistics(NamedTuple):
     pairs: tuple[ComparedPair, ...]
 
 
-class _Tested(NamedTuple):
-    """A pair before it is corrected."""
-
-    names: tuple[str, str]
-    measured: Measured
-    comparison: Comparison
-
-
 def compare_all(
     ranked: Ranked,
     weights: Vector | None,
@@ -244,7 +230,7 @@ def compare_all(
     if baseline is not None:
         wanted = [(name, baseline) for name in names if name != baseline]
     means: dict[str, dict[str, MeanInterval]] = {name: {} for name in names}
-    tested: list[_Tested] = []
+    tested: list[ComparedPair] = []
     for counted, numbers in _by_counted_queries(ranked, weights):
         asked = [(name, number) for number in numbers for name in names]
         values = [ranked[name][number].per_query[counted] for name, number in asked]
@@ -269,8 +255,12 @@ def compare_all(
             metric = str(ranked[name][number].metric)
             means[name][metric] = MeanInterval(mean_of(unit.a, unit.weights), *end)
         tested += _tested(ranked, samples, ends[len(values) :], drawing)
-    tested.sort(key=lambda one: _place(one, ranked))
-    return Statistics(means, _corrected(tested))
+    # Pairs stand by metric, then in the order of the rankers.
+    metrics = [str(one.metric) for one in ranked[names[0]]]
+    tested.sort(key=lambda one: (metrics.index(one.metric), names.index(one.a), names.index(one.b)))
+    p_values = holm(np.array([one.p_holm for one in tested])).tolist()
+    pairs = (replace(one, p_holm=p) for one, p in zip(tested, p_values, strict=True))
+    return Statistics(means, tuple(pairs))
 
 
 def _drawn_intervals(
@@ -314,7 +304,8 @@ def _tested(
     samples: Sequence[tuple[tuple[str, str], int, Paired]],
     ends: Sequence[Interval],
     drawing: Drawing,
-) -> list[_Tested]:
+) -> list[ComparedPair]:
+    """The pairs, whose p is not corrected yet."""
     done = drawing.told("flipping signs")
     tested = []
     for place, ((pair, number, sample), end) in enumerate(zip(samples, ends, strict=True), 1):
@@ -322,31 +313,12 @@ def _tested(
         coins, _draws = generators(drawing.seed)
         flips = sign_flips(sample.terms, drawing.resamples, coins)
         found = comparison_of(sample, flips, end, drawing.resamples, drawing.seed)
-        tested.append(_Tested(pair, ranked[pair[0]][number], found))
+        metric = ranked[pair[0]][number].metric
+        tested.append(
+            ComparedPair(*pair, str(metric), found, found.p_permutation, metric.higher_is_better)
+        )
         done(place / len(samples))
     return tested
-
-
-def _place(one: _Tested, ranked: Ranked) -> tuple[int, int, int]:
-    """Pairs stand by metric, then in the order of the rankers."""
-    names = list(ranked)
-    first = [str(measured.metric) for measured in ranked[names[0]]]
-    a, b = one.names
-    return first.index(str(one.measured.metric)), names.index(a), names.index(b)
-
-
-def _corrected(tested: Sequence[_Tested]) -> tuple[ComparedPair, ...]:
-    p_values = holm(np.array([one.comparison.p_permutation for one in tested]))
-    return tuple(
-        ComparedPair(
-            *one.names,
-            str(one.measured.metric),
-            one.comparison,
-            p,
-            one.measured.metric.higher_is_better,
-        )
-        for one, p in zip(tested, p_values.tolist(), strict=True)
-    )
 
 
 def _looks_before(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:

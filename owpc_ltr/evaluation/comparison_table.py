@@ -88,7 +88,7 @@ class ComparedRanker(ShortRepr):
             "metrics": [
                 {
                     **one.as_dict(),
-                    "all_tied_baseline": _known(one.all_tied_baseline),
+                    "all_tied_baseline": known_number(one.all_tied_baseline),
                     "low": self.means[str(one.metric)].low,
                     "high": self.means[str(one.metric)].high,
                     "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
@@ -556,6 +556,6 @@ def _ends(found: Measured) -> tuple[float, float]:
         return found.mean, found.mean
 
 
-def _known(value: float) -> float | None:
+def known_number(value: float) -> float | None:
     """The value as JSON has it, which knows neither NaN nor infinity."""
     return value if math.isfinite(value) else None

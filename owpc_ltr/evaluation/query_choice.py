@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -175,26 +175,15 @@ def _of_ids(
     return by_ranker
 
 
-class EvaluationQueries(tuple[D, str]):
-    """The queries to measure on and which side they are, with what makes them doubtful."""
+class EvaluationQueries(NamedTuple, Generic[D]):
+    """The queries to measure on, with what makes them doubtful.
 
-    warnings: tuple[str, ...]
+    `side` is `all`, or the side that they were on when the model was trained.
+    """
 
-    def __new__(cls, data: D, side: str, warnings: tuple[str, ...] = ()) -> EvaluationQueries[D]:
-        """The pair, and its warnings beside it."""
-        pair = super().__new__(cls, (data, side))
-        pair.warnings = warnings
-        return pair
-
-    @property
-    def data(self) -> D:
-        """The queries."""
-        return self[0]
-
-    @property
-    def side(self) -> str:
-        """`all`, or the side that they were on when the model was trained."""
-        return self[1]
+    data: D
+    side: str
+    warnings: tuple[str, ...] = ()
 
 
 def model_data(

@@ -46,57 +46,51 @@ _STANDARD_ERRORS = 2.0
 POOL = "judge what users get (owpc-ltr judge pool)"
 
 
-def machine_labels(judged: Any) -> tuple[ResultWarning, ...]:
+def machine_labels(judged: Any) -> Iterator[ResultWarning]:
     """Whether most judgments of a dataset, or of judged queries, are by clicks or models."""
     machines = machines_among(judged)
     share = sum(machines.values())
     if share <= _MANY:
-        return ()
+        return
     names = " and ".join("clicks" if name == CLICKS else f"'{name}'" for name in machines)
-    return (
-        ResultWarning(
-            "machine-labels",
-            f"{share:.0%} of the judgments are by {names}: such labels favour what was shown, or "
-            "what looks relevant, and decide nothing alone",
-            "let people label a random sample of the queries (owpc-ltr judge sample)",
-        ),
+    yield ResultWarning(
+        "machine-labels",
+        f"{share:.0%} of the judgments are by {names}: such labels favour what was shown, or "
+        "what looks relevant, and decide nothing alone",
+        "let people label a random sample of the queries (owpc-ltr judge sample)",
     )
 
 
-def cluster_doubts(clusters: NDArray[np.int64] | None) -> tuple[ResultWarning, ...]:
+def cluster_doubts(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarning]:
     """Whether spellings of one request make an interval of single queries too narrow.
 
     Of requests that are there `k` times, the variance of a mean is up to Σk² / n times that of n
     independent ones. A comparison resamples clusters; a prediction-powered one cannot.
     """
     if clusters is None:
-        return ()
+        return
     counts = np.unique(clusters, return_counts=True)[1]
     if (counts**2).sum() <= _MOST_REPEATED * counts.sum():
-        return ()
-    return (
-        ResultWarning(
-            "repeated-queries",
-            f"of these {counts.sum():,} queries {len(counts):,} are independent: the others are "
-            "spellings of them, or have mostly the same judged documents, and prediction-powered "
-            "intervals count each for itself",
-            "give each request once, with a query_weight for how often it is asked",
-        ),
+        return
+    yield ResultWarning(
+        "repeated-queries",
+        f"of these {counts.sum():,} queries {len(counts):,} are independent: the others are "
+        "spellings of them, or have mostly the same judged documents, and prediction-powered "
+        "intervals count each for itself",
+        "give each request once, with a query_weight for how often it is asked",
     )
 
 
-def template_warnings(query_template: Any) -> tuple[ResultWarning, ...]:
+def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
     """Whether live results are those of an application's query, or of a default."""
     if query_template is not None:
-        return ()
-    return (
-        ResultWarning(
-            "no-query-template",
-            "the query of the application was not given: these are the results of a query of all "
-            "text fields",
-            "give it (--query-template FILE), or say that all fields is what users get "
-            "(--query-template all-fields)",
-        ),
+        return
+    yield ResultWarning(
+        "no-query-template",
+        "the query of the application was not given: these are the results of a query of all "
+        "text fields",
+        "give it (--query-template FILE), or say that all fields is what users get "
+        "(--query-template all-fields)",
     )
 
 
@@ -230,19 +224,17 @@ def _differ(
     return found.p_permutation < LEVEL
 
 
-def recall_doubts(recall: float, window: int, n_queries: int) -> list[ResultWarning]:
+def recall_doubts(recall: float, window: int, n_queries: int) -> Iterator[ResultWarning]:
     """Whether judgments are of documents that users get; `recall` is a mean over the queries."""
     if not recall < LOWEST_RECALL:
-        return []
-    return [
-        ResultWarning(
-            "window-recall",
-            f"only {recall:.0%} of the relevant documents are among the first {window} that the "
-            f"query brings (mean of {n_queries} queries): no ranker of the window can change that, "
-            "and a model of the others learns what users never see",
-            "change the query, widen the window, or judge what it brings (owpc-ltr judge pool)",
-        )
-    ]
+        return
+    yield ResultWarning(
+        "window-recall",
+        f"only {recall:.0%} of the relevant documents are among the first {window} that the "
+        f"query brings (mean of {n_queries} queries): no ranker of the window can change that, "
+        "and a model of the others learns what users never see",
+        "change the query, widen the window, or judge what it brings (owpc-ltr judge pool)",
+    )
 
 
 def _one_grade(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:

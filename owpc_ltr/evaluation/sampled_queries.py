@@ -7,7 +7,7 @@ as its stratum has queries to a sampled one; means are ratios of such sums (Háj
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -221,15 +221,13 @@ def p_of_random(sample: SampledQueries) -> float:
     return min(1.0, 2.0 * p)
 
 
-def random_sample_doubts(p: float) -> tuple[ResultWarning, ...]:
+def random_sample_doubts(p: float) -> Iterator[ResultWarning]:
     """The doubt about a sample that is visibly not random."""
     if p >= UNLIKELY:
-        return ()
-    return (
-        ResultWarning(
-            "not-random",
-            "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
-            f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
-            "draw them at random (owpc-ltr judge sample)",
-        ),
+        return
+    yield ResultWarning(
+        "not-random",
+        "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
+        f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
+        "draw them at random (owpc-ltr judge sample)",
     )

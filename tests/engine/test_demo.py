@@ -121,7 +121,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
     model = load_scoring_model(folder / f"{INDEX}-owpc.json")
-    held_out, side = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
+    held_out, side, _ = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
     assert side == "test"
     (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
     linear = figures["comparison"]["rankers"][0]

@@ -15,8 +15,10 @@ from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
 from owpc_ltr.engine.search.live_evaluation import (
     THE_MODEL,
     LiveEvaluation,
+    graded_lists,
     live_queries,
     measure_live,
+    requests_of,
 )
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone, serve_all
@@ -27,7 +29,6 @@ from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.ranked_lists import (
     RankedLists,
     mean_known,
-    ranked_lists,
     within_window,
 )
 from owpc_ltr.evaluation.results import Drawing, PerQueryResults, measure_lists
@@ -140,10 +141,10 @@ def _lists(
     serving = {name: one for name, one in rankers.items() if isinstance(one, LiveRanker)}
     # Each way fills in its own index and query.
     shared = SearchRequest("unasked", {}, {}, live.window, live.window)
-    requests = [replace(shared, params=dict(q.params), query_id=q.query_id) for q in judged]
     ways = [one.serve for one in serving.values()]
     answers: list[Any] = []
     if ways:
+        requests = requests_of(judged, shared)
         answers = serve_all(ways, requests, live.in_flight, drawing.progress)
     ranked: dict[str, list[Sequence[str]]] = {
         name: [one.doc_ids for one in of_way] for name, of_way in zip(serving, answers, strict=True)
@@ -152,8 +153,7 @@ def _lists(
         if isinstance(run, TrecRun):
             listed = run.lists()
             ranked[name] = [listed.get(query.query_id, ()) for query in judged]
-    grades = [dict(zip(query.doc_ids, map(float, query.grades), strict=True)) for query in judged]
-    return {name: ranked_lists(ranked[name], grades, live.window) for name in rankers}
+    return {name: graded_lists(judged, ranked[name], live.window) for name in rankers}
 
 
 def _recall(lists: Mapping[str, RankedLists], window: int) -> list[str]:

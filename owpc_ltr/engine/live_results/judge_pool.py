@@ -267,15 +267,14 @@ def pool(
 def _brought(
     plan: PoolPlan, queries: Sequence[JudgedQuery], progress: Progress | None
 ) -> dict[str, set[str]]:
+    from owpc_ltr.engine.search.live_evaluation import requests_of
     from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr.engine.search.serving import serve_all
 
     found: dict[str, set[str]] = {query.query_id: set() for query in queries}
     window = max(plan.window, plan.depth)
     shared = SearchRequest(plan.index, {}, {}, plan.depth, window)
-    requests = [
-        replace(shared, params=dict(query.params), query_id=query.query_id) for query in queries
-    ]
+    requests = requests_of(queries, shared)
     for number, serve in enumerate(plan.ways, 1):
 
         def show(message: str, done: float | None, at: int = number) -> None:

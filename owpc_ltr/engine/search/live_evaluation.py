@@ -22,6 +22,7 @@ from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, smal
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import (
     RankerComparison,
+    known_number,
     queries_in_words,
     short_text,
     warning_lines,
@@ -43,7 +44,7 @@ from owpc_ltr.evaluation.results import (
     measure_lists,
 )
 from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
-from owpc_ltr.evaluation.significance import Comparison, ResultWarning
+from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
@@ -75,10 +76,7 @@ class LiveQuestion(ShortRepr):
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
         shared = SearchRequest(self.index, self.query, {}, self.window, self.window)
-        return [
-            replace(shared, params=dict(query.params), query_id=query.query_id)
-            for query in self.queries
-        ]
+        return requests_of(self.queries, shared)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -113,7 +111,7 @@ class LiveEvaluation(RankerComparison):
     @property
     def recall_doubts(self) -> list[ResultWarning]:
         """Whether most relevant documents are beyond the window; live figures count these, too."""
-        return recall_doubts(self.recall, self.question.window, self.n_queries)
+        return list(recall_doubts(self.recall, self.question.window, self.n_queries))
 
     def bounds(self, number: int) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """The means before and after with all unjudged documents irrelevant, and all relevant.
@@ -153,8 +151,11 @@ class LiveEvaluation(RankerComparison):
             "n_independent": self.n_independent,
             "earlier_comparisons": self.looks,
             "metrics": [_metric_dict(self, number) for number in range(len(self.pairs))],
-            "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
-            "window_recall": _known(self.recall),
+            "judged_at_10": {
+                "before": known_number(self.judged[0]),
+                "after": known_number(self.judged[1]),
+            },
+            "window_recall": known_number(self.recall),
             "milliseconds": self.milliseconds,
             "losers": losers(self),
             "warnings": list(self.warnings),
@@ -273,31 +274,40 @@ def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = N
     return _lists(question, answers)
 
 
+def requests_of(queries: Sequence[JudgedQuery], shared: SearchRequest) -> list[SearchRequest]:
+    """The request of each query, whose other parts they share."""
+    return [replace(shared, params=dict(one.params), query_id=one.query_id) for one in queries]
+
+
+def graded_lists(
+    queries: Sequence[JudgedQuery], ranked: Sequence[Sequence[str]], window: int
+) -> RankedLists:
+    """The lists of documents, query by query, with the grades of those that are judged."""
+    grades = [dict(zip(one.doc_ids, map(float, one.grades), strict=True)) for one in queries]
+    return ranked_lists(ranked, grades, window)
+
+
 def _lists(question: LiveQuestion, answers: Sequence[Served]) -> RankedLists:
-    grades = [
-        dict(zip(query.doc_ids, map(float, query.grades), strict=True))
-        for query in question.queries
-    ]
-    return ranked_lists([answer.doc_ids for answer in answers], grades, question.window)
-
-
-def _figures(found: Comparison | None) -> dict[str, Any] | None:
-    return None if found is None else found.as_dict()
+    ranked = [answer.doc_ids for answer in answers]
+    return graded_lists(question.queries, ranked, question.window)
 
 
 def _metric_dict(found: LiveEvaluation, number: int) -> dict[str, Any]:
     """The figures of a metric as JSON; the comparison's `a` is with the model, `b` without."""
     pair, bounds = found.pairs[number], found.bounds(number)
-    keys = ("before", "after")
+    figures = {
+        name: None if one is None else one.as_dict()
+        for name, one in (
+            ("unjudged_irrelevant", pair.comparison),
+            ("condensed", pair.left_out),
+            ("as_judged", pair.as_judged),
+        )
+    }
     return {
         "metric": pair.metric,
         "convention": found.metrics[number].convention,
-        "unjudged_irrelevant": pair.comparison.as_dict(),
-        "condensed": _figures(pair.left_out),
-        "as_judged": _figures(pair.as_judged),
-        "bounds": None
-        if bounds is None
-        else {key: list(both) for key, both in zip(keys, bounds, strict=True)},
+        **figures,
+        "bounds": bounds and {"before": list(bounds[0]), "after": list(bounds[1])},
         "p_corrected": pair.p_holm,
         "verdict": pair.verdict.as_dict(),
     }
@@ -380,8 +390,3 @@ def _share(share: float) -> str:
 
 def _rounded(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
-
-
-def _known(value: float) -> float | None:
-    """The value as JSON has it, which knows no NaN."""
-    return None if np.isnan(value) else value
