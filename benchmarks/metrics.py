@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.metrics import parse_metric, per_query
+from owpc_ltr.metrics import RankedQueries, parse_metric
 
 NAMES = ("ndcg@10", "map", "mrr")
 OTHER_NAMES = ("ndcg", "precision@10", "err@10", "err", "pairwise-error")
@@ -50,9 +50,15 @@ def main() -> None:
 def compare_three(scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]) -> float:
     """Our rate on the three metrics together, for untied scores."""
     metrics = [parse_metric(name) for name in NAMES]
-    rate = len(scores) / best(lambda: per_query(metrics, scores, labels, offsets)) / 1e6
-    tied = np.round(scores, 1)
-    tied_rate = len(scores) / best(lambda: per_query(metrics, tied, labels, offsets)) / 1e6
+
+    def rate_of(given: NDArray[Any]) -> float:
+        def values() -> list[NDArray[Any]]:
+            queries = RankedQueries(given, labels, offsets)
+            return [metric.of(queries) for metric in metrics]
+
+        return len(given) / best(values) / 1e6
+
+    rate, tied_rate = rate_of(scores), rate_of(np.round(scores, 1))
     print(f"  owpc-ltr      {' + '.join(NAMES):24s} {rate:6.1f}   (many ties: {tied_rate:.1f})")
     return rate
 

@@ -18,14 +18,7 @@ from owpc_ltr_metrics.reciprocal_rank import ReciprocalRank
 
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Entry, Plugin, Registry, installed, load
-from owpc_ltr.metrics import (
-    Metric,
-    all_tied_baseline,
-    constant_queries,
-    parse_metric,
-    per_query,
-    tied_share,
-)
+from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from tests.fresh_process import printed_by
 
 Array = NDArray[Any]
@@ -197,34 +190,23 @@ def test_a_query_of_a_million_documents_and_many_queries_of_one(
     labels[rng.choice(n, size=20, replace=False)] = 1
     labels[n::2] = 1
     names = ("ndcg@10", "map", "mrr", "err@10", "pairwise-error")
-    values = per_query([parse_metric(name) for name in names], scores, labels, offsets)
-    ones = values[parse_metric("map")][1:]
+    queries = RankedQueries(scores, labels, offsets)
+    values = {name: parse_metric(name).of(queries) for name in names}
+    ones = values["map"][1:]
     np.testing.assert_array_equal(ones, np.resize([1.0, 0.0], 100_000))
-    error = values[parse_metric("pairwise-error")][0]
+    error = values["pairwise-error"][0]
     assert error == 0.5 if constant else 0.2 < error < 0.8
     if constant:
         # McSherry & Najork 2008, summed exactly: E[AP] of 20 relevant in random places.
         terms = [(1 + (j - 1) * 19 / (n - 1)) / (n * j) for j in range(1, n + 1)]
-        assert values[parse_metric("map")][0] == pytest.approx(math.fsum(terms), abs=1e-12)
+        assert values["map"][0] == pytest.approx(math.fsum(terms), abs=1e-12)
 
 
-def test_ties_are_counted_within_queries() -> None:
-    scores, _, offsets = dataset(
-        [([1.0, 1.0, 2.0], [0] * 3), ([2.0], [0]), ([5.0, 5.0], [0] * 2), ([], []), ([5.0], [0])]
-    )
-    assert tied_share(scores, offsets) == pytest.approx(4 / 7)
-    assert constant_queries(scores, offsets).tolist() == [2]
-    assert tied_share(np.zeros(0), np.array([0])) == 0.0
-    assert tied_share(np.arange(7.0), offsets) == 0.0
-    with pytest.raises(BadInput, match="NaN"):
-        tied_share(np.full(7, np.nan), offsets)
-
-
-def test_the_all_tied_baseline_is_the_mean_over_random_orders() -> None:
-    labels, offsets = np.array([1, 0, 1, 0], np.float32), np.array([0, 2, 4])
-    assert all_tied_baseline(parse_metric("mrr"), labels, offsets) == 0.75
-    assert all_tied_baseline(parse_metric("pairwise-error"), labels, offsets) == 0.5
-    assert all_tied_baseline(parse_metric("mrr,ties=file-order"), labels, offsets) == 1.0
+def test_equal_scores_are_worth_the_mean_over_random_orders() -> None:
+    data = np.zeros(4), np.array([1, 0, 1, 0], np.float32), np.array([0, 2, 4])
+    assert parse_metric("mrr").mean(*data) == 0.75
+    assert parse_metric("pairwise-error").mean(*data) == 0.5
+    assert parse_metric("mrr,ties=file-order").mean(*data) == 1.0
 
 
 MINE = '''

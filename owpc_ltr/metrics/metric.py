@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from types import MappingProxyType
@@ -22,16 +22,10 @@ from owpc_ltr.host.registry import Plugin, Registry, installed, spellings
 from owpc_ltr.host.settings import check_types, convert
 from owpc_ltr.metrics.ranking import (
     Empty,
-    IntVector,
     RankedQueries,
     Short,
     Ties,
-    best_first,
-    checked_offsets,
-    checked_scores,
-    counts_by_query,
     empty_words,
-    tied_with_previous,
     ties_words,
 )
 from owpc_ltr.names import did_you_mean
@@ -304,41 +298,6 @@ def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
     if not listed:
         raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
     return parse_metric(listed[0], registry)
-
-
-def per_query(
-    metrics: Iterable[Metric], scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]
-) -> dict[Metric, Vector]:
-    """The per-query values of several metrics, from one ordering of the documents."""
-    queries = RankedQueries(scores, labels, offsets)
-    return {metric: metric.of(queries) for metric in metrics}
-
-
-def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """The share of documents that have the score of another document of their query."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    tied = tied_with_previous(scores[best_first(scores, offsets)], offsets)
-    shares = tied | np.append(tied[1:], False)[: len(tied)]
-    return float(shares.mean()) if len(shares) else 0.0
-
-
-def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
-    """Which queries (counted from 0) have two documents or more, all with the same score."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    lengths = np.diff(offsets)
-    # Only documents that exist are compared, each with the first of its query.
-    different = scores != np.repeat(scores[offsets[:-1][lengths > 0]], lengths[lengths > 0])
-    return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
-
-
-def all_tied_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """What a ranker that scores every document 0 is given: the floor of any comparison.
-
-    Under `ties=file-order` it shows how much the order of the file alone is worth.
-    """
-    return metric.mean(np.zeros(len(labels)), labels, offsets)
 
 
 def uneven(weights: Vector | None) -> Vector | None:

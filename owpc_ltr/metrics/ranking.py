@@ -140,7 +140,7 @@ class RankedQueries:
     @cached_property
     def ideal(self) -> Ranking:
         """The ranking by the labels themselves."""
-        return self._single_runs(sorted_down(self.labels, self.offsets))
+        return self._single_runs(self.labels[best_first(self.labels, self.offsets)])
 
     def n_relevant(self, relevant_above: float) -> IntVector:
         """How many documents of each query have a label above `relevant_above`."""
@@ -171,7 +171,10 @@ class RankedQueries:
             return Ranking(labels, first, self._query[first], self._above[first], size)
         order = self._order
         if ties != "file-order":
-            order = order_by_label(ties, self.scores, self.labels, self.offsets)
+            # The second sort is stable: documents of one score stay in the order of the first one.
+            by_label = self.labels if ties == "optimistic" else -self.labels
+            order = best_first(by_label, self.offsets)
+            order = order[best_first(self.scores[order], self.offsets)]
         return self._single_runs(self.labels[order])
 
     def _single_runs(self, labels: Labels) -> Ranking:
@@ -210,15 +213,6 @@ def checked_scores(scores: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
             f"order ({missing.sum()} such scores in all): fix the model or its features"
         )
     return scores
-
-
-def order_by_label(
-    ties: Ties, scores: NDArray[Any], labels: NDArray[Any], offsets: IntVector
-) -> IntVector:
-    """Positions of the documents by score; tied ones by label, as the policy says."""
-    # The second sort is stable: among equal scores the order of the first one stays.
-    order = best_first(labels if ties == "optimistic" else -labels, offsets)
-    return order[best_first(scores[order], offsets)]
 
 
 def tied_with_previous(ranked_scores: NDArray[Any], offsets: IntVector) -> NDArray[np.bool_]:
@@ -269,11 +263,6 @@ def best_first(scores: NDArray[Any], offsets: IntVector) -> IntVector:
         ranked = np.argsort(-scores[positions], axis=1, kind="stable")
         order[positions] = positions[:, :1] + ranked
     return order
-
-
-def sorted_down(values: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
-    """The values themselves, each query's in decreasing order."""
-    return values[best_first(values, offsets)]
 
 
 def counts_by_query(counts: NDArray[Any], offsets: IntVector) -> IntVector:
