@@ -234,7 +234,7 @@ def test_letor_s_scripts_are_the_metric_that_meets_their_published_figures(
 
 def libraries() -> Iterator[tuple[str, Convention]]:
     for library in LIBRARIES:
-        yield library.metric, replace(Convention(), **library.differs)
+        yield library.metric, library.convention
 
 
 OTHERS: dict[str, tuple[Any, ...]] = {

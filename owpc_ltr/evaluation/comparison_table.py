@@ -191,17 +191,18 @@ class RankerComparison:
     def pair(self, a: str, b: str, metric: Metric | str | None = None) -> ComparedPair:
         """Ranker a against b by a metric, the first one unless it is named."""
         name = str(self.metrics[self._metric_number(metric)])
-        for one in self.pairs:
-            if {one.a, one.b} == {a, b} and one.metric == name:
-                return one if one.a == a else one.reversed()
-        raise UsageError(f"{a} and {b} were not compared by {name}")
+        found = self._by_metric(a, b).get(name)
+        if found is None:
+            raise UsageError(f"{a} and {b} were not compared by {name}")
+        return found
 
     def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
         """The verdicts on ranker a against b by metric; empty where the two were not compared."""
-        found = [
-            one if one.a == a else one.reversed() for one in self.pairs if {one.a, one.b} == {a, b}
-        ]
-        return {one.metric: one.verdict for one in found}
+        return {metric: one.verdict for metric, one in self._by_metric(a, b).items()}
+
+    def _by_metric(self, a: str, b: str) -> dict[str, ComparedPair]:
+        found = (one for one in self.pairs if {one.a, one.b} == {a, b})
+        return {one.metric: one if one.a == a else one.reversed() for one in found}
 
     def verdict(self, a: str | None = None, b: str | None = None) -> Verdict:
         """The verdict on ranker a against b: by the first metric, if no other says the opposite.
@@ -219,8 +220,7 @@ class RankerComparison:
         if not doubts:
             return self
         pairs = tuple(
-            replace(one, doubts=(*one.doubts, *doubts)) if {*rankers} <= {one.a, one.b} else one
-            for one in self.pairs
+            one.with_doubts(doubts) if {*rankers} <= {one.a, one.b} else one for one in self.pairs
         )
         return replace(self, pairs=pairs)
 

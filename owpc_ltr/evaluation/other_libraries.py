@@ -7,9 +7,8 @@ figures that were published with LETOR 2.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -130,7 +129,7 @@ def convention_of(metric: Metric, *, weighted: bool) -> Convention:
 
 @dataclass(frozen=True)
 class Library:
-    """A library's way to reckon a metric: what differs from `Convention`'s defaults, by field.
+    """A library's way to reckon a metric.
 
     `call` is what a user writes there, with `{k}` where the cutoff goes and `{at}` for @ and it,
     and `for_others` what is added for a run that has not the judged queries alone.
@@ -141,7 +140,7 @@ class Library:
     name: str
     metric: str
     call: str
-    differs: Mapping[str, Any]
+    convention: Convention
     needs_cutoff: bool = False
     needs_none: bool = False
     takes_runs: bool = False
@@ -151,7 +150,7 @@ class Library:
 def _library(name: str, metric: str, call: str, **differs: Any) -> Library:
     asked = ("needs_cutoff", "needs_none", "takes_runs", "for_others")
     needs = {key: differs.pop(key) for key in asked if key in differs}
-    return Library(name, metric, call, MappingProxyType(differs), **needs)
+    return Library(name, metric, call, Convention(**differs), **needs)
 
 
 _IN_FILE_ORDER: dict[str, Any] = {"ties": "file-order"}
@@ -313,6 +312,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
     weights = uneven(data.query_weights)
     ours = convention_of(metric, weighted=weights is not None)
     value = _mean(ours, metric, given, weights)
+    runs = queries_of(given).ranking("expected")
     undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, given))
     return Reconciled(
         metric=str(metric),
@@ -320,7 +320,7 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
         value=value,
         n_queries=data.n_queries,
         empty=int(undefined.sum()),
-        tied=_tied_queries(given),
+        tied=len(np.unique(runs.query[runs.size > 1])),
         lone=int((np.diff(given.offsets) == 1).sum()),
         absent=int(given.absent.sum()),
         missing=missing,
@@ -342,7 +342,7 @@ def _of(metric: Metric, missing: int) -> Iterator[Library]:
 def _elsewhere(
     library: Library, ours: Convention, metric: Metric, given: Ranked, weights: Vector | None
 ) -> Elsewhere:
-    theirs = replace(Convention(relevant_above=ours.relevant_above), **library.differs)
+    theirs = replace(library.convention, relevant_above=ours.relevant_above)
     steps, now, value = [], ours, _mean(ours, metric, given, weights)
     for name in FIELDS:
         if getattr(now, name) == getattr(theirs, name) or not _matters(name, metric, theirs, given):
@@ -379,12 +379,6 @@ def _mean(convention: Convention, metric: Metric, given: Ranked, weights: Vector
     return metric.average(values, weights if convention.weighted else None)
 
 
-def _tied_queries(given: Ranked) -> int:
-    """How many queries have tied scores."""
-    ranking = queries_of(given).ranking("expected")
-    return len(np.unique(ranking.query[ranking.size > 1]))
-
-
 @dataclass(frozen=True)
 class Ranked:
     """Scores and labels of whole queries, with what orders of ties look at.
@@ -407,36 +401,23 @@ def ranked(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
     """Scores of a dataset's documents, or a run; without ids row numbers stand for them."""
     import pyarrow as pa
 
+    absent, same = np.zeros(data.n_queries, np.bool_), True
     if isinstance(ranking, TrecRun):
         found = ranking.ranked(data)
         if np.isnan(found.scores).all():
             raise ranking.of_other_data(data.n_documents)
         scores, labels, offsets, places, ids = whole_lists(ranking, found, data)
-        absent = np.ones(data.n_queries, np.bool_)
-        absent[found.query] = False
+        absent = np.bincount(found.query, minlength=data.n_queries) == 0
         same = not absent.any() and len(found.rows) == len(ranking.scores)
-        return Ranked(
-            scores=scores,
-            labels=labels,
-            offsets=offsets,
-            late_ids=_late(ids),
-            places=places,
-            absent=absent,
-            same_queries=same,
-        )
-    ids = data.doc_ids
-    if ids is None:
-        ids = pa.array(np.arange(data.n_documents)).cast(pa.string())
-    scores, places = np.asarray(ranking, np.float64), np.arange(data.n_documents)
-    none = np.zeros(data.n_queries, np.bool_)
+    else:
+        scores, labels, offsets = np.asarray(ranking, np.float64), data.labels, data.offsets
+        places, ids = np.arange(data.n_documents), data.doc_ids
+        if ids is None:
+            ids = pa.array(places).cast(pa.string())
     return Ranked(
-        scores=scores,
-        labels=data.labels,
-        offsets=data.offsets,
-        late_ids=_late(ids),
-        places=places,
-        absent=none,
-    )
+        scores, labels, offsets,
+        late_ids=_late(ids), places=places, absent=absent, same_queries=same,
+    )  # fmt: skip
 
 
 def _late(ids: pa.StringArray) -> IntVector:
@@ -449,7 +430,7 @@ def _late(ids: pa.StringArray) -> IntVector:
 
 def queries_of(given: Ranked) -> RankedQueries:
     """The queries, as metrics take them."""
-    return _queries(given.scores, given.labels, given)
+    return RankedQueries(given.scores, given.labels, given.offsets, ~np.isnan(given.scores))
 
 
 def values_by(convention: Convention, metric: Metric, given: Ranked) -> Vector:
@@ -462,7 +443,8 @@ def values_by(convention: Convention, metric: Metric, given: Ranked) -> Vector:
     if convention.ties == "together":
         values = _all_at_once(replace(own, ties="expected"), scores, given)
     else:
-        values = own.of(_queries(*_in_order(convention, scores, given), given))
+        ordered, labels = _in_order(convention, scores, given)
+        values = own.of(queries_of(replace(given, scores=ordered, labels=labels)))
     lengths = np.diff(given.offsets)
     if convention.per_cutoff and metric.cutoff is not None:
         relevant = queries_of(given).n_relevant(convention.relevant_above)
@@ -477,9 +459,7 @@ def values_by(convention: Convention, metric: Metric, given: Ranked) -> Vector:
 def _options(convention: Convention, metric: Metric) -> Metric:
     """The metric with those conventions that are its own options."""
     own = {one.name for one in fields(metric)}
-    said = {
-        one.name: getattr(convention, one.name) for one in fields(convention) if one.name in own
-    }
+    said = {name: getattr(convention, name) for name in FIELDS if name in own}
     usual = {"expected", "pessimistic", "optimistic"}
     ties = said["ties"] if said["ties"] in usual else "file-order"
     return replace(metric, **{**said, "ties": ties})
@@ -494,10 +474,6 @@ def _in_order(convention: Convention, scores: Vector, given: Ranked) -> tuple[Ve
     else:
         return scores, given.labels
     return scores[order], given.labels[order]
-
-
-def _queries(scores: Vector, labels: Labels, given: Ranked) -> RankedQueries:
-    return RankedQueries(scores, labels, given.offsets, ~np.isnan(scores))
 
 
 def _unstable_order(scores: Vector, given: Ranked) -> IntVector:
