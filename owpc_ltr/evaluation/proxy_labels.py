@@ -99,22 +99,21 @@ def compare_with_proxy_labels(
 
 def judged_data(given: Data | Path | str) -> RankingDataset:
     """Proxy labels as a dataset, without features where they are a list."""
-    data = read_data(given) if isinstance(given, Path | str) else given
-    if isinstance(data, Judgments):
-        return without_features(data)
-    return (
-        in_memory(data, spelled("proxy_labels")) if isinstance(data, PartitionedDataset) else data
-    )
+    data = _read(given, "proxy_labels")
+    return without_features(data) if isinstance(data, Judgments) else data
 
 
 def human_labels(given: Data | Path | str, proxy: RankingDataset) -> Judgments | RankingDataset:
     """Human labels; a list as a dataset where there are no features to join."""
-    people = read_data(given) if isinstance(given, Path | str) else given
-    if isinstance(people, PartitionedDataset):
-        people = in_memory(people, spelled("human_labels"))
+    people = _read(given, "human_labels")
     if isinstance(people, Judgments) and not proxy.n_features:
         return without_features(people)
     return people
+
+
+def _read(given: Data | Path | str, argument: str) -> Judgments | RankingDataset:
+    data = read_data(given) if isinstance(given, Path | str) else given
+    return in_memory(data, spelled(argument)) if isinstance(data, PartitionedDataset) else data
 
 
 def _pairs(

@@ -247,11 +247,6 @@ class Paired:
         """What each query adds to the sum of differences."""
         return self.differences if self.weights is None else self.weights * self.differences
 
-    @property
-    def weight(self) -> float:
-        """The sum of the weights."""
-        return float(len(self.a) if self.weights is None else self.weights.sum())
-
 
 def compare_paired(
     a: NDArray[Any],
