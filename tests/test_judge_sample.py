@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +22,10 @@ from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
+from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.live_results.judge_pool import Pooled, PoolPlan, pool
+from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -342,11 +345,16 @@ def always(*documents: str) -> Serve:
 
 
 def pooled(
-    rankings: list[list[str]], judged: dict[str, frozenset[str]] | None = None, **plan: Any
+    rankings: list[list[str]],
+    judged: dict[str, frozenset[str]] | None = None,
+    run: TrecRun | None = None,
+    **plan: Any,
 ) -> Pooled:
-    ways = [always(*ranking) for ranking in rankings]
+    rankers: list[LiveRanker | TrecRun]
+    rankers = [LiveRanker(always(*ranking), None, "i") for ranking in rankings]
+    rankers += [] if run is None else [run]
     engine: Any = Index()
-    return pool(engine, PoolPlan("i", ways, **plan), asked_pool("q1", "q2"), judged or {})
+    return pool(engine, PoolPlan("i", rankers, **plan), asked_pool("q1", "q2"), judged or {})
 
 
 def test_each_document_is_there_once_however_many_rankers_bring_it() -> None:
@@ -371,8 +379,10 @@ def test_another_seed_or_query_draws_another_order() -> None:
 
 
 def test_judged_and_absent_documents_are_left_out_and_counted() -> None:
-    runs = [{"q1": ["d5", "d99"], "other": ["d7"]}]
-    found = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, runs=runs)
+    run = TrecRun(
+        pa.array(["q1", "q1", "other"]), pa.array(["d5", "d99", "d7"]), np.zeros(3), "x", "run"
+    )
+    found = pooled([["d1", "d2"]], {"q1": frozenset({"d1", "d8"})}, run=run)
     assert [sorted(q.doc_ids) for q in found.queries] == [["d2", "d5"], ["d1", "d2"]]
     assert (found.judged, found.absent) == (1, 1)
     done = pooled([["d1"]], {"q1": frozenset({"d1"})})

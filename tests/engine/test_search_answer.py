@@ -23,6 +23,7 @@ from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import ChangeDetection, PointInTime
 from owpc_ltr.engine.legs import Legs, find_candidates
 from owpc_ltr.engine.live_results.judge_pool import PoolPlan, pool
+from owpc_ltr.engine.live_results.rankers import LiveRanker
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest
@@ -157,7 +158,10 @@ PATHS: dict[str, Callable[[Engine, Path], object]] = {
         e, "small", Legs("legs", (), 1), small_judgments(1).queries, 1, 1, lambda *_: None
     ),
     "pool": lambda e, _: pool(
-        e, PoolPlan("small", [lambda _: Served(("d0",), 1)]), small_judgments(1).queries, {}
+        e,
+        PoolPlan("small", [LiveRanker(lambda _: Served(("d0",), 1), None, "small")]),
+        small_judgments(1).queries,
+        {},
     ),
     "demo candidates": lambda e, _: candidates_of(e, "small", DemoQuery("q", "x", OBJECT, {})),
     "demo scores": lambda e, _: engine_scores(e, "small", QUERY, ["d0"]),

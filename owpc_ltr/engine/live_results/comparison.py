@@ -11,17 +11,16 @@ from owpc_ltr.data.external_features.columns import tables_of
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.live_queries import LiveQueries
-from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers
+from owpc_ltr.engine.live_results.rankers import LiveRanker, LiveRankers, documents_of
 from owpc_ltr.engine.search.live_evaluation import (
     THE_MODEL,
     LiveEvaluation,
     graded_lists,
     live_queries,
     measure_live,
-    requests_of,
 )
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import query_alone, serve_all
+from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest
@@ -137,23 +136,13 @@ def _lists(
     live: LiveQueries,
     drawing: Drawing,
 ) -> dict[str, RankedLists]:
-    """Each ranker's lists of these queries; a query is asked of all rankers in turn."""
-    serving = {name: one for name, one in rankers.items() if isinstance(one, LiveRanker)}
-    # Each way fills in its own index and query.
+    """Each ranker's lists of these queries."""
     shared = SearchRequest("unasked", {}, {}, live.window, live.window)
-    ways = [one.serve for one in serving.values()]
-    answers: list[Any] = []
-    if ways:
-        requests = requests_of(judged, shared)
-        answers = serve_all(ways, requests, live.in_flight, drawing.progress)
-    ranked: dict[str, list[Sequence[str]]] = {
-        name: [one.doc_ids for one in of_way] for name, of_way in zip(serving, answers, strict=True)
+    ranked = documents_of(list(rankers.values()), judged, shared, live.in_flight, drawing.progress)
+    return {
+        name: graded_lists(judged, documents, live.window)
+        for name, documents in zip(rankers, ranked, strict=True)
     }
-    for name, run in rankers.items():
-        if isinstance(run, TrecRun):
-            listed = run.lists()
-            ranked[name] = [listed.get(query.query_id, ()) for query in judged]
-    return {name: graded_lists(judged, ranked[name], live.window) for name in rankers}
 
 
 def _recall(lists: Mapping[str, RankedLists], window: int) -> list[str]:

@@ -36,9 +36,10 @@ from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, Writes, j
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
+    from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.search.serving import Serve
+    from owpc_ltr.engine.live_results.rankers import LiveRanker
     from owpc_ltr.protocols import Model
 
 POOL_DEPTH = 20
@@ -193,8 +194,6 @@ def judge_pool(
             all_read_tables=False,
         )
         served = [serving.of(_ranker(one)) for one in rankers]
-        ways = [one.serve for one in served if not isinstance(one, TrecRun)]
-        runs = [one.lists() for one in served if isinstance(one, TrecRun)]
         if sample is not None:
             records = {
                 str(name): one.record
@@ -204,8 +203,7 @@ def judge_pool(
             wanted = _sampled(wanted, records, sample, seed)
         plan = PoolPlan(
             where,
-            ways,
-            runs=runs,
+            served,
             depth=depth,
             window=window,
             fields=fields,
@@ -222,14 +220,10 @@ def judge_pool(
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """Which rankers are asked how deep, and what of a document is shown.
-
-    Each way to serve knows the query that it ranks; `runs` are lists that were made elsewhere.
-    """
+    """Which rankers are asked how deep, and what of a document is shown."""
 
     index: str
-    ways: Sequence[Serve]
-    runs: Sequence[Mapping[str, Sequence[str]]] = ()
+    rankers: Sequence[LiveRanker | TrecRun]
     depth: int = POOL_DEPTH
     window: int = DEFAULT_WINDOW
     fields: Sequence[str] = ()
@@ -250,7 +244,14 @@ def pool(
     """
     import numpy as np
 
-    found = _brought(plan, queries, progress)
+    from owpc_ltr.engine.live_results.rankers import documents_of
+    from owpc_ltr.engine.search.request import SearchRequest
+
+    found: dict[str, set[str]] = {query.query_id: set() for query in queries}
+    shared = SearchRequest(plan.index, {}, {}, plan.depth, max(plan.window, plan.depth))
+    for of_ranker in documents_of(plan.rankers, queries, shared, plan.in_flight, progress):
+        for query, documents in zip(queries, of_ranker, strict=True):
+            found[query.query_id].update(documents[: plan.depth])
     left = [found[q.query_id] - judged.get(q.query_id, frozenset()) for q in queries]
     wanted = sorted(set[str]().union(*left))
     shown = _documents(engine, plan, wanted)
@@ -262,32 +263,6 @@ def pool(
     before, open_ones = sum(map(len, found.values())), sum(map(len, left))
     kept = sum(len(query.doc_ids) for query in pooled)
     return Pooled(tuple(pooled), shown, before - open_ones, open_ones - kept)
-
-
-def _brought(
-    plan: PoolPlan, queries: Sequence[JudgedQuery], progress: Progress | None
-) -> dict[str, set[str]]:
-    from owpc_ltr.engine.search.live_evaluation import requests_of
-    from owpc_ltr.engine.search.request import SearchRequest
-    from owpc_ltr.engine.search.serving import serve_all
-
-    found: dict[str, set[str]] = {query.query_id: set() for query in queries}
-    window = max(plan.window, plan.depth)
-    shared = SearchRequest(plan.index, {}, {}, plan.depth, window)
-    requests = requests_of(queries, shared)
-    for number, serve in enumerate(plan.ways, 1):
-
-        def show(message: str, done: float | None, at: int = number) -> None:
-            if progress is not None:
-                progress(f"ranker {at} of {len(plan.ways)}: {message}", done)
-
-        (answers,) = serve_all((serve,), requests, plan.in_flight, show)
-        for query, answer in zip(queries, answers, strict=True):
-            found[query.query_id] |= set(answer.doc_ids[: plan.depth])
-    for run in plan.runs:
-        for query in queries:
-            found[query.query_id] |= set(run.get(query.query_id, ())[: plan.depth])
-    return found
 
 
 def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:

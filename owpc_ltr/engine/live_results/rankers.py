@@ -15,8 +15,9 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.live_queries import typed_queries
+from owpc_ltr.engine.search.live_evaluation import requests_of
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
+from owpc_ltr.engine.search.serving import Serve, Served, query_alone, serve_all, with_stored
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.data_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
@@ -160,6 +161,30 @@ class LiveRankers:
         weights = np.array([float(own == name) for own in known.feature_names])
         record = {"base": text, "featureset_hash": known.hash}
         return LinearModel(known.feature_names, weights, record=record)
+
+
+def documents_of(
+    rankers: Sequence[LiveRanker | TrecRun],
+    queries: Sequence[JudgedQuery],
+    shared: SearchRequest,
+    in_flight: int,
+    progress: Callable[[str, float | None], None] | None = None,
+) -> list[list[Sequence[str]]]:
+    """By ranker, the documents that it brings for each query; a query is asked of all in turn.
+
+    The requests share what is not the query's own; a ranker fills in its own index and query.
+    """
+    ways = [one.serve for one in rankers if isinstance(one, LiveRanker)]
+    requests = requests_of(queries, shared)
+    answers = iter(serve_all(ways, requests, in_flight, progress) if ways else ())
+    found: list[list[Sequence[str]]] = []
+    for one in rankers:
+        if isinstance(one, TrecRun):
+            run = one.lists()
+            found.append([run.get(query.query_id, ()) for query in queries])
+        else:
+            found.append([answer.doc_ids for answer in next(answers)])
+    return found
 
 
 def _parted(text: str) -> tuple[str, str | None]:
