@@ -466,8 +466,14 @@ def list_warnings(
     whole = reduce(ListFacts.joined, parts)
     if isinstance(ranker, TrecRun) and whole.missing == whole.judged:
         raise ranker.of_other_data(whole.judged)
-    alike = whole.tied > 0 and whole.lowest == whole.highest
-    told = tie_warnings(whole.tied / max(whole.ranked, 1), alike=alike)
+    told, share = [], whole.tied / max(whole.ranked, 1)
+    if whole.tied and whole.lowest == whole.highest:
+        told.append("all scores are equal: the figures are those of a random order")
+    elif share > 0.05:
+        told.append(
+            f"{share:.0%} of the documents share their score with another of the same query; "
+            "figures are expected values over the orders of tied documents"
+        )
     if whole.absent:
         told.append(
             f"{whole.absent:,} of {whole.queries:,} queries are not in it: they count 0 (as "
@@ -481,18 +487,6 @@ def list_warnings(
     if whole.unjudged and tell_unjudged:
         told.append(f"{whole.unjudged:,} of its documents are not judged: they count as irrelevant")
     return told
-
-
-def tie_warnings(share: float, *, alike: bool) -> list[str]:
-    """What ties make doubtful, by the share of tied documents and whether all scores are alike."""
-    if alike:
-        return ["all scores are equal: the figures are those of a random order"]
-    if share > 0.05:
-        return [
-            f"{share:.0%} of the documents share their score with another of the same query; "
-            "figures are expected values over the orders of tied documents"
-        ]
-    return []
 
 
 def _lists_of_run(run: TrecRun, data: RankingDataset, *, condensed: bool) -> Lists:

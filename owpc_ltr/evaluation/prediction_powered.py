@@ -348,23 +348,15 @@ class Agreement:
 
 def agreement_of(sample: SampledQueries) -> Agreement:
     """The agreement on a sample."""
-    proxy = sample.proxy[sample.judged]
-    human = sample.human
+    proxy, human = sample.proxy[sample.judged], sample.human
     signs = np.sign(proxy) * np.sign(human)
-    return Agreement(
-        _correlation(sample), int((human != 0).sum()), int((signs > 0).sum()),
-        int((signs < 0).sum()),
-    )  # fmt: skip
-
-
-def _correlation(sample: SampledQueries) -> float | None:
-    proxy = sample.proxy[sample.judged]
-    of_proxy = proxy - sample.mean(proxy)
-    of_sample = sample.human - sample.mean(sample.human)
-    spread = sample.mean(of_proxy**2) * sample.mean(of_sample**2)
+    of_proxy, of_human = proxy - sample.mean(proxy), human - sample.mean(human)
+    spread = sample.mean(of_proxy**2) * sample.mean(of_human**2)
     # Equal values less their mean may be next to nothing.
-    least = 1e-24 * sample.mean(proxy**2) * sample.mean(sample.human**2)
-    if spread <= least:
-        return None
-    found = sample.mean(of_proxy * of_sample) / math.sqrt(spread)
-    return min(1.0, max(-1.0, found))
+    least = 1e-24 * sample.mean(proxy**2) * sample.mean(human**2)
+    correlation = None
+    if spread > least:
+        found = sample.mean(of_proxy * of_human) / math.sqrt(spread)
+        correlation = min(1.0, max(-1.0, found))
+    differ, same, opposite = (int(one.sum()) for one in (human != 0, signs > 0, signs < 0))
+    return Agreement(correlation, differ, same, opposite)

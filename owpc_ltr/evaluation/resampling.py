@@ -72,7 +72,12 @@ def sign_flips(differences: Vector, resamples: int, generator: np.random.Generat
             kept = _all_subsets(first, count, n) @ differences
         else:
             coins = generator.integers(0, 256, size=(count, (n + 7) // 8), dtype=np.uint8)
-            kept = _looked_up(table, coins) if table is not None else _added(coins, differences)
+            if table is None:
+                # Of so many differences a table of their sums would be large.
+                kept = np.unpackbits(coins, axis=1, count=n).astype(np.float64) @ differences
+            else:
+                places = coins + 256 * np.arange(len(table), dtype=np.int64)
+                kept = table.ravel().take(places).sum(axis=1)
         sums[first : first + count] = np.abs(2.0 * kept - total)
     return SignFlips(sums, exact, largest)
 
@@ -96,20 +101,6 @@ def _sums_of_eight(differences: Vector) -> Matrix:
     padded[: len(differences)] = differences
     chosen = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
     return padded.reshape(-1, 8) @ chosen.T
-
-
-def _looked_up(table: Matrix, coins: NDArray[np.uint8]) -> Vector:
-    """The sum of the differences that the bits of each row of coins choose."""
-    places = coins + (256 * np.arange(len(table), dtype=np.int64))
-    sums: Vector = table.ravel().take(places).sum(axis=1)
-    return sums
-
-
-def _added(coins: NDArray[np.uint8], differences: Vector) -> Vector:
-    """The same of so many differences that a table of their sums would be large."""
-    kept = np.unpackbits(coins, axis=1, count=len(differences)).astype(np.float64)
-    sums: Vector = kept @ differences
-    return sums
 
 
 Interval = tuple[float, float]
