@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparison_table import RankerComparison
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
+    from owpc_ltr.evaluation.results import Drawing
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
 
 _TABLES = (".csv", ".parquet")
+_UNJUDGED = ("zero", "skip", "condensed")
 
 
 @job
@@ -111,31 +114,16 @@ def compare(
     data of other features or queries.
     """
     from owpc_ltr.data.datasets import dataset_of
-    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
-    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics
+    from owpc_ltr.evaluation.results import Drawing
 
     check_table(per_query)
     named = named_rankers(rankers)
-    check_baseline(baseline, named)
-    check_unjudged(unjudged)
-    files = [Path(plugin) for plugin in plugins]
-    registry = load(files)
-    parsed = parse_metrics(metrics, registry)
-    how = ComparisonPlan(
-        parsed, unjudged, baseline, Drawing(seed, resamples, progress), smallest_gain
-    )
-    request = ComparisonRequest(
-        rankers=named,
-        how=how,
-        split=split,
-        weighted=not unweighted,
-        plugins=tuple(files),
-        documents=documents,
-        id_field=id_field,
-    )
+    request = comparison_request(
+        named, metrics, plugins, baseline=baseline, unjudged=unjudged,
+        drawing=Drawing(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
+        unweighted=unweighted, documents=documents, id_field=id_field,
+    )  # fmt: skip
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
     if isinstance(judged, Path | str):
         judged = read_data(judged, memory=memory, max_features=max_features)
@@ -162,7 +150,41 @@ def compare(
     return found
 
 
-UNJUDGED = ("zero", "skip", "condensed")
+def comparison_request(
+    rankers: Mapping[str, Any],
+    metrics: Any,
+    plugins: Sequence[Path | str],
+    *,
+    baseline: str | None,
+    unjudged: str,
+    drawing: Drawing,
+    smallest_gain: float,
+    unweighted: bool,
+    **more: Any,
+) -> ComparisonRequest:
+    """What is compared how; `more` are fields of the request.
+
+    Raises UsageError for a baseline that is none of the rankers, and for what unjudged documents
+    cannot be taken for.
+    """
+    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
+    from owpc_ltr.evaluation.results import ComparisonPlan
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metrics
+
+    if baseline is not None and baseline not in rankers:
+        raise UsageError(
+            f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(rankers)}"
+        )
+    if unjudged not in _UNJUDGED:
+        raise UsageError(
+            f"unjudged documents cannot be taken for '{unjudged}': choose among "
+            f"{', '.join(_UNJUDGED)}"
+        )
+    files = tuple(map(Path, plugins))
+    parsed = parse_metrics(metrics, load(files))
+    plan = ComparisonPlan(parsed, unjudged, baseline, drawing, smallest_gain)
+    return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
 
 
 def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
@@ -195,23 +217,6 @@ def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
     while name in taken:
         name, number = f"{kind} {number}", number + 1
     return name
-
-
-def check_baseline(baseline: str | None, names: Mapping[str, Any]) -> None:
-    """Refuse a baseline that is none of the rankers."""
-    if baseline is not None and baseline not in names:
-        raise UsageError(
-            f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(names)}"
-        )
-
-
-def check_unjudged(unjudged: str) -> None:
-    """Refuse what unjudged documents cannot be taken for."""
-    if unjudged not in UNJUDGED:
-        raise UsageError(
-            f"unjudged documents cannot be taken for '{unjudged}': choose among "
-            f"{', '.join(UNJUDGED)}"
-        )
 
 
 def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata: bool) -> None:

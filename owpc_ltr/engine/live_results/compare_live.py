@@ -105,16 +105,12 @@ def compare_live(
     from owpc_ltr.engine.live_results.comparison import compare_rankers, compare_with_query
     from owpc_ltr.engine.search.live_evaluation import THE_MODEL
     from owpc_ltr.evaluation.compare import (
-        check_baseline,
         check_table,
-        check_unjudged,
+        comparison_request,
         named_rankers,
         write_comparison,
     )
-    from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import parse_metrics
+    from owpc_ltr.evaluation.results import Drawing
 
     check_table(per_query)
     alone = _is_one_model(rankers)
@@ -132,15 +128,11 @@ def compare_live(
         named = {str(model) if isinstance(model, Path | str) else THE_MODEL: model}
     else:
         named = named_rankers(rankers)
-    check_baseline(baseline, named)
-    check_unjudged(unjudged)
-    files = tuple(map(Path, plugins))
-    registry = load(files)
-    parsed = parse_metrics(metrics, registry)
-    plan = ComparisonPlan(
-        parsed, unjudged, baseline, Drawing(seed, resamples, progress), smallest_gain
-    )
-    request = ComparisonRequest(named, plan, split, not unweighted, files)
+    request = comparison_request(
+        named, metrics, plugins, baseline=baseline, unjudged=unjudged,
+        drawing=Drawing(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
+        unweighted=unweighted,
+    )  # fmt: skip
     live = LiveQueries.of(
         cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
         split=split, params=params, in_flight=in_flight, unweighted=unweighted,
