@@ -108,10 +108,6 @@ class RiskOfWeights:
         return risks, slopes
 
 
-RiskOfWeights = InMemory | OverParts
-"""What optimizers of linear models ask of the data; weights are for scaled features."""
-
-
 class Point(NamedTuple):
     """Weights, their scores, and the risk there with its gradient in the scores.
 
