@@ -21,14 +21,15 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import SmallestGain, Strata
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Help, Reads
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.live_queries import Judged
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evidence(ShortRepr):
     """The gain that a model must have before it is uploaded, and what it is measured on."""
 
     require_gain: Annotated[
