@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.grouping import Judgments, decimal
+from owpc_ltr.data.judgments.grouping import CLICKS, Judgments, decimal
 from owpc_ltr.data.judgments.lines import JudgmentLines, decode
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
@@ -27,12 +27,16 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
 
     Raises BadInput for what is no list, or not a complete one.
     """
+    source = _source(content, path)
     texts: list[str] = []
     sizes: list[int] = []
+    failed = 0
     documents: list[str] = []
     grades: list[str] = []
-    for entry in _entries(content, path):
+    for entry in source[RATINGS]:
         query, ratings = _query(entry, path, len(texts) + 1)
+        failures = entry.get("failures")
+        failed += len(failures) if isinstance(failures, list) else 0
         texts.append(query)
         sizes.append(len(ratings))
         own_documents, own_grades = _ratings(ratings, path, len(documents) + 1)
@@ -41,7 +45,11 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
     if not documents:
         raise BadInput(f"cannot read {path}: it has no judgment")
     column = decode(np.repeat(np.arange(len(texts)), sizes), texts)
-    empty = sizes.count(0)
+    left_out = {
+        "queries have no rating": sizes.count(0),
+        "documents that the model failed to judge were left out": failed,
+    }
+    judge = _judge(source)
     lines = JudgmentLines(
         path,
         range(1, len(documents) + 1),
@@ -50,7 +58,8 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
         grades=grades,
         params={"keywords": column, "query": column},
         place="rating",
-        notes=(f"{empty} queries have no rating",) if empty else (),
+        notes=tuple(f"{n} {what}" for what, n in left_out.items() if n),
+        judged_by=None if judge is None else [judge] * len(documents),
     )
     row = lines.row_without_text()
     if row is not None:
@@ -96,8 +105,17 @@ def refuse_alike(judgments: Judgments) -> None:
             )
 
 
-def _entries(content: Any, path: Path) -> list[Any]:
-    """The queries of the list with their ratings, wherever in the content it stands."""
+def _judge(source: dict[str, Any]) -> str | None:
+    """Who gave the ratings, where a list is not imported: users' clicks, or a model."""
+    if source.get("type") == "UBI_JUDGMENT":
+        return CLICKS
+    about = source.get("metadata")
+    model = about.get("modelId", "unnamed") if isinstance(about, dict) else "unnamed"
+    return f"model:{model}" if source.get("type") == "LLM_JUDGMENT" else None
+
+
+def _source(content: Any, path: Path) -> dict[str, Any]:
+    """The list, wherever in the content it is: with the ratings of each query."""
     source = content
     if isinstance(content, dict) and isinstance(content.get("hits"), dict):
         hits = content["hits"].get("hits")
@@ -120,7 +138,7 @@ def _entries(content: Any, path: Path) -> list[Any]:
             f"cannot read {path}: the list is {shown(str(status))}, not {_COMPLETE}: fetch it when "
             "it is"
         )
-    return entries
+    return source
 
 
 def _query(entry: Any, path: Path, number: int) -> tuple[str, list[Any]]:
