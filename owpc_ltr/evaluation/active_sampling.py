@@ -115,6 +115,13 @@ def judge_sample(
     strata_out: Annotated[
         Path | str | None, "The file of the strata; default: beside `out`."
     ] = None,
+    stratify_by_grade: Annotated[
+        bool,
+        Help(
+            "Strata of queries whose documents have like proxy grades, whichever rankers there "
+            "are; default: like differences of the rankers."
+        ),
+    ] = False,
     n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
     depth: PoolDepth = SHEET_DEPTH,
     metric: Annotated[
@@ -183,7 +190,8 @@ def judge_sample(
         judged = np.array(pc.is_in(part.query_ids, value_set=known))
     names = strata_of(part.query_ids, read_strata(strata))
     if names is None:
-        names = [str(code) for code in strata_by_size(gains)]
+        sizes = mean_grades(part) if stratify_by_grade else gains
+        names = [str(code) for code in strata_by_size(sizes)]
     ids = part.query_ids.to_pylist()
     drawn = draw_next(gains, np.array(names), judged=judged, query_ids=ids, n=n, seed=seed)
     if not len(drawn.queries):
@@ -323,6 +331,12 @@ def strata_by_size(differences: Vector, strata: int = STRATA) -> NDArray[np.int6
         found[apart] = 1 + np.searchsorted(cuts, sizes[apart], side="left")
     # Strata that nobody is in have no number.
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
+
+
+def mean_grades(data: RankingDataset) -> Vector:
+    """The mean label of each query's documents, as the proxy judge gave them."""
+    grades: Vector = np.add.reduceat(data.labels.astype(np.float64), data.offsets[:-1])
+    return grades / np.diff(data.offsets)
 
 
 def draw_next(
