@@ -337,3 +337,19 @@ def test_a_baseline_that_has_seen_a_spelling_is_doubted_by_evaluate() -> None:
     found = ltr.evaluate(NEW, data, metrics="ndcg@5", baseline=seen, split="all")
     (doubt,) = [one for one in found.verdict().doubts if one.check == "seen-queries"]
     assert "on 40 of these 40 queries" in doubt.message
+
+
+@pytest.mark.parametrize("judge", ["model:m", "model:other"])
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "runs"])
+def test_the_model_that_made_the_training_labels_does_not_judge(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str, judge: str
+) -> None:
+    """Though it gave only a fifth of the judgments."""
+    source = world.new.record.get("source", {}) | {"judging_models": ["model:m"]}
+    world.new = replace(world.new, record=world.new.record | {"source": source})
+    n = len(world.data.labels)
+    counts = {"ann": n - n // 5, judge: n // 5}
+    world.data = replace(world.data, manifest={"judgments": {"judged_by": counts}})
+    verdict = PATHS[path](world, monkeypatch)
+    assert ("same-judge" in {doubt.check for doubt in verdict.doubts}) == (judge == "model:m")
+    assert (verdict.outcome is Outcome.CANNOT_TELL) == (judge == "model:m")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.query_clusters import clusters_of, spelling
 from owpc_ltr.errors import BadInput, UsageError
@@ -369,7 +369,12 @@ def source_of(
     if validation is not None:
         seen["validation"] = digests_of(validation)
     seen = _union([seen, _recorded(base or {}) or {}])
-    return {**(given or {}), "queries": _as_dict(seen)}
+    models = [name for name in machines_among(training) if name != CLICKS]
+    return {
+        **(given or {}),
+        "queries": _as_dict(seen),
+        **({"judging_models": models} if models else {}),
+    }
 
 
 def seen_queries(queries: Queries) -> dict[str, Any]:

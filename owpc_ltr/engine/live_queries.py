@@ -121,8 +121,10 @@ def judged_queries(
 
     Raises UsageError for a dataset without document ids, or without what its queries were.
     """
+    import numpy as np
+
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery, machines_among
+    from owpc_ltr.data.judgments.grouping import JudgedQuery, counts_by_judge
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -143,9 +145,10 @@ def judged_queries(
     known = data.query_weights
     asked = [None] * data.n_queries if known is None else known.tolist()
     sure = data.document_weights
-    machines = machines_among(data)
-    # A manifest tells how many judgments a machine gave, and not which ones.
-    judge = max(machines, key=machines.__getitem__) if sum(machines.values()) > 0.5 else None
+    # A manifest tells how many judgments each judge gave, and not which: their shares are right.
+    counts = counts_by_judge(data.manifest)
+    names = np.repeat(list(counts), list(counts.values())) if counts else None
+    judges = None if names is None else np.resize(names, len(data.labels)).tolist()
     return [
         JudgedQuery(
             query_id,
@@ -154,7 +157,7 @@ def judged_queries(
             data.labels[a:b],
             weights=None if sure is None else sure[a:b],
             importance=importance,
-            judged_by=None if judge is None else [judge] * (b - a),
+            judged_by=None if judges is None else judges[a:b],
         )
         for query_id, params, importance, a, b in zip(
             data.query_ids.to_pylist(),

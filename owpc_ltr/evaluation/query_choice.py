@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import logged_with
-from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of
+from owpc_ltr.data.judgments.grouping import (
+    JudgedQuery,
+    Weighed,
+    importance_of,
+    machines_among,
+)
 from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.runs import TrecRun
@@ -88,6 +93,34 @@ def choose_queries(
     it instead, has not seen; by default for `auto` and `test`. Raises NothingHeldOut where no query
     is left, Refused where no ranker knows of the side.
     """
+    chosen = _choose(records, queries, side, by_folds)
+    seen = {
+        name: (*chosen.seen.get(name, ()), *_same_judge(name, record, queries))
+        for name, record in records.items()
+    }
+    return chosen._replace(seen={name: of for name, of in seen.items() if of})
+
+
+def _same_judge(
+    name: str, record: Mapping[str, Any], queries: Queries
+) -> tuple[ResultWarning, ...]:
+    """The doubt about a ranker that a language model has taught, and judges."""
+    models = (record.get("source") or {}).get("judging_models", ())
+    machines = machines_among(queries if isinstance(queries, Sequence) else queries.head)
+    same = next((model for model in models if model in machines), None)
+    if same is None:
+        return ()
+    return (
+        ResultWarning(
+            "same-judge",
+            f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
+            "trained on: what it errs in counts as right",
+            "leave its judgments out, or let people grade these documents (owpc-ltr judge merge)",
+        ),
+    )
+
+
+def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None) -> ChosenQueries:
     check_side(side)
     n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
     trained = {name: record for name, record in records.items() if _is_trained(record)}
