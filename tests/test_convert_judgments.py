@@ -89,7 +89,7 @@ def test_formats_with_columns_hold_everything(name: str, given_: Judgments, tmp_
     assert everything(ltr.read_judgments(tmp_path / "a", format=name)) == everything(given_)
 
 
-@pytest.mark.parametrize("name", ["srw", "quepid"])
+@pytest.mark.parametrize("name", ["srw", "quepid", "quepid-book"])
 @quick
 @given(given_=judgments())
 def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
@@ -124,7 +124,7 @@ def plain(**more: Any) -> JudgedQuery:
 def test_what_a_format_does_not_hold_is_said_and_nothing_else(
     query: JudgedQuery, lost: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    for name in ("srw", "quepid"):
+    for name in ("srw", "quepid", "quepid-book"):
         ltr.write_judgments(Judgments([query]), tmp_path / "a", format=name)
         expected = [f"the format {name} does not hold {lost}"] if lost else []
         assert [str(one.message) for one in recwarn] == expected
@@ -137,7 +137,7 @@ def test_qrels_lack_the_texts_which_topics_have(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "red 0 a 2\nred 0 b 0\n"
 
 
-@pytest.mark.parametrize("name", ["srw", "quepid"])
+@pytest.mark.parametrize("name", ["srw", "quepid", "quepid-book"])
 def test_queries_that_could_not_be_told_apart_are_not_written(name: str, tmp_path: Path) -> None:
     two = [replace(plain(), query_id=one) for one in ("q1", "q2")]
     with pytest.raises(
@@ -155,7 +155,7 @@ def test_a_format_that_is_read_alone_is_answered_with_those_that_are_written(
 ) -> None:
     with pytest.raises(UsageError, match="'ranklib' is read, not written: use csv, tsv, quepid, q"):
         ltr.write_judgments(Judgments([plain()]), tmp_path / "a", format="ranklib")
-    assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid"}
+    assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid", "quepid-book"}
     for one in installed().all("judgment-reader"):
         assert isinstance(one.cls(), JudgmentWriter) == (one.name in WRITTEN)
 

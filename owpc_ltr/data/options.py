@@ -26,7 +26,11 @@ DuplicatePolicy = Annotated[
     Duplicates, Help("What to do with a document that is judged twice for a query.", panel="Data")
 ]
 JudgmentFormat = Annotated[
-    str, Help("The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid.", flag="--as")
+    str,
+    Help(
+        "The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid, quepid-book.",
+        flag="--as",
+    ),
 ]
 SkipUnjudged = Annotated[
     bool, Help("Leave out lines without a grade, and say how many.", panel="Data")
