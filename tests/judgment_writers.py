@@ -90,6 +90,37 @@ def quepid(rows: Sequence[Judged]) -> bytes:
     return out.getvalue().encode()
 
 
+def quepid_book(rows: Sequence[Judged]) -> bytes:
+    pairs = [
+        {
+            "query_text": row.query,
+            "doc_id": row.document_id,
+            "judgements": [{"rating": row.grade, "user_email": "ann@a.org"}],
+        }
+        for row in rows
+    ]
+    return json.dumps({"name": "a", "scale": "0,1,2,3,4", "query_doc_pairs": pairs}).encode()
+
+
+def quepid_judges(rows: Sequence[Judged]) -> bytes:
+    return quepid(rows).replace(b"query,docid,rating", b"query,docid,ann@a.org", 1)
+
+
+def ratings(rows: Sequence[Judged]) -> bytes:
+    lines = (
+        {
+            "sheet": "5ee7",
+            "judged_by": "ann",
+            "query_id": row.query_id,
+            "query": row.query,
+            "doc_id": row.document_id,
+            "grade": float(row.grade),
+        }
+        for row in rows
+    )
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+
+
 WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "csv": lambda rows: table(rows, ","),
     "tsv": lambda rows: table(rows, "\t"),
@@ -99,6 +130,9 @@ WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "jsonl": jsonl,
     "srw": srw,
     "quepid": quepid,
+    "quepid-book": quepid_book,
+    "quepid-judges": quepid_judges,
+    "ratings": ratings,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr import save_dataset, save_model
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     differences,
@@ -223,6 +224,34 @@ def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Sm
     assert clauses[0]["query"]["rescore_query"] == {"match_all": {}}
     assert clauses[0]["query"]["rescore_query_weight"] > 0
     assert {clause["window_size"] for clause in clauses} == {100}
+
+
+def test_the_ranker_that_is_pushed_into_the_workbench_is_the_request_of_applications(
+    run: Run, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node has no workbench: what would be put there is kept."""
+    put: dict[str, Any] = {}
+    asked = Engine.request
+
+    def request(engine: Engine, method: str, path: str, **how: Any) -> Any:
+        if path.startswith("/_plugins/_search_relevance/"):
+            put[path.rpartition("/")[2]] = how["body"]
+            return {"the_id": "1"}
+        return asked(engine, method, path, **how)
+
+    monkeypatch.setattr(Engine, "request", request)
+    save_model(linear((1.0, -0.5, 0.0)), Path("one.json"))
+    place = ("--index", small.index)
+    run("upload", "one.json", *place, "--featureset", "small", "--name", small.name)
+    Path("list.tsv").write_text("query_id\tquery\tdoc_id\tgrade\nq1\talpha beta\td1\t2\n")
+    code, out, _ = run("judge", "push", "list.tsv", "--name", "s", "--model", small.name, *place)
+    assert code == 0
+    assert "search configuration 1" in out
+    configuration = put["search_configurations"]
+    assert configuration["index"] == small.index
+    body = json.loads(configuration["query"].replace("%SearchText%", "alpha beta"))
+    assert body == json.loads(run("request", "alpha beta", "--model", small.name, *place)[1])
+    assert small.engine.request("POST", f"/{small.index}/_search", body=body)["hits"]["hits"]
 
 
 def test_people_and_a_proxy_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:

@@ -1,0 +1,264 @@
+"""`judge agree`: how far raters agree, beyond what their grades' frequencies give by chance.
+
+Quadratic-weighted kappa (Cohen, 1968): 1 − E(a − b)² / E(a − b′)², where b′ is the grade of another
+pair. The bootstrap draws queries, because grades of one query depend on one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import Refused, give_warnings
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.signatures import Reads, Seed, job
+from owpc_ltr_rating.votes import Key, all_votes, as_json, query_texts, read_votes
+
+RESAMPLES = 1000
+FEWEST_QUERIES = 10
+"""Queries below which no interval is given."""
+_WORST = 5
+
+
+@dataclass(frozen=True)
+class RaterPair:
+    """How far two raters agree on the pairs that both graded.
+
+    `shift` is the mean of the first rater's grade less the second's. The intervals are 95 % ones,
+    NaN for fewer than 10 queries; kappa is NaN where all grades are the same.
+    """
+
+    raters: tuple[str, str]
+    pairs: int
+    queries: int
+    kappa: float
+    kappa_interval: tuple[float, float]
+    equal: float
+    shift: float
+    shift_interval: tuple[float, float]
+    table: Mapping[tuple[float, float], int]
+    """How often the first rater gave one grade, and the second another."""
+    worst: tuple[tuple[str, str, float, float], ...]
+    """Where they differ most: query, document, and both grades."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "raters": list(self.raters),
+            "pairs": self.pairs,
+            "queries": self.queries,
+            "kappa": as_json(self.kappa),
+            "kappa_interval": [as_json(end) for end in self.kappa_interval],
+            "equal": self.equal,
+            "shift": self.shift,
+            "shift_interval": [as_json(end) for end in self.shift_interval],
+            "table": [[a, b, number] for (a, b), number in sorted(self.table.items())],
+            "worst": [list(row) for row in self.worst],
+        }
+
+
+@dataclass(frozen=True)
+class RaterAgreement:
+    """The agreement of every two raters with common pairs, and of raters with themselves.
+
+    `themselves` has, by rater, how many pairs were graded twice, and how many of them alike.
+    """
+
+    agreements: tuple[RaterPair, ...]
+    themselves: Mapping[str, tuple[int, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "agreements": [one.as_dict() for one in self.agreements],
+            "self_agreement": {
+                rater: {"pairs": n, "equal": equal} for rater, (n, equal) in self.themselves.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                " / ".join(one.raters),
+                one.pairs,
+                one.queries,
+                f"{one.kappa:.2f}",
+                _ends(one.kappa_interval),
+                f"{one.equal:.0%}",
+                f"{one.shift:+.2f}",
+                _ends(one.shift_interval),
+            )
+            for one in self.agreements
+        ]
+        header = ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"]
+        parts = [text_table(header, rows)]
+        for rater, (n, equal) in self.themselves.items():
+            parts.append(f"{rater} graded {n:,} pairs twice, {equal:,} of them alike")
+        most = max(self.agreements, key=lambda one: one.pairs)
+        parts += ["", _confusion(most), ""]
+        if most.worst:
+            columns = ["DIFFERS MOST", "DOCUMENT", *most.raters]
+            worst = [(query, document, f"{x:g}", f"{y:g}") for query, document, x, y in most.worst]
+            parts += [text_table(columns, worst), ""]
+        parts.append(
+            wrapped_text(
+                "Kappa is quadratic-weighted: 0 is chance, 1 the same grades; the shift is the "
+                "first rater's mean grade less the second's. Intervals are from a bootstrap over "
+                "queries."
+            )
+        )
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{' / '.join(one.raters)}: kappa {one.kappa:.2f} {_ends(one.kappa_interval)}, "
+            f"{one.pairs:,} pairs"
+            for one in self.agreements
+        )
+
+
+@job
+def judge_agree(
+    lists: Annotated[
+        Sequence[Path | str],
+        Reads(
+            "Judgment lists of any format: raters are those that they name (judged_by), else the "
+            "file is one.",
+            metavar="LIST",
+            cli=list[Path],
+        ),
+    ],
+    *,
+    seed: Seed = 0,
+) -> RaterAgreement:
+    """Measure how far raters agree.
+
+    For every two raters with common pairs: quadratic-weighted kappa, how often they give the same
+    grade, and the shift of one against the other, with intervals over queries. Pairs that the
+    rating page showed twice tell how far a rater agrees with themselves.
+
+    Raises Refused where no two raters graded the same pair.
+    """
+    read = read_votes(lists)
+    give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
+    texts = query_texts(read)
+    agreements = [
+        agreement((one, other), common, texts, seed)
+        for (one, of_one), (other, of_other) in combinations(all_votes(read).items(), 2)
+        if (
+            common := {
+                key: (grade, of_other[key]) for key, grade in of_one.items() if key in of_other
+            }
+        )
+    ]
+    if not agreements:
+        raise Refused(
+            "no two raters graded the same pair of query and document: give lists with common "
+            "pairs (judge page --overlap shares some)"
+        )
+    _warn_of_scales(agreements)
+    twice: dict[str, tuple[int, int]] = {}
+    for votes in read:
+        for rater, _, before, after in votes.repeats:
+            n, equal = twice.get(rater, (0, 0))
+            twice[rater] = n + 1, equal + (before == after)
+    return RaterAgreement(tuple(agreements), twice)
+
+
+def agreement(
+    raters: tuple[str, str],
+    common: Mapping[Key, tuple[float, float]],
+    texts: Mapping[str, str],
+    seed: int = 0,
+) -> RaterPair:
+    """The agreement of two raters on their common pairs."""
+    a, b = np.array(list(common.values()), np.float64).T
+    names, queries = np.unique([query_id for query_id, _ in common], return_inverse=True)
+    terms = np.stack([np.ones_like(a), a, b, a * a, b * b, a * b, a == b]).astype(np.float64)
+    sums = np.stack([np.bincount(queries, term, len(names)) for term in terms])
+    kappa, shift, equal = (float(value[0]) for value in _statistics(sums.sum(1, keepdims=True)))
+    empty = (np.nan, np.nan)
+    kappa_ends = shift_ends = empty
+    if len(names) >= FEWEST_QUERIES:
+        generator = np.random.default_rng(seed)
+        drawn = generator.multinomial(len(names), [1 / len(names)] * len(names), RESAMPLES)
+        kappas, shifts, _ = _statistics(sums @ drawn.T)
+        kappa_ends, shift_ends = (_interval(values, len(names)) for values in (kappas, shifts))
+    table: dict[tuple[float, float], int] = {}
+    for both in zip(a.tolist(), b.tolist(), strict=True):
+        table[both] = table.get(both, 0) + 1
+    keys = list(common)
+    order = np.argsort(-np.abs(a - b), kind="stable")[:_WORST].tolist()
+    worst = tuple(
+        (texts.get(keys[row][0], keys[row][0]), keys[row][1], float(a[row]), float(b[row]))
+        for row in order
+        if a[row] != b[row]
+    )
+    return RaterPair(
+        raters,
+        pairs=len(a),
+        queries=len(names),
+        kappa=kappa,
+        kappa_interval=kappa_ends,
+        equal=equal,
+        shift=shift,
+        shift_interval=shift_ends,
+        table=table,
+        worst=worst,
+    )
+
+
+def _statistics(sums: Any) -> tuple[Vector, Vector, Vector]:
+    """Kappa, shift and share of equal grades of sums of 1, a, b, a², b², ab and a = b."""
+    n, a, b, aa, bb, ab, equal = sums
+    apart = (aa + bb - 2 * ab) / n
+    by_chance = aa / n + bb / n - 2 * (a / n) * (b / n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        kappa = np.where(by_chance > 1e-12, 1 - apart / by_chance, np.nan)
+    return kappa, (a - b) / n, equal / n
+
+
+def _interval(values: Vector, n: int) -> tuple[float, float]:
+    """The 95 % interval of resampled values of n queries.
+
+    Percentiles of a bootstrap are too narrow for few queries; expanded ones (Hesterberg 2015) have
+    the width of Student's interval.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    known = values[~np.isnan(values)]
+    if len(known) < len(values) / 2:
+        return np.nan, np.nan
+    tail = float(ndtr((n / (n - 1)) ** 0.5 * stdtrit(n - 1, 0.025)))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _ends(interval: tuple[float, float]) -> str:
+    return "" if np.isnan(interval[0]) else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def _confusion(one: RaterPair) -> str:
+    rows_of, columns_of = (sorted({key[side] for key in one.table}) for side in (0, 1))
+    header = [f"{one.raters[0]} ↓ {one.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
+    rows = [[f"{a:g}", *(one.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
+    return text_table(header, rows)
+
+
+def _warn_of_scales(agreements: Sequence[RaterPair]) -> None:
+    highest: dict[str, float] = {}
+    for one in agreements:
+        for side, rater in enumerate(one.raters):
+            best = max(key[side] for key in one.table)
+            highest[rater] = max(best, highest.get(rater, 0.0))
+    if len(set(highest.values())) > 1:
+        told = ", ".join(f"{rater} up to {grade:g}" for rater, grade in sorted(highest.items()))
+        give_warnings(
+            [f"raters may use different scales ({told}): grades are compared as they are"]
+        )

@@ -1,0 +1,205 @@
+"""`judge merge`: one judgment list that grows, with who judged what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
+from owpc_ltr.files.input import shown
+from owpc_ltr.host.judgment_lists import write_judgments
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.signatures import Help, Reads, Writes, job, spelled
+from owpc_ltr_rating.sheets import read_sheet
+from owpc_ltr_rating.votes import Key, Votes, is_machine, raters_cell, read_votes
+
+Conflicts = Literal["median", "latest", "refuse"]
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A pair whose raters disagree: what each said, and the grade that it has now."""
+
+    query_id: str
+    doc_id: str
+    grades: Mapping[str, float]
+    grade: float
+
+
+@dataclass(frozen=True)
+class MergedJudgments:
+    """The merged list, how many judgments each file brought, and what was decided.
+
+    `corrected` are grades that a rater gave again in a later file; `overruled` are grades of
+    machines where a person has graded, too.
+    """
+
+    judgments: Judgments
+    files: Mapping[str, int]
+    conflicts: tuple[Conflict, ...]
+    corrected: int
+    overruled: int
+    rule: str
+    out: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts, and every conflict, as JSON."""
+        return {
+            **self.judgments.as_dict(),
+            "files": dict(self.files),
+            "rule": self.rule,
+            "corrected": self.corrected,
+            "overruled": self.overruled,
+            "conflicts": [
+                {**vars(one), "grades": dict(one.grades), "grade": one.grade}
+                for one in self.conflicts
+            ],
+            "out": self.out,
+        }
+
+    def __str__(self) -> str:
+        rows = [(name, number) for name, number in self.files.items()]
+        lines = [text_table(["FILE", "JUDGMENTS"], rows), str(self.judgments)]
+        if self.conflicts:
+            worst = sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
+            told = [
+                (one.query_id, one.doc_id, raters_cell(one.grades), f"{one.grade:g}")
+                for one in worst
+            ]
+            more = f", the {len(told)} largest" if len(told) < len(self.conflicts) else ""
+            lines += [
+                "",
+                wrapped_text(f"{len(self.conflicts):,} conflicts, settled by {self.rule}{more}:"),
+                text_table(["QUERY", "DOCUMENT", "GRADES", "NOW"], told),
+            ]
+        for number, what in (
+            (self.corrected, "grades were replaced by a later one of the same rater"),
+            (self.overruled, "grades of clicks or models give way to a person's, and stay named"),
+        ):
+            lines += [wrapped_text(f"{number:,} {what}")] * bool(number)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"MergedJudgments: {self.judgments}, {len(self.conflicts):,} conflicts"
+
+
+@job
+def judge_merge(
+    lists: Annotated[
+        Sequence[Path | str],
+        Reads(
+            "Judgment lists of any format, exports of the page, filled-in sheets; later files "
+            "correct earlier ones.",
+            metavar="LIST",
+            cli=list[Path],
+        ),
+    ],
+    *,
+    out: Annotated[Path | str | None, Writes("The merged list.", required=True)] = None,
+    to: JudgmentFormat = DEFAULT_FORMAT,
+    sheet: Annotated[
+        Path | str | None,
+        Reads("The sheet that was rated: ratings of any other sheet are refused."),
+    ] = None,
+    conflicts: Annotated[
+        Conflicts,
+        Help("Where people disagree: their median, the grade of the latest file, or an error."),
+    ] = "median",
+) -> MergedJudgments:
+    """Merge judgments of several raters into one list.
+
+    The list says who judged what (judged_by), and may be merged again. A person's grade counts
+    before one of clicks or a language model; several people's are settled by --conflicts, and
+    every vote stays in the list. Grades that a rater corrects in a later file are counted.
+
+    Raises BadInput for a file that is no judgment list, Refused for conflicts with `refuse`.
+    """
+    if conflicts not in get_args(Conflicts):
+        raise UsageError(
+            f"{spelled('conflicts')} is {', '.join(get_args(Conflicts))}, not {conflicts!r}"
+        )
+    read = read_votes(lists)
+    if sheet is not None:
+        _refuse_other_sheets(read, read_sheet(sheet).digest, sheet)
+    give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
+    merged = _merged(read, conflicts)
+    if out is not None:
+        write_judgments(merged.judgments, out, format=to)
+        merged = replace(merged, out=str(out))
+    return merged
+
+
+def _refuse_other_sheets(read: Sequence[Votes], digest: str, sheet: Path | str) -> None:
+    for votes in read:
+        if others := votes.sheets - {digest}:
+            raise BadInput(
+                f"{votes.path} rates another sheet ({min(others)}) than {sheet} ({digest}): merge "
+                "it with its own sheet, or without one"
+            )
+
+
+def _merged(read: Sequence[Votes], rule: Conflicts) -> MergedJudgments:
+    grades: dict[Key, dict[str, float]] = {}
+    corrected = 0
+    for votes in read:
+        for key, of_file in votes.grades.items():
+            known = grades.setdefault(key, {})
+            for rater, grade in of_file.items():
+                corrected += known.get(rater, grade) != grade
+                # The latest rater is the last one.
+                known.pop(rater, None)
+                known[rater] = grade
+    found: list[Conflict] = []
+    settled: dict[str, list[tuple[str, float, str]]] = {}
+    overruled = 0
+    for (query_id, doc_id), of_raters in grades.items():
+        people = {rater: one for rater, one in of_raters.items() if not is_machine(rater)}
+        counted = people or of_raters
+        overruled += len(of_raters) - len(counted)
+        values = list(counted.values())
+        grade = values[-1] if rule == "latest" else float(median(values))
+        if len(set(values)) > 1:
+            found.append(Conflict(query_id, doc_id, dict(of_raters), grade))
+        settled.setdefault(query_id, []).append((doc_id, grade, raters_cell(of_raters)))
+    if rule == "refuse" and found:
+        one = found[0]
+        raise Refused(
+            f"raters disagree on {len(found):,} documents, first on {shown(one.doc_id)} of query "
+            f"{shown(one.query_id)} ({raters_cell(one.grades)}): choose with "
+            f"{spelled('conflicts')}: median or latest"
+        )
+    about = {
+        query_id: query for votes in reversed(read) for query_id, query in votes.queries.items()
+    }
+    queries = [
+        replace(
+            about[query_id],
+            query_id=query_id,
+            doc_ids=[document for document, _, _ in rows],
+            grades=np.array([grade for _, grade, _ in rows], np.float32),
+            weights=None,
+            judged_by=[by for _, _, by in rows],
+        )
+        for query_id, rows in settled.items()
+    ]
+    files = {str(votes.path): sum(map(len, votes.grades.values())) for votes in read}
+    return MergedJudgments(
+        Judgments(queries),
+        files=files,
+        conflicts=tuple(found),
+        corrected=corrected,
+        overruled=overruled,
+        rule=rule,
+    )
+
+
+def _spread(one: Conflict) -> float:
+    return max(one.grades.values()) - min(one.grades.values())

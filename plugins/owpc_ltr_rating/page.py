@@ -1,0 +1,195 @@
+"""`judge page`: one HTML file on which people grade a sheet, or the same page from a service."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from owpc_ltr.engine.live_results.judge_pool import names_between_commas
+from owpc_ltr.errors import UsageError
+from owpc_ltr.files.input import read_text
+from owpc_ltr.files.output import write_output
+from owpc_ltr.plain_text import wrapped_text
+from owpc_ltr.signatures import Help, Reads, Writes, job, spelled
+from owpc_ltr_rating.sheets import Documents, Sheet, read_sheet
+
+REPEATED = 0.03
+"""The share of a rater's pairs that are shown to the same rater again, for self-agreement."""
+OVERLAP = 10
+"""Of several raters each has own queries, and one pair in so many is graded by all."""
+DEFAULT_PORT = 8910
+SCALES = {
+    2: ("not relevant", "relevant"),
+    3: ("not relevant", "partly relevant", "relevant"),
+    4: ("not relevant", "related, no answer", "partly answers", "answers fully"),
+    5: ("not relevant", "slightly relevant", "fairly relevant", "relevant", "perfect"),
+}
+"""What grades mean, by their number."""
+GUIDELINES = """Read the query, and think of what most people who type it want to know or do.
+Then judge the document alone, as if you had seen no other: how well does it serve them?
+A document that has the words of the query and does not help is not relevant.
+If two grades seem right, choose the lower one. Do not look the document up elsewhere."""
+
+
+@dataclass(frozen=True)
+class RatingPage:
+    """The page of a sheet: how many pairs it has, for whom, and the file that it was written to."""
+
+    pairs: int
+    queries: int
+    graded: int
+    raters: tuple[str, ...]
+    digest: str
+    out: str
+    html: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        names = ("pairs", "queries", "graded", "digest", "out")
+        return {**{name: getattr(self, name) for name in names}, "raters": list(self.raters)}
+
+    def __str__(self) -> str:
+        left = f"; {self.graded:,} have a grade in the sheet already" if self.graded else ""
+        return wrapped_text(
+            f"{self.pairs:,} pairs of {self.queries:,} queries to rate{left}. Open {self.out} in a "
+            "browser; judge merge reads the exported answers"
+        )
+
+    def __repr__(self) -> str:
+        return f"RatingPage: {self.pairs:,} pairs of {self.queries:,} queries"
+
+
+@job
+def judge_page(
+    sheet: Annotated[
+        Path | str, Reads("The sheet that judge pool or judge sample wrote (CSV).", cli=Path)
+    ],
+    *,
+    out: Annotated[
+        Path | str | None,
+        Writes(
+            "The page (HTML); with --serve the file that answers are appended to (JSON lines).",
+            required=True,
+            standard_output="a page is opened in a browser: name a file, not -",
+        ),
+    ] = None,
+    documents: Documents = None,
+    raters: Annotated[
+        Sequence[str],
+        Help(
+            "Who rates, between commas: queries are shared out; default: whoever opens the page "
+            "rates all.",
+            cli=str,
+            parse=names_between_commas,
+        ),
+    ] = (),
+    overlap: Annotated[
+        int, Help("Of several raters, one pair in so many is rated by all; 0: none.", min=0)
+    ] = OVERLAP,
+    grades: Annotated[int, Help("The best grade; 0 is the worst.", min=1, max=9)] = 4,
+    guidelines: Annotated[
+        Path | str | None, Reads("What raters are told (text); default: a page of advice.")
+    ] = None,
+    images: Annotated[
+        Sequence[str],
+        Help(
+            "Fields whose addresses are shown as images, which tells their servers who rates.",
+            cli=str,
+            parse=names_between_commas,
+        ),
+    ] = (),
+    serve: Annotated[
+        bool, Help("Serve the page on this computer, and write answers as they are given.")
+    ] = False,
+    port: Annotated[int, Help("The port to serve on; 0: a free one.", min=0, max=65535)] = (
+        DEFAULT_PORT
+    ),
+) -> RatingPage:
+    """Write a page on which people grade a sheet.
+
+    The page is one file that works without a network: each rater opens it, grades by key (0 to 4),
+    and exports the answers, which judge merge and log-features read. The browser keeps every answer
+    at once. No rank, ranker or earlier grade is shown; the order is random within a query; 3 % of
+    the pairs are shown a second time, for judge agree.
+
+    Raises UsageError for a field that the sheet does not show, BadInput for what is no sheet.
+    """
+    read = read_sheet(sheet, documents)
+    names = tuple(dict.fromkeys(name.strip() for name in raters))
+    if wrong := next((name for name in names if not name or "=" in name or "," in name), None):
+        raise UsageError(f"{spelled('raters')}: '{wrong}' has an equals sign or a comma: rename it")
+    fields = list(read.pairs[0].fields)
+    if unknown := next((name for name in images if name not in fields), None):
+        raise UsageError(
+            f"{spelled('images')}: the sheet shows no field '{unknown}': it shows "
+            f"{', '.join(fields) or 'none'} (judge pool --fields)"
+        )
+    content = {
+        "digest": read.digest,
+        "pairs": [
+            {
+                "query_id": pair.query_id,
+                "query": pair.query,
+                "doc_id": pair.doc_id,
+                "need": pair.need,
+                "fields": dict(pair.fields),
+            }
+            for pair in read.pairs
+        ],
+        "raters": names,
+        "overlap": overlap if len(names) > 1 else 0,
+        "repeat": REPEATED,
+        "scale": SCALES.get(grades + 1, [f"grade {grade}" for grade in range(grades + 1)]),
+        "guidelines": GUIDELINES if guidelines is None else read_text(Path(guidelines)),
+        "images": list(images),
+        "served": serve,
+    }
+    page = RatingPage(
+        pairs=len(read.pairs),
+        queries=len({pair.query_id for pair in read.pairs}),
+        graded=read.graded,
+        raters=names,
+        digest=read.digest,
+        out=str(out),
+        html=page_html(content),
+    )
+    if out is not None and not serve:
+        write_output(out, page.html.encode(), [sheet])
+    if serve:
+        _serve(page, read, out, port)
+    return page
+
+
+def page_html(content: dict[str, Any]) -> str:
+    """The page of this content. What texts contain is data: the policy allows its script alone."""
+    template, script = (
+        files("owpc_ltr_rating").joinpath(name).read_text("utf-8")
+        for name in ("rating.html", "rating.js")
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "http: https:" if content["images"] else "'none'",
+        "connect-src": "'self'" if content["served"] else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    data = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
+    page = template.replace("@POLICY@", "; ".join(map(" ".join, policy.items())))
+    return page.replace("@SCRIPT@", script).replace("@DATA@", data)
+
+
+def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) -> None:
+    from owpc_ltr_rating.served_page import run
+
+    if out is None:
+        raise UsageError(f"{spelled('out')} names the file of the answers: give it")
+    run(page.html, sheet, Path(out), port)

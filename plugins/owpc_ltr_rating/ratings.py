@@ -1,0 +1,167 @@
+"""What a rater says of the pairs of a sheet: one JSON object a line, of people and models alike.
+
+    {"sheet": "0b5c…", "judged_by": "ann", "query_id": "q1", "query": "red shoe", "doc_id": "17",
+     "grade": 2, "seconds": 3.1}
+
+A line whose `grade` is null has a `reason`: the pair could not be rated. `repeat` marks a pair that
+the same rater was shown again. Of two lines of one pair the later one counts, so that a file may be
+appended to; `"undone": true` takes a rating back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from owpc_ltr import hookimpl
+from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments.lines import whole_numbers
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import first_lines, read_text, shown
+from owpc_ltr.files.strict_json import json_text, read_json_value
+from owpc_ltr.protocols import JudgmentReader
+
+_TEXTS = ("sheet", "judged_by", "query_id", "query", "doc_id")
+
+
+@dataclass(frozen=True)
+class Rating:
+    """The grade that a rater gave to a pair, or the reason why there is none.
+
+    `seconds` is how long a person took. `prompt` is the digest of what a model was asked.
+    """
+
+    sheet: str
+    judged_by: str
+    query_id: str
+    query: str
+    doc_id: str
+    grade: float | None
+    reason: str = ""
+    repeat: bool = False
+    seconds: float | None = None
+    prompt: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, bool]:
+        """What of a file's ratings there is one of."""
+        return self.judged_by, self.query_id, self.doc_id, self.repeat
+
+    def as_dict(self) -> dict[str, Any]:
+        """The rating as JSON, without what it does not have."""
+        entry: dict[str, Any] = {name: getattr(self, name) for name in _TEXTS}
+        (entry["grade"],) = whole_numbers([self.grade])
+        further = {name: getattr(self, name) for name in ("reason", "repeat", "seconds", "prompt")}
+        return entry | {name: value for name, value in further.items() if value}
+
+
+def rating_of(content: Any, place: str) -> tuple[Rating, bool]:
+    """A rating out of its JSON, and whether it is taken back. Raises BadInput naming the place."""
+    if not isinstance(content, dict):
+        raise BadInput(f"cannot read {place}: it is not a JSON object")
+    for name in _TEXTS:
+        value = content.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise BadInput(f"cannot read {place}: its '{name}' is no text: {shown(str(value))}")
+    if "," in content["judged_by"] or "=" in content["judged_by"]:
+        raise BadInput(
+            f"cannot read {place}: the rater {shown(content['judged_by'])} has a comma or an "
+            "equals sign in the name: rename the rater"
+        )
+    grade = content.get("grade")
+    if grade is not None and (isinstance(grade, bool) or not isinstance(grade, int | float)):
+        raise BadInput(f"cannot read {place}: its 'grade' is no number: {shown(str(grade))}")
+    seconds = content.get("seconds")
+    rating = Rating(
+        **{name: content[name] for name in _TEXTS},
+        grade=None if grade is None else float(grade),
+        reason=str(content.get("reason", "")),
+        repeat=content.get("repeat") is True,
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        prompt=str(content.get("prompt", "")),
+    )
+    return rating, content.get("undone") is True
+
+
+def read_ratings(path: Path | str) -> dict[int, Rating]:
+    """The ratings of a file by their line, the latest of each pair; those taken back are left out.
+
+    Raises BadInput naming the line of what is no rating.
+    """
+    latest: dict[Any, tuple[int, Rating]] = {}
+    # Unicode has more line ends than one, which may be inside a text.
+    for number, line in enumerate(read_text(Path(path)).split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            content = read_json_value(line)
+        except ValueError as error:
+            raise BadInput(f"cannot read {place}: {shown(line)} is not JSON ({error})") from error
+        rating, undone = rating_of(content, place)
+        latest.pop(rating.key, None)
+        if not undone:
+            latest[rating.key] = number, rating
+    return dict(latest.values())
+
+
+def ratings_bytes(ratings: Iterable[Rating]) -> bytes:
+    """The ratings as lines of JSON."""
+    return "".join(f"{json_text(rating.as_dict())}\n" for rating in ratings).encode()
+
+
+@dataclass(frozen=True)
+class RatingReader:
+    """What raters said of a sheet: exports of the page, and what a language model was asked."""
+
+    name: ClassVar[str] = "ratings"
+    precedence: ClassVar[int] = 25
+
+    def recognises(self, _path: Path, head: bytes) -> bool:
+        """Whether the first line is an object with a sheet and a rater."""
+        try:
+            first = json.loads(next(iter(first_lines(head)), ""))
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(first, dict) and {"sheet", "judged_by"} <= first.keys()
+
+    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
+        """The grades; what could not be rated or was shown twice is left out and counted."""
+        ratings = read_ratings(path)
+        kept = {line: one for line, one in ratings.items() if one.grade is not None}
+        first = {line: one for line, one in kept.items() if not one.repeat}
+        if not first:
+            raise BadInput(f"cannot read {path}: none of its {len(ratings)} ratings has a grade")
+        rows = list(first.values())
+        queries = [one.query for one in rows]
+        left_out = {
+            "pairs could not be rated": len(ratings) - len(kept),
+            "second ratings by the same rater": len(kept) - len(first),
+        }
+        return JudgmentLines(
+            path,
+            list(first),
+            [one.query_id for one in rows],
+            [one.doc_id for one in rows],
+            grades=[repr(one.grade) for one in rows],
+            params={"keywords": queries, "query": queries},
+            judged_by=[one.judged_by for one in rows],
+            notes=tuple(f"{n} {what}: left out" for what, n in left_out.items() if n),
+        )
+
+    def example(self) -> bytes:
+        """Two ratings of one query."""
+        pairs = (("7555", 4.0), ("1370", 0.5))
+        return ratings_bytes(
+            Rating("0b5c5a1d", "ann", "q1", "rambo", doc_id=document, grade=grade)
+            for document, grade in pairs
+        )
+
+
+@hookimpl
+def ltr_judgment_readers() -> list[type[JudgmentReader]]:
+    """Offer the format `ratings`."""
+    return [RatingReader]

@@ -1,0 +1,139 @@
+"""The pairs of query and document of a grading sheet, as `judge pool` and `judge sample` write it.
+
+Columns that begin with `document:` show the document, in their order. `information_need` is what
+the user wants to know; all other columns say nothing to a rater.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import read_text, why_no_id
+from owpc_ltr.files.output import digest_of
+from owpc_ltr.files.sheets import read_rows
+from owpc_ltr.signatures import Reads
+
+NEED = "information_need"
+"""The column that says what the user of a query wants to know."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A query and a document to grade; `fields` are the document's, in the sheet's order."""
+
+    query_id: str
+    query: str
+    doc_id: str
+    fields: Mapping[str, str]
+    need: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The ids of both."""
+        return self.query_id, self.doc_id
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The pairs of a sheet, each once; `graded` ones have a grade in the sheet already.
+
+    The digest is that of the pairs: it is the same with grades in the sheet, and whichever fields
+    are shown.
+    """
+
+    path: Path
+    pairs: tuple[Pair, ...]
+    graded: int
+
+    @property
+    def digest(self) -> str:
+        """The first 16 hex digits of the SHA-256 of the pairs."""
+        return digest_of([[*pair.key, pair.query] for pair in self.pairs])[:16]
+
+
+Documents = Annotated[
+    Path | str | None,
+    Reads(
+        "Another sheet that shows these documents (judge pool --fields), where SHEET does not, as "
+        "that of judge sample."
+    ),
+]
+
+
+def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
+    """The pairs of a sheet (CSV or TSV), their documents as another sheet shows them, if given.
+
+    Raises BadInput, naming the line of what is wrong.
+    """
+    path = Path(path)
+    if documents is not None:
+        sheet = read_sheet(path)
+        shown = {pair.doc_id: pair.fields for pair in read_sheet(documents).pairs}
+        absent = next((one for one in sheet.pairs if one.doc_id not in shown), None)
+        if absent is not None:
+            raise BadInput(f"{documents} does not show document '{absent.doc_id}' of {path}")
+        pairs = tuple(replace(one, fields=shown[one.doc_id]) for one in sheet.pairs)
+        return replace(sheet, pairs=pairs)
+    lines, header, rows = _rows(read_text(path), path)
+    roles = find_roles(header, path, with_topics=False)
+    columns = {
+        name.removeprefix(SHOWN): place
+        for place, name in enumerate(header)
+        if name.startswith(SHOWN)
+    }
+    need = header.index(NEED) if NEED in header else None
+    found: dict[tuple[str, str], Pair] = {}
+    graded = 0
+    for line, row in zip(lines, rows, strict=True):
+        query, document = row[roles["query"]], row[roles["doc_id"]]
+        pair = Pair(
+            row[roles.get("query_id", roles["query"])],
+            query,
+            document,
+            {name: row[place] for name, place in columns.items()},
+            "" if need is None else row[need],
+        )
+        why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)
+        if why or not query.strip():
+            raise BadInput(f"cannot read {path}, line {line}: an id {why or 'has no query text'}")
+        if pair.key in found:
+            raise BadInput(
+                f"cannot read {path}, line {line}: document '{document}' of query "
+                f"'{pair.query_id}' is in the sheet twice: leave one line out"
+            )
+        found[pair.key] = pair
+        graded += bool(row[roles["grade"]].strip())
+    if not found:
+        raise BadInput(f"cannot read {path}: the sheet has no document to grade")
+    return Sheet(path, tuple(found.values()), graded)
+
+
+def _rows(text: str, path: Path) -> tuple[list[int], list[str], list[tuple[str, ...]]]:
+    """The line of each row, the header, and the rows as they were given to the sheet's writer."""
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=header_delimiter(text), strict=True
+    )
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        for row in filter(None, reader):
+            if rows and len(row) != len(rows[0]):
+                raise BadInput(
+                    f"cannot read {path}, line {reader.line_num}: {len(row)} fields where the "
+                    f"header has {len(rows[0])}: quote a field that has the delimiter in it"
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
+    if not rows:
+        raise BadInput(f"cannot read {path}: it is empty; judge pool writes such a sheet")
+    header, *cells = read_rows(rows, path)
+    return lines[1:], [name.strip() for name in header], [tuple(row) for row in cells]

@@ -1,0 +1,246 @@
+"""Lists of several raters become one, and no vote is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_rating.merge import judge_merge
+from owpc_ltr_rating.ratings import Rating, ratings_bytes
+from owpc_ltr_rating.sheets import read_sheet
+from owpc_ltr_rating.votes import is_machine, raters_cell, votes_of
+
+import owpc_ltr as ltr
+from owpc_ltr import OwpcLtrWarning, read_judgments
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments.grouping import JudgedQuery, machines_among
+from owpc_ltr.data.judgments.pools import write_sheet
+from owpc_ltr.data.judgments.tables import write_judgments
+from owpc_ltr.errors import BadInput, Refused
+from tests.rating.grading_sheets import grading_sheet
+
+RATERS = ("ann", "bob", "carl@a.org", "model:gpt", "clicks")
+VOTES = st.dictionaries(
+    st.tuples(st.sampled_from(("q1", "q2")), st.sampled_from(("d1", "d2", "d3"))),
+    st.dictionaries(st.sampled_from(RATERS), st.integers(0, 4).map(float), min_size=1),
+    min_size=1,
+)
+
+
+def rating_file(path: Path, rater: str, grades: dict[tuple[str, str], float | None]) -> Path:
+    path.write_bytes(
+        ratings_bytes(
+            Rating("5ee7", rater, query, f"text of {query}", document, grade)
+            for (query, document), grade in grades.items()
+        )
+    )
+    return path
+
+
+def grades_of(judgments: Judgments) -> dict[tuple[str, str], tuple[float, str]]:
+    return {
+        (query.query_id, document): (grade, by)
+        for query in judgments.queries
+        for document, grade, by in zip(
+            query.doc_ids, query.grades.tolist(), query.judged_by or (), strict=True
+        )
+    }
+
+
+@given(VOTES, st.permutations(RATERS))
+def test_files_in_any_order_and_in_several_steps_give_the_same_grades(
+    tmp_path_factory: pytest.TempPathFactory,
+    votes: dict[tuple[str, str], dict[str, float]],
+    order: list[str],
+) -> None:
+    folder = tmp_path_factory.mktemp("lists")
+    files = []
+    for rater in RATERS:
+        own = {key: grades[rater] for key, grades in votes.items() if rater in grades}
+        if own:
+            files.append(rating_file(folder / f"{RATERS.index(rater)}.jsonl", rater, dict(own)))
+    whole = grades_of(judge_merge(files).judgments)
+    for key, grades in votes.items():
+        people = [grade for rater, grade in grades.items() if not is_machine(rater)]
+        grade, by = whole[key]
+        assert grade == np.float32(np.median(people or list(grades.values())))
+        assert votes_of(by, grade, "nobody") == grades
+    shuffled = sorted(files, key=lambda path: order.index(RATERS[int(path.stem)]))
+    grown = folder / "0.tsv"
+    judge_merge(shuffled[:1], out=grown)
+    for number, path in enumerate(shuffled[1:], 1):
+        before, grown = grown, folder / f"{number}.tsv"
+        judge_merge([before, path], out=grown)
+    assert grades_of(read_judgments(grown)) == whole
+
+
+def test_a_machines_grade_gives_way_and_stays_named(tmp_path: Path) -> None:
+    model = rating_file(tmp_path / "m.jsonl", "model:gpt", {("q", "a"): 3, ("q", "b"): 1})
+    ann = rating_file(tmp_path / "a.jsonl", "ann", {("q", "a"): 0})
+    merged = judge_merge([model, ann])
+    assert merged.overruled == 1
+    assert merged.conflicts == ()
+    assert grades_of(merged.judgments) == {
+        ("q", "a"): (0, "ann=0, model:gpt=3"),
+        ("q", "b"): (1, "model:gpt"),
+    }
+    assert machines_among(merged.judgments.queries) == {"model:gpt": 0.5}
+
+
+def test_conflicts_are_listed_and_settled_by_the_rule(tmp_path: Path) -> None:
+    files = [
+        rating_file(tmp_path / f"{rater}.jsonl", rater, {("q", "a"): grade, ("q", "b"): 2})
+        for rater, grade in (("ann", 0), ("bob", 4), ("carl", 3))
+    ]
+    merged = judge_merge(files)
+    (conflict,) = merged.conflicts
+    assert (conflict.doc_id, conflict.grade) == ("a", 3)
+    assert "1 conflicts, settled by median" in str(merged)
+    assert judge_merge(files[:2]).conflicts[0].grade == 2.0
+    assert judge_merge(files[::-1], conflicts="latest").conflicts[0].grade == 0
+    with pytest.raises(Refused, match="first on 'a' of query 'q'"):
+        judge_merge(files, conflicts="refuse")
+
+
+def test_a_rater_corrects_their_own_grade_in_a_later_file(tmp_path: Path) -> None:
+    first = rating_file(tmp_path / "1.jsonl", "ann", {("q", "a"): 0})
+    second = rating_file(tmp_path / "2.jsonl", "ann", {("q", "a"): 2})
+    merged = judge_merge([first, second])
+    assert (merged.corrected, merged.conflicts) == (1, ())
+    assert grades_of(merged.judgments) == {("q", "a"): (2, "ann")}
+
+
+def test_lists_of_every_tool_are_merged_by_the_text_of_the_query(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    params = {"query": "red shoe", "keywords": "red shoe"}
+    query = JudgedQuery("q1", params, ["a", "b", "c"], np.zeros(3, np.float32))
+    write_sheet([query], ("title",), {}, sheet)
+    sheet.write_text(sheet.read_text().replace(",\n", ",2\n", 1))
+    (tmp_path / "case.csv").write_text("query,docid,rating\nred shoe,b,1\n")
+    (tmp_path / "judges.csv").write_text(
+        "query,docid,ann@a.org,bob@a.org\nred shoe,b,3,\nred shoe,c,0,4\n"
+    )
+    book = {
+        "query_doc_pairs": [
+            {
+                "query_text": "red shoe",
+                "doc_id": "a",
+                "judgements": [
+                    {"rating": 3.0, "user_email": "cleo@a.org"},
+                    {"rating": None, "unrateable": True, "user_email": "dan@a.org"},
+                ],
+            }
+        ]
+    }
+    (tmp_path / "book.json").write_text(json.dumps(book))
+    entry: dict[str, Any] = {"query": "red shoe", "ratings": [{"docId": "a", "rating": "1.0"}]}
+    workbench = {
+        "type": "LLM_JUDGMENT",
+        "status": "COMPLETED",
+        "metadata": {"modelId": "m1"},
+        "judgmentRatings": [entry | {"failures": [{"docId": "z"}]}],
+    }
+    (tmp_path / "list.json").write_text(json.dumps(workbench))
+    names = ("sheet.csv", "case.csv", "judges.csv", "book.json", "list.json")
+    with pytest.warns(OwpcLtrWarning) as told:
+        merged = judge_merge([tmp_path / name for name in names])
+    assert grades_of(merged.judgments) == {
+        ("q1", "a"): (2.5, "cleo@a.org=3, model:m1=1, sheet=2"),
+        ("q1", "b"): (2, "ann@a.org=3, case=1"),
+        ("q1", "c"): (2, "ann@a.org=0, bob@a.org=4"),
+    }
+    notes = " ".join(str(one.message) for one in told)
+    for words in ("2 lines without a grade", "1 judgements without a rating", "1 documents that"):
+        assert words in notes
+
+
+def test_a_text_of_two_ids_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("query_id,query,doc_id,grade\nq1,red,d,1\n")
+    (tmp_path / "b.csv").write_text("query_id,query,doc_id,grade\nq2,red,d,1\n")
+    with pytest.raises(BadInput, match="the query 'red' has the ids 'q1' and 'q2'"):
+        judge_merge([tmp_path / "a.csv", tmp_path / "b.csv"])
+
+
+def test_ratings_of_another_sheet_are_refused(tmp_path: Path) -> None:
+    grading_sheet(tmp_path / "sheet.csv")
+    digest = read_sheet(tmp_path / "sheet.csv").digest
+    other = rating_file(tmp_path / "a.jsonl", "ann", {("q0", "d0-1"): 1})
+    with pytest.raises(BadInput, match=r"a.jsonl rates another sheet \(5ee7\)"):
+        judge_merge([other], sheet=tmp_path / "sheet.csv")
+    other.write_text(other.read_text().replace("5ee7", digest))
+    assert judge_merge([other], sheet=tmp_path / "sheet.csv").judgments.n_judgments == 1
+
+
+def test_grades_in_a_sheet_do_not_change_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    grading_sheet(path)
+    before = read_sheet(path)
+    path.write_text(path.read_text().replace(",\n", ",3\n"))
+    after = read_sheet(path)
+    assert (after.digest, after.graded) == (before.digest, 30)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: '{' is not JSON"),
+        ("[]", "line 2: it is not a JSON object"),
+        ('{"sheet": "s", "judged_by": 3}', "line 2: its 'judged_by' is no text: '3'"),
+        (
+            '{"sheet":"s","judged_by":"a","query_id":"q","query":"t","doc_id":"d","grade":true}',
+            "line 2: its 'grade' is no number: 'True'",
+        ),
+        (
+            '{"sheet":"s","judged_by":"a=b","query_id":"q","query":"t","doc_id":"d","grade":1}',
+            "the rater 'a=b' has a comma",
+        ),
+    ],
+)
+def test_a_line_that_is_no_rating_is_named(line: str, message: str, tmp_path: Path) -> None:
+    path = rating_file(tmp_path / "a.jsonl", "ann", {("q", "a"): 0})
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(BadInput) as raised:
+        judge_merge([path])
+    assert message in str(raised.value)
+
+
+def test_what_could_not_be_rated_is_taken_back_or_repeated_is_no_grade(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    said: dict[str, Any] = {"sheet": "s", "judged_by": "ann", "query_id": "q", "query": "t"}
+    lines: list[dict[str, Any]] = [
+        {"doc_id": "a", "grade": 1},
+        {"doc_id": "a", "grade": 3, "repeat": True},
+        {"doc_id": "b", "grade": None, "reason": "not shown"},
+        {"doc_id": "c", "grade": 2},
+        {"doc_id": "c", "grade": None, "undone": True},
+        {"doc_id": "d", "grade": 2},
+        {"doc_id": "d", "grade": 4},
+    ]
+    path.write_text("".join(f"{json.dumps(said | line)}\n" for line in lines))
+    read = read_judgments(path)
+    assert grades_of(read) == {("q", "a"): (1, "ann"), ("q", "d"): (4, "ann")}
+    assert read.notes == (
+        "1 pairs could not be rated: left out",
+        "1 second ratings by the same rater: left out",
+    )
+
+
+@given(
+    st.dictionaries(st.sampled_from(RATERS), st.integers(0, 40).map(lambda n: n / 8), min_size=1)
+)
+def test_the_cell_of_raters_says_what_each_said(grades: dict[str, float]) -> None:
+    assert votes_of(raters_cell(grades), next(iter(grades.values())), "x") == grades
+
+
+def test_pool_asks_only_for_what_a_merged_list_lacks(tmp_path: Path) -> None:
+    path = rating_file(tmp_path / "a.jsonl", "ann", {("q", "a"): 0})
+    judge_merge([path], out=tmp_path / "list.tsv")
+    (query,) = ltr.read_judgments(tmp_path / "list.tsv").queries
+    assert (query.doc_ids, query.judged_by) == (["a"], ["ann"])
+    write_judgments(Judgments([query]), tmp_path / "again.tsv")
+    assert (tmp_path / "again.tsv").read_bytes() == (tmp_path / "list.tsv").read_bytes()

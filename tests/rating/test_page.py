@@ -1,0 +1,175 @@
+"""The page of a sheet: what it holds, what it never shows, and the service that keeps answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import urllib3
+import uvicorn
+from owpc_ltr_rating.page import judge_page
+from owpc_ltr_rating.ratings import read_ratings
+from owpc_ltr_rating.served_page import create_app
+from owpc_ltr_rating.sheets import read_sheet
+
+from owpc_ltr.errors import BadInput, UsageError
+from tests.commands import commands_in
+from tests.rating.grading_sheets import grading_sheet
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    grading_sheet(tmp_path / "sheet.csv", hostile=True)
+    return tmp_path / "sheet.csv"
+
+
+def data_of(html: str) -> dict[str, Any]:
+    (text,) = re.findall(r'<script type="application/json" id="sheet">(.*?)</script>', html)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_the_page_holds_what_raters_may_see_and_runs_its_own_script_alone(sheet: Path) -> None:
+    sheet.write_text(sheet.read_text().replace(",\n", ",3\n"))
+    html = judge_page(sheet, out=sheet.parent / "page.html").html
+    assert (sheet.parent / "page.html").read_text() == html
+    data = data_of(html)
+    assert len(data["pairs"]) == 30
+    assert set(data["pairs"][0]) == {"query_id", "query", "doc_id", "need", "fields"}
+    assert data["pairs"][0]["fields"]["body"].endswith("</script><!-- =1+1")
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', html)
+    for rule in ("default-src 'none'", f"script-src 'sha256-{digest}'", "img-src 'none'"):
+        assert rule in policy
+    assert "connect-src 'none'" in policy
+
+
+def test_images_are_shown_only_if_asked_for(sheet: Path) -> None:
+    assert "img-src http: https:" in judge_page(sheet, images=["title"]).html
+    with pytest.raises(UsageError, match="the sheet shows no field 'cover': it shows title, body"):
+        judge_page(sheet, images=["cover"])
+    with pytest.raises(UsageError, match="'a=b' has an equals sign"):
+        judge_page(sheet, raters=["a=b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        ("query_id,query,doc_id,grade\n", "the sheet has no document to grade"),
+        ("query_id,query,doc_id,grade\nq,a,d,\nq,a,d,\n", "line 3: document 'd' of query 'q' is"),
+        ("query_id,query,doc_id,grade\nq,a,d\n", "line 2: 3 fields where the header has 4"),
+        ("query_id,query,doc_id,grade\nq, ,d,\n", "line 2: an id"),
+        ("query_id,query,grade\nq,a,\n", "no column is called 'doc_id'"),
+        ('query_id,query,doc_id,grade\n"q,a,d,\n', "line 2: "),
+    ],
+)
+def test_what_is_no_sheet_is_refused_by_line(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_text(text)
+    with pytest.raises(BadInput) as raised:
+        judge_page(tmp_path / "sheet.csv")
+    assert message in str(raised.value)
+
+
+def test_the_command_says_what_to_do_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    grading_sheet(Path("sheet.csv"))
+    code, out, err = run("judge", "page", "sheet.csv", "--out", "page.html", "--raters", "ann,bob")
+    assert (code, err) == (0, "")
+    assert out.startswith("30 pairs of 6 queries to rate. Open page.html in a browser")
+    told = json.loads(run("judge", "page", "sheet.csv", "--out", "page.html", "--json")[1])
+    assert told["pairs"] == 30
+
+
+@contextmanager
+def served_page(sheet: Path, out: Path, port: int = 0) -> Iterator[str]:
+    """The address of the page of a sheet, whose answers go to a file."""
+    html = judge_page(sheet, serve=False).html.replace('"served": false', '"served": true')
+    html = html.replace("connect-src 'none'", "connect-src 'self'")
+    app = create_app(html, read_sheet(sheet), out)
+    server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="error"))
+    socket = server.config.bind_socket()
+    thread = Thread(target=asyncio.run, args=(server.serve([socket]),), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def post(url: str, content: Any, **headers: str) -> tuple[int, str]:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    answer = urllib3.request(
+        "POST",
+        f"{url}/answers",
+        body=body,
+        headers={"Content-Type": "application/json", **headers},
+        retries=False,
+    )
+    return answer.status, answer.data.decode()
+
+
+def test_the_service_appends_answers_to_its_own_sheet(sheet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "answers.jsonl"
+    digest = read_sheet(sheet).digest
+    answer = {"sheet": digest, "judged_by": "ann", "query_id": "q0", "query": "alien0"}
+    with served_page(sheet, out) as url:
+        assert b"<title>Grade documents" in urllib3.request("GET", url).data
+        assert post(url, {**answer, "doc_id": "d0-1", "grade": 2})[0] == 204
+        # A crash leaves half a line, which the page sends again.
+        with out.open("a") as file:
+            file.write('{"sheet": "')
+        assert post(url, {**answer, "doc_id": "d0-2", "grade": 1})[0] == 204
+        assert [one.grade for one in read_ratings(out).values()] == [2, 1]
+        before = out.read_bytes()
+        for content, status, words in (
+            ({**answer, "doc_id": "d0-1", "grade": 2, "sheet": "another"}, 409, "another sheet"),
+            ({**answer, "doc_id": "nosuch", "grade": 2}, 409, "another sheet"),
+            ({**answer, "doc_id": "d0-1", "grade": "2"}, 400, "'grade' is no number"),
+            (b"{", 400, ""),
+            (b"\xff", 400, ""),
+            (b"[" * 60_000, 400, ""),
+            (b'"' + b"x" * 70_000 + b'"', 413, "at most 65536 bytes"),
+        ):
+            code, text = post(url, content)
+            assert code == status
+            assert words in text
+        sent = {**answer, "doc_id": "d0-1", "grade": 0}
+        assert post(url, sent, **{"Content-Type": "text/plain"})[0] == 415
+        assert post(url, sent, Host="evil.example")[0] == 400
+        assert out.read_bytes() == before
+    assert oct(out.stat().st_mode & 0o077) == "0o0"
+    grading_sheet(tmp_path / "other.csv", queries=2)
+    with pytest.raises(BadInput, match="has answers to another sheet"):
+        create_app("", read_sheet(tmp_path / "other.csv"), out)
+
+
+def test_a_sheet_without_fields_is_shown_as_another_sheet_shows_its_documents(
+    sheet: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "human.csv"
+    bare.write_text("query_id,query,doc_id,grade\nq1,robot1,d1-2,\nq0,alien0,d0-1,\n")
+    shown = read_sheet(bare, sheet)
+    assert [pair.key for pair in shown.pairs] == [("q1", "d1-2"), ("q0", "d0-1")]
+    assert shown.pairs[0].fields["title"] == "robot12 robot12 title 2".replace("12", "1")
+    assert shown.digest == read_sheet(bare).digest
+    assert len(data_of(judge_page(bare, documents=sheet).html)["pairs"]) == 2
+    bare.write_text("query_id,query,doc_id,grade\nq1,robot1,nosuch,\n")
+    with pytest.raises(BadInput, match="does not show document 'nosuch'"):
+        judge_page(bare, documents=sheet)
