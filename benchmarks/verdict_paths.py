@@ -31,7 +31,7 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.search import live_evaluation
 from owpc_ltr.engine.search.live_evaluation import (
     LiveEvaluation,
-    LiveQuestion,
+    LiveSearches,
     lists_of,
     measure_live,
 )
@@ -47,8 +47,8 @@ from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
-    Drawing,
     PerQueryResults,
+    Resampling,
     measure_lists,
 )
 from owpc_ltr.evaluation.significance import Comparison, Verdict, compare_paired, decide
@@ -213,14 +213,14 @@ class Team:
         lists = self.listed(scores)
         return lambda request: Served(lists[str(request.query_id)], 1)
 
-    def question(self, queries: list[JudgedQuery] | None = None) -> LiveQuestion:
+    def question(self, queries: list[JudgedQuery] | None = None) -> LiveSearches:
         """What is asked live."""
-        return LiveQuestion(
+        return LiveSearches(
             "index", _TEMPLATE, queries or self.judged, [NDCG(cutoff=TOP)], DOCUMENTS, 1,
             query_template=_TEMPLATE,
         )  # fmt: skip
 
-    def live(self, question: LiveQuestion, **how: Any) -> LiveEvaluation:
+    def live(self, question: LiveSearches, **how: Any) -> LiveEvaluation:
         """Live results of both."""
         case = self.case
         return measure_live(
@@ -315,7 +315,7 @@ def _cluster(team: Team) -> Iterator[None]:
         places = [int(name.rpartition("-")[2]) for name in wanted]
         return wanted, team.features(number)[places].astype(np.float32)
 
-    drawing = Drawing(0, team.resamples)
+    drawing = Resampling(0, team.resamples)
     with ExitStack() as stack:
         stack.enter_context(patch.object(data_gate, "other_model", lambda *_: other))
         for module in (data_gate, live_gate):
@@ -336,7 +336,7 @@ def _passed(pass_it: Callable[[], live_gate.GateResult]) -> Answer:
 def gate_by_data(team: Team) -> Answer:
     """`upload --require-gain --data`."""
 
-    def ask(data: RankingDataset) -> LiveQuestion:
+    def ask(data: RankingDataset) -> LiveSearches:
         kept = set(data.query_ids.to_pylist())
         return team.question([query for query in team.judged if query.query_id in kept])
 
@@ -381,7 +381,7 @@ def fuse(team: Team) -> Answer:
     with patch.object(fusion, "engine_fusions", lambda legs, _: engine_fusions(legs)[:2]):
         figures = fusion.measure_fusion(
             legs, case.new[kept].ravel(), NDCG(cutoff=TOP), judged=team.judged,
-            drawing=Drawing(0, team.resamples),
+            drawing=Resampling(0, team.resamples),
         )  # fmt: skip
     if figures.best_leg != OLD:
         return Answer(REFUSED, ("other-leg",))
@@ -406,7 +406,7 @@ def repeated(case: Case, part: slice, resamples: int) -> ComparedPair:
         ]
         rankers[name] = measure_lists(ranked_lists(ranked, known, DOCUMENTS), [metric], "zero")
     queries = ComparedQueries(pa.array(names, pa.string()), None, None, "all")
-    how = ComparisonPlan((metric,), baseline=OLD, drawing=Drawing(0, resamples))
+    how = ComparisonPlan((metric,), baseline=OLD, drawing=Resampling(0, resamples))
     return compare_results(PerQueryResults(rankers, (metric,), (), queries), how).pairs[0]
 
 
@@ -428,14 +428,14 @@ def fewer_resamples(resamples: int) -> Iterator[None]:
     """So many where a path takes what is installed."""
     drawing = partial(_drawing, resamples)
     with (
-        patch.object(live_evaluation, "Drawing", drawing),
-        patch.object(results, "Drawing", drawing),
+        patch.object(live_evaluation, "Resampling", drawing),
+        patch.object(results, "Resampling", drawing),
     ):
         yield
 
 
-def _drawing(fewer: int, seed: int = 0, *_others: Any) -> Drawing:
-    return Drawing(seed, fewer)
+def _drawing(fewer: int, seed: int = 0, *_others: Any) -> Resampling:
+    return Resampling(seed, fewer)
 
 
 @contextmanager

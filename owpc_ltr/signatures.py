@@ -331,7 +331,9 @@ def _ranker(function: Callable[..., Any], name: str, value: Any) -> Any:
         one.__module__.startswith("owpc_ltr.") for one in type(value).__mro__
     ):
         if not hasattr(value, "model_"):
-            raise UsageError(f"{spelled(name)} is an estimator without a model: call its fit first")
+            raise UsageError(
+                f"{option_name(name)} is an estimator without a model: call its fit first"
+            )
         return value.model_
     return value
 
@@ -342,7 +344,8 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
     if hasattr(value, "shape"):
         frame = hasattr(value, "columns")
         raise UsageError(
-            f"{spelled(name)} is {'a frame' if frame else 'an array'}, and a dataset is wanted: "
+            f"{option_name(name)} is {'a frame' if frame else 'an array'}, and a dataset is "
+            "wanted: "
             f"make it with owpc_ltr.{'from_frame(…)' if frame else 'make_dataset(X, y, qid)'}"
         )
 
@@ -368,8 +371,8 @@ def _swapped(function: Callable[..., Any], name: str, what: str) -> UsageError:
     first = next(iter(inspect.signature(function).parameters))
     model_first = kinds.get(first) is Argument.RANKER
     if not in_python():
-        order = f"; models come first: {spelled(first)} {spelled('data')} FILE"
-        return UsageError(f"{spelled(name)} got {what}: {fix}{order if model_first else ''}")
+        order = f"; models come first: {option_name(first)} {option_name('data')} FILE"
+        return UsageError(f"{option_name(name)} got {what}: {fix}{order if model_first else ''}")
     if model_first:
         fix = f"the model comes first, data second: {function.__name__}({first}, data=data)"
     return UsageError(f"{function.__name__}() got {what} as {name}: {fix}")
@@ -426,7 +429,7 @@ def check(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     for name, kind in kinds.items():
         value = values.get(name)
         if kind in {*NAMES, Argument.RANKER} and isinstance(value, str) and not value:
-            raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
+            raise UsageError(f"{option_name(name)} is empty: give it a name, or leave it out")
     marks = {
         name: mark
         for name, parameter in all_parameters(function).items()
@@ -453,15 +456,16 @@ def check(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     for (one, path), (other, again) in combinations(outputs.items(), 2):
         if same_file(path, again):
             raise UsageError(
-                f"{spelled(one)} {path} and {spelled(other)} {again} are one file, which can hold "
+                f"{option_name(one)} {path} and {option_name(other)} {again} are one file, which "
+                "can hold "
                 "one of them: name two files"
             )
 
 
-def spelled(parameter: str) -> str:
+def option_name(parameter: str) -> str:
     """A parameter in the words of the caller: `--out` on the command line, `out=` in Python.
 
-    >>> spelled("out")
+    >>> option_name("out")
     'out='
     """
     options = _OPTIONS.get()

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.latency import FeatureCost as FeatureCost
     from owpc_ltr.engine.search.latency import Samples as Samples
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation as LiveEvaluation
-    from owpc_ltr.engine.search.live_evaluation import LiveQuestion as LiveQuestion
+    from owpc_ltr.engine.search.live_evaluation import LiveSearches as LiveSearches
     from owpc_ltr.engine.search.request import RequestBody as RequestBody
     from owpc_ltr.engine.search.request import SearchRequest as SearchRequest
     from owpc_ltr.engine.search.search import BeforeAndAfter as BeforeAndAfter
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparison_table import MeanInterval as MeanInterval
     from owpc_ltr.evaluation.measurement import Measured as Measured
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
-    from owpc_ltr.evaluation.other_libraries import Elsewhere as Elsewhere
+    from owpc_ltr.evaluation.other_libraries import LibraryConvention as LibraryConvention
     from owpc_ltr.evaluation.other_libraries import Reconciled as Reconciled
     from owpc_ltr.evaluation.other_libraries import Step as Step
     from owpc_ltr.evaluation.prediction_powered import Agreement as Agreement

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr import make_dataset
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.results import Drawing, measure_lists
+from owpc_ltr.evaluation.results import Resampling, measure_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired
 from owpc_ltr.fusion.evaluation import (
     EQUAL,
@@ -72,7 +72,7 @@ def world(
 def measured(legs: LoggedLegs, seed: int = 0) -> FusionFigures:
     learned = learn(legs, model_plan(load([]), select=NDCG), seed=seed)
     return measure_fusion(
-        legs, learned.scores, NDCG, judged=judged(legs), drawing=Drawing(seed, 500)
+        legs, learned.scores, NDCG, judged=judged(legs), drawing=Resampling(seed, 500)
     )
 
 

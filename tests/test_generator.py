@@ -31,8 +31,8 @@ from owpc_ltr.signatures import (
     Seed,
     Writes,
     job,
+    option_name,
     silent,
-    spelled,
 )
 from tests.commands import Run, commands_in
 
@@ -46,7 +46,7 @@ class Colour(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class DatasetFacts:
     """A result that shows what the function was given."""
 
     values: Mapping[str, Any]
@@ -82,7 +82,7 @@ def everything(
     seed: Seed = 0,
     only_python: Unknown[int] | None = None,
     progress: Progress = silent,
-) -> Told:
+) -> DatasetFacts:
     """Do everything. That is
     a lot.
 
@@ -94,13 +94,13 @@ def everything(
     progress("working", None)
     given = locals()
     del given["progress"]
-    return Told(given)
+    return DatasetFacts(given)
 
 
 @job
-def refused(data: Annotated[Path, Reads("The data.")]) -> Told:
+def refused(data: Annotated[Path, Reads("The data.")]) -> DatasetFacts:
     """Find something, and refuse it."""
-    raise Refused("it is not good").with_result(Told({"data": data}))
+    raise Refused("it is not good").with_result(DatasetFacts({"data": data}))
 
 
 @job
@@ -214,7 +214,7 @@ def test_a_result_is_shown_before_the_error_that_carries_it(
     assert capsys.readouterr().out == "data=data.txt\n"
     with pytest.raises(Refused) as caught:
         refused(Path("data.txt"))
-    assert isinstance(caught.value.result, Told)
+    assert isinstance(caught.value.result, DatasetFacts)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_names_are_not_empty(call: Call) -> None:
         call(greet, "--name=")
     with pytest.raises(UsageError, match=r"^name= is empty"):
         greet(name="")
-    assert spelled("name") == "name="
+    assert option_name("name") == "name="
 
 
 def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Call) -> None:

@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.live_queries import LiveQueries
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused, UsageError
@@ -177,7 +177,7 @@ def served(request: SearchRequest, seed: int) -> Served:
 
 
 def found(queries: list[JudgedQuery], **how: bool) -> LiveEvaluation:
-    question = LiveQuestion("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
+    question = LiveSearches("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
     return measure_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
 
 

@@ -23,7 +23,7 @@ from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.signatures import _AnyName
 from tests.fresh_process import printed_by
 
-INSIDE = {"Files", "Piece", "Workers", "OpenSearch", "Elasticsearch"}
+INSIDE = {"PartReader", "PartSelection", "Workers", "OpenSearch", "Elasticsearch"}
 """Of the folder that a partitioned dataset is, and of libraries that need not be installed."""
 PASSED_ON = {"Engine", "Store"}
 """Classes of objects that a caller passes on, and whose methods are no part of the interface."""

@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair, disagreement
 from owpc_ltr.evaluation.comparison import Statistics, compare_all
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import bca_interval, sign_flips
-from owpc_ltr.evaluation.results import Drawing
+from owpc_ltr.evaluation.results import Resampling
 from owpc_ltr.evaluation.significance import Comparison, compare_paired, detectable_effect, holm
 from owpc_ltr.metrics import parse_metric
 from tests.fresh_process import Evaluate
@@ -213,7 +213,7 @@ def test_no_resamples_are_refused() -> None:
 
 
 METRICS = ("ndcg@10", "map")
-QUICK = Drawing(resamples=300)
+QUICK = Resampling(resamples=300)
 
 
 def measured(values: Array, metrics: tuple[str, ...] = METRICS[:1]) -> tuple[Measured, ...]:
@@ -247,7 +247,7 @@ def test_every_pair_is_as_if_it_were_compared_alone(
 ) -> None:
     ranked = three(rng)
     weights = rng.integers(1, 5, 70).astype(np.float64) if weighted else None
-    check_agreement(compare_all(ranked, weights, None, Drawing()), ranked, weights)
+    check_agreement(compare_all(ranked, weights, None, Resampling()), ranked, weights)
 
 
 def test_one_who_forgets_the_pairing_or_the_weights_is_caught(rng: np.random.Generator) -> None:
@@ -257,9 +257,9 @@ def test_one_who_forgets_the_pairing_or_the_weights_is_caught(rng: np.random.Gen
         for name, of_ranker in ranked.items()
     }
     with pytest.raises(AssertionError):
-        check_agreement(compare_all(shuffled, weights, None, Drawing()), ranked, weights)
+        check_agreement(compare_all(shuffled, weights, None, Resampling()), ranked, weights)
     with pytest.raises(AssertionError):
-        check_agreement(compare_all(ranked, None, None, Drawing()), ranked, weights)
+        check_agreement(compare_all(ranked, None, None, Resampling()), ranked, weights)
 
 
 def check_correction(pairs: tuple[ComparedPair, ...]) -> None:
@@ -382,7 +382,7 @@ def test_a_query_that_one_ranker_lacks_counts_for_none(rng: np.random.Generator)
     with pytest.raises(Refused, match="1 of 70 queries count in ndcg@10 for every ranker"):
         compare_all(ranked, None, None, QUICK)
     with pytest.raises(UsageError, match="0 resamples"):
-        compare_all(ranked, None, None, Drawing(resamples=0))
+        compare_all(ranked, None, None, Resampling(resamples=0))
 
 
 def test_an_error_is_better_where_it_is_smaller(rng: np.random.Generator) -> None:
@@ -395,7 +395,7 @@ def test_an_error_is_better_where_it_is_smaller(rng: np.random.Generator) -> Non
 
 def test_the_intervals_of_means_are_near_scipys(rng: np.random.Generator) -> None:
     ranked = {"A": measured(rng.exponential(size=80) ** 2), "B": measured(rng.random(80))}
-    found = compare_all(ranked, None, None, Drawing(resamples=20_000)).means
+    found = compare_all(ranked, None, None, Resampling(resamples=20_000)).means
     for name, of_ranker in ranked.items():
         values = (of_ranker[0].per_query,)
         theirs = stats.bootstrap(values, np.mean, n_resamples=20_000, rng=rng).confidence_interval
@@ -413,7 +413,7 @@ def test_the_interval_of_one_mean_is_that_of_a_comparison(
     weights = rng.integers(0, 4, 70).astype(np.float64) if weighted else None
     (one,) = measured(values)
     ranked = {"A": (one,), "B": measured(np.where(np.isnan(values), np.nan, rng.random(70)))}
-    mean = compare_all(ranked, weights, None, Drawing()).means["A"]["ndcg@10"]
+    mean = compare_all(ranked, weights, None, Resampling()).means["A"]["ndcg@10"]
     alone = replace(one, weights=weights)
     assert alone.interval == pytest.approx((mean.low, mean.high), rel=1e-12)
     assert alone.interval != replace(alone, seed=1).interval
@@ -443,7 +443,7 @@ def test_the_interval_of_one_mean_covers_the_truth_as_often_as_promised(
 
 def test_progress_is_told_up_to_the_end(rng: np.random.Generator) -> None:
     told: list[tuple[str, float | None]] = []
-    drawing = Drawing(resamples=300, progress=lambda what, done: told.append((what, done)))
+    drawing = Resampling(resamples=300, progress=lambda what, done: told.append((what, done)))
     compare_all(three(rng), None, None, drawing)
     assert [done for what, done in told if what == "flipping signs"][-1] == 1.0
     assert [done for what, done in told if what == "drawing queries"][-1] == 1.0
@@ -469,7 +469,7 @@ found = {
 def test_significance_agrees_with_ranx(ranx: Evaluate, rng: np.random.Generator) -> None:
     theirs = ranx(RANX, _judged(rng))
     ranked = {name: measured(np.array(row)) for name, row in theirs["values"].items()}
-    (pair,) = compare_all(ranked, None, None, Drawing()).pairs
+    (pair,) = compare_all(ranked, None, None, Resampling()).pairs
     assert pair.comparison.p_t == pytest.approx(theirs["student"], rel=1e-9)
     assert pair.comparison.p_t == pytest.approx(theirs["direct"], rel=1e-9)
     assert pair.comparison.p_permutation == pytest.approx(theirs["fisher"], abs=0.04)

@@ -38,7 +38,7 @@ import owpc_ltr as ltr
 from owpc_ltr import PartitionedDataset, RankingDataset
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.partitioned.manifest import Part
-from owpc_ltr.data.partitioned.parts import Piece
+from owpc_ltr.data.partitioned.parts import PartSelection
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import RiskOfWeights
@@ -218,10 +218,10 @@ def test_like_parts_are_shared_out_to_workers_evenly() -> None:
     assert sum(sizes[step] for step, home in homes.items() if home == "one") == 750_000
 
 
-def _pieces(sizes: Sequence[int]) -> list[Piece]:
+def _pieces(sizes: Sequence[int]) -> list[PartSelection]:
     """Whole parts of so many documents."""
     return [
-        Piece(Part(f"{k}.parquet", 0, 1, size, "", (0.0, 1.0)), None, 1, size)
+        PartSelection(Part(f"{k}.parquet", 0, 1, size, "", (0.0, 1.0)), None, 1, size)
         for k, size in enumerate(sizes)
     ]
 

@@ -18,7 +18,7 @@ from owpc_ltr.engine.deployment import live_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.engine.search.live_evaluation import LiveQuestion, measure_live
+from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served
 from owpc_ltr.evaluation.query_choice import choose_queries
@@ -67,9 +67,9 @@ class World:
 
         return answer
 
-    def question(self, queries: list[JudgedQuery]) -> LiveQuestion:
+    def question(self, queries: list[JudgedQuery]) -> LiveSearches:
         """The live searches of the judged queries."""
-        return LiveQuestion(
+        return LiveSearches(
             "i", TEMPLATE, queries, [parse_metric(METRIC)], 20, query_template=self.template
         )
 
@@ -158,7 +158,7 @@ def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
         model="old", record=world.old.record, featureset=FEATURES, ranker=lambda: world.old
     )
 
-    def evidence(_engine: Any, _store: Any, question: LiveQuestion, *_: Any, **how: Any) -> Any:
+    def evidence(_engine: Any, _store: Any, question: LiveSearches, *_: Any, **how: Any) -> Any:
         return measure_live(
             question, world.serve(world.old), world.serve(world.new, world.unjudged),
             names=("'old'", live_gate.NEW), chosen=how.get("chosen"),

@@ -42,7 +42,7 @@ from owpc_ltr.signatures import (
     help_of,
     marks_of,
     option_classes,
-    spelled,
+    option_name,
     spelled_as,
 )
 
@@ -475,7 +475,7 @@ def _connects(
         if not connects and any(to_cluster.values()):
             idle = next(name for name, value in to_cluster.items() if value)
             raise UsageError(
-                f"{spelled(idle)} has no effect without {spelled(needed[0].parameter)} "
+                f"{option_name(idle)} has no effect without {option_name(needed[0].parameter)} "
                 f"{needed[0].prefix}…: leave it out"
             )
         return connects

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import LONGEST_LINE, open_bytes, shown, why_no_id
 from owpc_ltr.files.strict_json import as_id
-from owpc_ltr.signatures import Progress, spelled
+from owpc_ltr.signatures import Progress, option_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +106,8 @@ def with_ids(
             field = next((name for name in document if name.lower() in _NAMES_OF_IDS), None)
             if field is not None and str(document[field]) != str(line):
                 raise UsageError(
-                    f"{source}, line {line}: {spelled('id_field')} is not given, and the document "
+                    f"{source}, line {line}: {option_name('id_field')} is not given, and the "
+                    "document "
                     f"has a field '{field}': name the field of the ids, or rename this one to have "
                     "line numbers as ids"
                 )
@@ -120,7 +121,8 @@ def with_ids(
         if why:
             raise BadInput(
                 f"{source}, line {line}: no usable id in field '{id_field}' "
-                f"({spelled('id_field')}): it {why}; its fields are {shown(', '.join(document))}"
+                f"({option_name('id_field')}): it {why}; its fields are "
+                f"{shown(', '.join(document))}"
             )
         yield identifier, document
 
@@ -224,7 +226,7 @@ def with_document_fields(
             ids_are = f"field '{id_field}'" if id_field else "line numbers"
             raise BadInput(
                 f"{path} does not hold document '{absent}' (ids: {ids_are}): name the field of the "
-                f"ids with {spelled('id_field')}"
+                f"ids with {option_name('id_field')}"
             )
         for column, name in enumerate(wanted):
             fields[name] = _column(path, name, [found[one][column] for one in ids])

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Reads, in_python, spelled
+from owpc_ltr.signatures import Help, Reads, in_python, option_name
 
 DEFAULT_BUCKETS = 20
 """Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
@@ -76,7 +76,7 @@ def checked_columns(columns: Mapping[str, str]) -> dict[str, str]:
     if None in found:
         unknown = next(role for role in columns if _role_of(role, ROLES) is None)
         raise UsageError(
-            f"{spelled('columns')} names the unknown role '{unknown}': use {', '.join(ROLES)}"
+            f"{option_name('columns')} names the unknown role '{unknown}': use {', '.join(ROLES)}"
         )
     return {role: column for role, column in found.items() if role is not None}
 

@@ -31,7 +31,7 @@ from owpc_ltr.engine.search.request import request
 from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
 from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine, EngineLike
@@ -190,7 +190,7 @@ class Cluster:
             if wanted_hash not in {None, found.hash} and (right := self._hashed(wanted_hash)):
                 raise UsageError(
                     f"feature set '{given}' is not the one that the model was trained on, which is "
-                    f"'{right.name}': give that as {spelled('featureset')}, or none"
+                    f"'{right.name}': give that as {option_name('featureset')}, or none"
                 )
             return found
         kind = self.store.kind

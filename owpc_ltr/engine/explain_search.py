@@ -22,7 +22,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.explanations.explain import ExplainedDocument, RivalDocument, explain
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, ConnectsWith, Help, Plugins, Reads, job, spelled
+from owpc_ltr.signatures import Argument, ConnectsWith, Help, Plugins, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -86,7 +86,7 @@ def explain_ranking(
         if value:
             where = "without" if cluster is None else "with"
             raise UsageError(
-                f"{spelled(name)} has no effect {where} {spelled('keywords')}: leave it out"
+                f"{option_name(name)} has no effect {where} {option_name('keywords')}: leave it out"
             )
     if cluster is not None:
         served: Any = {"reranker" if Path(ranker).is_file() else "model": ranker}
@@ -136,10 +136,11 @@ def explain_search(
     from owpc_ltr.names import check_index
 
     if above is not None and document is None:
-        raise UsageError(f"{spelled('above')} is for one document: give its id too")
+        raise UsageError(f"{option_name('above')} is for one document: give its id too")
     if model is not None and reranker is not None:
         raise UsageError(
-            f"give one of {spelled('model')} and {spelled('reranker')}: a search is ranked by one"
+            f"give one of {option_name('model')} and {option_name('reranker')}: a search is ranked "
+            "by one"
         )
     if index is not None:
         check_index(index)

@@ -38,7 +38,7 @@ from owpc_ltr.engine.staging_index import (
 )
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.names import check_index
-from owpc_ltr.signatures import NO_STORE, Argument, Help, Progress, Reads, job, silent, spelled
+from owpc_ltr.signatures import NO_STORE, Argument, Help, Progress, Reads, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -73,7 +73,7 @@ class IndexReport:
     def __str__(self) -> str:
         new = self.sent - self.replaced
         told = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
-        ids = f"; ids are line numbers ({spelled('id_field')} names a field for them)"
+        ids = f"; ids are line numbers ({option_name('id_field')} names a field for them)"
         return (
             f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
             f"{ids if self.ids_are_lines else ''}"
@@ -126,7 +126,8 @@ def index(
 
     if append and recreate:
         raise UsageError(
-            f"{spelled('append')} keeps the index, and {spelled('recreate')} deletes it: choose one"
+            f"{option_name('append')} keeps the index, and {option_name('recreate')} deletes it: "
+            "choose one"
         )
     body = read_json_object(Path(settings)) if isinstance(settings, Path | str) else settings
     report = load_index(
@@ -138,7 +139,7 @@ def index(
         progress=progress,
     )
     if is_table(Path(documents)) and body is None and not append:
-        how = f"{spelled('settings')} with a mapping makes numbers and dates of them"
+        how = f"{option_name('settings')} with a mapping makes numbers and dates of them"
         give_warnings([f"the values of {documents} are indexed as text: {how}"])
     return replace(report, ids_are_lines=id_field is None)
 

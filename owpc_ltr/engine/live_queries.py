@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+    from owpc_ltr.engine.search.live_evaluation import LiveSearches
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
 
@@ -94,14 +94,14 @@ class LiveQueries:
         metrics: Sequence[Metric],
         featureset: FeatureSet | None,
         seed: int = 0,
-    ) -> LiveQuestion:
+    ) -> LiveSearches:
         """The searches of an index. Raises UsageError where a query lacks a parameter."""
-        from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+        from owpc_ltr.engine.search.live_evaluation import LiveSearches
 
         judged = self.judged
         if featureset is not None:
             judged = typed_queries(judged, featureset)
-        return LiveQuestion(
+        return LiveSearches(
             index,
             query,
             queries=judged,
@@ -195,7 +195,7 @@ def check_judgments(
     """What looks harmful in judgments when the engine is asked some of their queries."""
     import numpy as np
 
-    from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
+    from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveSearches, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.ranked_lists import mean_known
     from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
@@ -205,7 +205,7 @@ def check_judgments(
     query = cluster.template(where, query_template)[0]
     order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]
     sample = [judged[number] for number in np.sort(order).tolist()]
-    question = LiveQuestion(where, query, sample, (), window)
+    question = LiveSearches(where, query, sample, (), window)
     lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
     doubts = [
         *recall_doubts(mean_known(lists.recall), window, len(sample)),

@@ -30,7 +30,7 @@ from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.plain_text import ShortRepr, text_table
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -115,7 +115,7 @@ def _cost_lines(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> l
     if noise:
         lines.append(
             f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): "
-            f"a larger {spelled('repeat')} tells smaller costs"
+            f"a larger {option_name('repeat')} tells smaller costs"
         )
     for name, words in (("all", "with all features"), ("none", "without any")):
         times = searches[name].as_dict()
@@ -183,11 +183,13 @@ def profile(
         typed += [{**given, **query.params} for query in judged.queries]
     if not typed:
         raise UsageError(
-            f"there is no query to profile with: give {spelled('keywords')} or {spelled('queries')}"
+            f"there is no query to profile with: give {option_name('keywords')} or "
+            f"{option_name('queries')}"
         )
     if model is None and featureset is None:
         raise UsageError(
-            f"say what to profile: {spelled('featureset')}, or {spelled('model')}, which has its "
+            f"say what to profile: {option_name('featureset')}, or {option_name('model')}, which "
+            "has its "
             "own set"
         )
     with _profiled(cluster, model, featureset, index) as (store, where, known, stored):
@@ -260,6 +262,6 @@ def _profiled(
     if featureset not in {None, stored.featureset.name}:
         raise UsageError(
             f"the model '{model}' has the feature set '{stored.featureset.name}', not "
-            f"'{featureset}': leave out {spelled('featureset')}"
+            f"'{featureset}': leave out {option_name('featureset')}"
         )
     yield store, cluster.index_of(name, index), stored.featureset, stored

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from owpc_ltr.engine.options import Authority, Insecure, Url
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job, spelled
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -95,6 +95,6 @@ def _running(
     if kind not in {None, identity.distribution}:
         raise UsageError(
             f"{engine.settings.url} runs {identity.distribution}, not {kind}: leave out "
-            f"{spelled('distribution')}, or give {spelled('before')}"
+            f"{option_name('distribution')}, or give {option_name('before')}"
         )
     return identity.distribution, identity.version

@@ -20,7 +20,16 @@ from owpc_ltr.host.judgment_lists import (
     read_judgments,
     write_judgments,
 )
-from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import (
+    NO_STORE,
+    Argument,
+    ConnectsWith,
+    Help,
+    Reads,
+    Writes,
+    job,
+    option_name,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -88,7 +97,9 @@ def convert_judgments(
     if cluster is not None:
         for name, value in {"columns": columns, "topics": topics}.items():
             if value is not None:
-                raise UsageError(f"{spelled(name)} is for files, and this is a list of a workbench")
+                raise UsageError(
+                    f"{option_name(name)} is for files, and this is a list of a workbench"
+                )
         name = str(judgments).removeprefix(_WORKBENCH)
         return cluster.judgments(name, out=out, to=to, **how)
     read = read_judgments(judgments, topics=topics, columns=columns, **how)

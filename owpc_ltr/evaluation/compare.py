@@ -28,7 +28,7 @@ from owpc_ltr.evaluation.options import (
     Worst,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.evaluation.data_comparison import ComparisonRequest
-    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.evaluation.results import Resampling
 
     OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
 
@@ -115,13 +115,13 @@ def compare(
     """
     from owpc_ltr.data.datasets import dataset_of
     from owpc_ltr.evaluation.judged_data import Data, read_data, read_lists
-    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
     named = named_rankers(rankers)
     request = comparison_request(
         named, metrics, plugins, baseline=baseline, unjudged=unjudged,
-        drawing=Drawing(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
+        drawing=Resampling(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
         unweighted=unweighted, documents=documents, id_field=id_field,
     )  # fmt: skip
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
@@ -157,7 +157,7 @@ def comparison_request(
     *,
     baseline: str | None,
     unjudged: str,
-    drawing: Drawing,
+    drawing: Resampling,
     smallest_gain: float,
     unweighted: bool,
     **more: Any,
@@ -231,7 +231,8 @@ def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata:
         )
     if strata and not labels:
         raise UsageError(
-            f"strata are of a sample of proxy-labelled queries: give {spelled('proxy_labels')}, too"
+            "strata are of a sample of proxy-labelled queries: give "
+            f"{option_name('proxy_labels')}, too"
         )
 
 

@@ -27,7 +27,7 @@ from owpc_ltr.evaluation.resampling import (
     mean_of,
     sign_flips,
 )
-from owpc_ltr.evaluation.results import ComparisonPlan, Drawing, PerQueryResults, RankerResults
+from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
     fewer_training_queries,
@@ -216,7 +216,7 @@ def compare_all(
     ranked: Ranked,
     weights: Vector | None,
     baseline: str | None,
-    drawing: Drawing,
+    drawing: Resampling,
     clusters: NDArray[np.int64] | None = None,
 ) -> Statistics:
     """Every ranker by every metric, on the queries that the metric counts for all of them.
@@ -267,7 +267,7 @@ def _drawn_intervals(
     values: Sequence[Vector],
     samples: Sequence[tuple[tuple[str, str], int, Paired]],
     weights: Vector | None,
-    drawing: Drawing,
+    drawing: Resampling,
 ) -> list[Interval]:
     """The intervals of the rankers' means, then those of the pairs' differences."""
     _coins, draws = generators(drawing.seed)
@@ -303,7 +303,7 @@ def _tested(
     ranked: Ranked,
     samples: Sequence[tuple[tuple[str, str], int, Paired]],
     ends: Sequence[Interval],
-    drawing: Drawing,
+    drawing: Resampling,
 ) -> list[ComparedPair]:
     """The pairs, whose p is not corrected yet."""
     done = drawing.told("flipping signs")

@@ -27,7 +27,7 @@ from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 LIVE = "live:"
 Dataset = RankingDataset | PartitionedDataset
@@ -143,7 +143,7 @@ def with_fields(
     if not names:
         return data
     if documents is not None:
-        data = in_memory(data, spelled("documents"))
+        data = in_memory(data, option_name("documents"))
     if not isinstance(data, RankingDataset):
         return data
     path = None if documents is None else Path(documents)

@@ -31,8 +31,8 @@ from owpc_ltr.signatures import (
     Seed,
     Writes,
     job,
+    option_name,
     public,
-    spelled,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def evaluate(
     from owpc_ltr.evaluation.evaluation_table import Evaluation
     from owpc_ltr.evaluation.measurement import measure_on_data, ranker_of
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
-    from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
+    from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metrics
 
@@ -128,18 +128,19 @@ def evaluate(
     parsed = parse_metrics(metrics, load(files))
     judged = dataset_of(data, memory=memory, max_features=max_features)
     if documents is not None and isinstance(judged, PartitionedDataset):
-        judged = in_memory(judged, spelled("documents"))
+        judged = in_memory(judged, option_name("documents"))
     doubts = engine_doubts(cluster, judged, index, query_template)
     if run is not None and isinstance(judged, PartitionedDataset):
         raise UsageError(
-            f"{spelled('run')} lists documents of a dataset in memory: give a file, not a folder"
+            f"{option_name('run')} lists documents of a dataset in memory: give a file, not a "
+            "folder"
         )
     ranker = ranker_of(model, judged, files)
     name, other = _names(model, baseline)
     how = ComparisonPlan(
         parsed,
         baseline=None if baseline is None else other,
-        drawing=Drawing(seed),
+        drawing=Resampling(seed),
         smallest_gain=smallest_gain,
     )
     with workers_at(dask, [data], files) as workers:

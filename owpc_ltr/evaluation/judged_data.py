@@ -24,7 +24,7 @@ from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,8 @@ def read_lists(
         read.append(one)
     if all(before is after for before, after in zip(given, read, strict=True)):
         raise fault or UsageError(
-            f"{spelled('columns')} names columns of a judgment list, and there is none: leave it "
+            f"{option_name('columns')} names columns of a judgment list, and there is none: leave "
+            "it "
             "out"
         )
     return tuple(read)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.options import MaxFeatures
 from owpc_ltr.errors import UsageError
 from owpc_ltr.plain_text import text_table
-from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job, public, spelled
+from owpc_ltr.signatures import NO_MODEL, Argument, Help, Plugins, Reads, job, option_name, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -81,13 +81,13 @@ def metrics(
     if not explain:
         if data is not None or model is not None:
             raise UsageError(
-                f"a ranking is measured with {spelled('explain')}: add it, or use "
+                f"a ranking is measured with {option_name('explain')}: add it, or use "
                 "owpc-ltr evaluate MODEL --data DATA"
             )
         return _installed(plugins)
     if data is None or model is None:
         raise UsageError(
-            f"{spelled('explain')} is of one ranking: owpc-ltr plugins metrics --explain MODEL "
+            f"{option_name('explain')} is of one ranking: owpc-ltr plugins metrics --explain MODEL "
             "--data DATA"
         )
     if isinstance(data, Path | str):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, spelled
+from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, Writes, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -170,7 +170,7 @@ def workers_at(
             )
     use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {spelled('dask')}")
+        raise UsageError(f"no plugin offers workers: leave out {option_name('dask')}")
     with use_workers(place, plugins=plugins) as workers:
         yield workers
 
@@ -193,11 +193,14 @@ def engine_doubts(
     if index is None:
         if query_template is not None:
             raise UsageError(
-                f"{spelled('query_template')} is sent to an index: name it with {spelled('index')}"
+                f"{option_name('query_template')} is sent to an index: name it with "
+                f"{option_name('index')}"
             )
         return []
     if cluster is None:
-        raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
+        raise UsageError(
+            f"{option_name('index')} is an index of a cluster: give {option_name('cluster')}"
+        )
 
     doubts: list[str] = cluster.check_judgments(
         data.head, index=index, query_template=query_template

@@ -205,7 +205,7 @@ class Step:
 
 
 @dataclass(frozen=True, repr=False)
-class Elsewhere(ShortRepr):
+class LibraryConvention(ShortRepr):
     """A metric as a library prints it, and the steps from our figure to its own."""
 
     library: str
@@ -234,7 +234,7 @@ class Reconciled(ShortRepr):
     absent: int
     missing: int
     unjudged: int
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: tuple[LibraryConvention, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -341,7 +341,7 @@ def _of(metric: Metric, missing: int) -> Iterator[Library]:
 
 def _elsewhere(
     library: Library, ours: Convention, metric: Metric, given: Ranked, weights: Vector | None
-) -> Elsewhere:
+) -> LibraryConvention:
     theirs = replace(library.convention, relevant_above=ours.relevant_above)
     steps, now, value = [], ours, _mean(ours, metric, given, weights)
     for name in FIELDS:
@@ -354,7 +354,7 @@ def _elsewhere(
     at = "" if metric.cutoff is None else f"@{metric.cutoff}"
     call = library.call.replace("{k}", str(metric.cutoff)).replace("{at}", at)
     call += "" if given.same_queries else library.for_others
-    return Elsewhere(library.name, call, value, tuple(steps))
+    return LibraryConvention(library.name, call, value, tuple(steps))
 
 
 def _matters(name: str, metric: Metric, theirs: Convention, given: Ranked) -> bool:

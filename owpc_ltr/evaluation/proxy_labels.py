@@ -36,7 +36,7 @@ from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import read_rows, sheet_bytes
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 IDEAL = (
     "the target is the metric over the human-labelled documents: a query's ideal ranking (NDCG) "
@@ -63,7 +63,7 @@ def compare_with_proxy_labels(
         # of ids, so that what is left of a random sample is one.
         unseen = chosen_data(replace(request, documents=None, id_field=None), of_sample)
         seen = unseen.chosen.notes
-        of_sample, places = HumanSample(in_memory(unseen.part, spelled("proxy_labels"))).among(
+        of_sample, places = HumanSample(in_memory(unseen.part, option_name("proxy_labels"))).among(
             part.query_ids
         )
     named = strata_of(part.query_ids, read_strata(strata))
@@ -113,7 +113,7 @@ def human_labels(given: Data | Path | str, proxy: RankingDataset) -> Judgments |
 
 def _read(given: Data | Path | str, argument: str) -> Judgments | RankingDataset:
     data = read_data(given) if isinstance(given, Path | str) else given
-    return in_memory(data, spelled(argument)) if isinstance(data, PartitionedDataset) else data
+    return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
 
 
 def _pairs(

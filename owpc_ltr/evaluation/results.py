@@ -34,7 +34,7 @@ _OF_THE_FIRST = frozenset({"mrr", "winner-takes-all"})
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Resampling:
     """How chance is drawn, and who is told how far it is."""
 
     seed: int = 0
@@ -56,7 +56,7 @@ class ComparisonPlan:
     metrics: Sequence[Metric]
     unjudged: str = "zero"
     baseline: str | None = None
-    drawing: Drawing = Drawing()
+    drawing: Resampling = Resampling()
     smallest_gain: float = 0.0
 
     @property

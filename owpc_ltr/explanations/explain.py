@@ -9,7 +9,7 @@ from owpc_ltr.data.options import Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import Documents, IdField
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, row_number, spelled
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, option_name, row_number
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -71,7 +71,7 @@ def explain(
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 
     if above is not None and document is None:
-        raise UsageError(f"{spelled('above')} is for one document: give its id too")
+        raise UsageError(f"{option_name('above')} is for one document: give its id too")
     opened = open_or_read(data, memory=memory) if isinstance(data, Path | str) else data
     ranker = _ranker(model, opened, plugins)
     judged = _query_of(model_data(ranker, opened, "all").data, str(query_id))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.commands import CommandSummary
-from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, Writes, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -87,7 +87,8 @@ def import_model(
 
     if sum(one is not None and one != () for one in (feature_names, featureset, data)) > 1:
         raise UsageError(
-            f"{spelled('feature_names')}, {spelled('featureset')} and {spelled('data')} name the "
+            f"{option_name('feature_names')}, {option_name('featureset')} and "
+            f"{option_name('data')} name the "
             "same columns: give one"
         )
     model = import_with(Path(path), _columns(feature_names, featureset, data, source), missing)

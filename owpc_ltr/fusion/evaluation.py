@@ -26,9 +26,9 @@ from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
-    Drawing,
     PerQueryResults,
     RankerResults,
+    Resampling,
 )
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE, EngineFusion, engine_fusions
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
@@ -262,7 +262,7 @@ def measure_fusion(
     folds: int = FOLDS,
     complete: bool = False,
     version: tuple[int, ...] = Z_SCORE_SINCE,
-    drawing: Drawing,
+    drawing: Resampling,
 ) -> FusionFigures:
     """Each leg alone, the fusions of OpenSearch's version, and the learned weights, by one metric.
 

@@ -26,8 +26,8 @@ from owpc_ltr.signatures import (
     Seed,
     Writes,
     job,
+    option_name,
     silent,
-    spelled,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Identity
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.legs import FoundDocuments, Legs
-    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.evaluation.results import Resampling
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.fusion.evaluation import LoggedLegs
     from owpc_ltr.fusion.result import Fusion
@@ -113,7 +113,7 @@ def fuse(
     better.
     """
     from owpc_ltr.engine.legs import find_candidates, read_legs, shards_of
-    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.evaluation.results import Resampling
     from owpc_ltr.files.output import write_output
     from owpc_ltr.fusion.evaluation import FEWEST_QUERIES
     from owpc_ltr.host.judgment_lists import read_judgments
@@ -146,7 +146,7 @@ def fuse(
     )
     result = _measured(
         read, logged, judged, metric, identity=cluster.engine.identity(), complete=complete,
-        plugins=plugins, drawing=Drawing(seed, resamples, progress),
+        plugins=plugins, drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
     result = replace(
         result, notes=(*result.notes, *_notes(read, logged, len(judged.queries), shards, complete))
@@ -159,7 +159,7 @@ def fuse(
         if not (result.is_better or force):
             raise Refused(
                 f"{out} is not written: fusion is not shown to be better than '{result.best_leg}' "
-                f"alone; judge more queries, or write it all the same with {spelled('force')}"
+                f"alone; judge more queries, or write it all the same with {option_name('force')}"
             ).with_result(result)
         save_model(result.model, out)
     return result
@@ -177,7 +177,7 @@ def store_legs(cluster: Cluster, legs: Legs, index: str, params: Mapping[str, An
             return
         raise Refused(
             f"there is another feature set '{legs.name}' already: delete it (owpc-ltr featureset "
-            f"delete), or take another name with {spelled('featureset')}"
+            f"delete), or take another name with {option_name('featureset')}"
         )
     needed = {name: params[name] for name in legs.featureset.params if name in params}
     push(cluster, legs.featureset, index=index, params=needed)
@@ -238,7 +238,7 @@ def _measured(
     identity: Identity,
     complete: bool,
     plugins: Sequence[Path | str],
-    drawing: Drawing,
+    drawing: Resampling,
 ) -> Fusion:
     from owpc_ltr.evaluation.ranked_lists import within_window
     from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE

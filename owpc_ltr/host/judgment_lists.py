@@ -14,7 +14,7 @@ from owpc_ltr.data.options import DEFAULT_FORMAT, Duplicates, checked_columns
 from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
 from owpc_ltr.files.input import read_text, shown
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import public, spelled
+from owpc_ltr.signatures import option_name, public
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
@@ -76,7 +76,7 @@ def _read_columns(
     if "columns" not in inspect.signature(read).parameters:
         raise UsageError(
             f"{path} is of the format {reader.name}, which has no columns to name: leave out "
-            f"{spelled('columns')}"
+            f"{option_name('columns')}"
         )
     lines: JudgmentLines = read(path, texts, columns=checked_columns(columns))
     return lines

@@ -10,7 +10,7 @@ from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.inspection.result import FEATURE_ROWS
-from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Help, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -75,7 +75,9 @@ def inspect(
     from owpc_ltr.protocols import Run
 
     if learning_curve and not training:
-        raise UsageError(f"a learning curve is made by training: leave out {spelled('training')}")
+        raise UsageError(
+            f"a learning curve is made by training: leave out {option_name('training')}"
+        )
     named = _named(data, max_features, memory)
     run = replace(Run(seed=seed), progress=progress)
     found = all_checks(named, run, training=training, curve=learning_curve)

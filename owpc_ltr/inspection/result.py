@@ -15,7 +15,7 @@ from owpc_ltr.plain_text import (
     text_table,
     wrapped_text,
 )
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 Severity = Literal["warning", "note"]
 WARNING: Severity = "warning"
@@ -147,7 +147,7 @@ def _feature_lines(features: Sequence[FeatureRow], *, all_features: bool) -> Ite
     shown = features if all_features else ranked[:FEATURE_ROWS]
     yield text_table(_HEADERS, [_cells(row, digits=2) for row in shown])
     if len(shown) < len(features):
-        yield f"and {len(features) - len(shown)} more: {spelled('all_features')} shows all"
+        yield f"and {len(features) - len(shown)} more: {option_name('all_features')} shows all"
 
 
 def _cells(row: FeatureRow, *, digits: int) -> list[str]:

@@ -30,7 +30,7 @@ from owpc_ltr.metrics.ranking import (
 )
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
 
@@ -112,7 +112,7 @@ class Metric(ABC):
     def options(self) -> tuple[str, ...]:
         """The options that the metric has a use for, as its text spells them."""
         names = option_fields(type(self))
-        return tuple(option_name(name) for name in names if self.cutoff or name != "short")
+        return tuple(setting_name(name) for name in names if self.cutoff or name != "short")
 
     @property
     def convention(self) -> str:
@@ -142,7 +142,7 @@ expected value; queries without relevant documents count 0
         for name in option_fields(type(self)):
             value = getattr(self, name)
             if value != usual[name]:
-                text += f",{option_name(name)}={str(value).removesuffix('.0')}"
+                text += f",{setting_name(name)}={str(value).removesuffix('.0')}"
         return text
 
     def per_query(
@@ -296,7 +296,7 @@ def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
     """The first of the metrics, which chooses. Raises UsageError where there is none."""
     listed = listed_metrics(metrics)
     if not listed:
-        raise UsageError(f"{spelled('metric')} names no metric: leave it out, or name one")
+        raise UsageError(f"{option_name('metric')} names no metric: leave it out, or name one")
     return parse_metric(listed[0], registry)
 
 
@@ -319,7 +319,7 @@ def field_types(cls: type[Metric]) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def option_name(name: str) -> str:
+def setting_name(name: str) -> str:
     """A field's name as an option."""
     return name.replace("_", "-")
 
@@ -345,14 +345,16 @@ def _check_choice(metric: Metric, name: str) -> None:
     value, hint = getattr(metric, name), field_types(type(metric))[name]
     if get_origin(hint) is Literal and value not in get_args(hint):
         known = ", ".join(map(str, get_args(hint)))
-        raise UsageError(f"'{metric.name}' cannot take {option_name(name)}={value}; known: {known}")
+        raise UsageError(
+            f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {known}"
+        )
 
 
 def _check_finite(metric: Metric, name: str) -> None:
     value = getattr(metric, name)
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(
-            f"'{metric.name}' cannot take {option_name(name)}={value}: it must be a finite number"
+            f"'{metric.name}' cannot take {setting_name(name)}={value}: it must be a finite number"
         )
 
 

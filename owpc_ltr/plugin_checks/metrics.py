@@ -16,7 +16,7 @@ from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.metrics.metric import field_types, option_fields, option_name
+from owpc_ltr.metrics.metric import field_types, option_fields, setting_name
 from owpc_ltr.metrics.ranking import Ties, empty_words, ties_words
 from owpc_ltr.metrics.training_metrics import SteppedMetric, is_compiled
 from owpc_ltr.plugin_checks.promises import Require
@@ -223,7 +223,7 @@ def _check_declarations(require: Require, metric: Metric) -> None:
     for name in inspect.get_annotations(cls):
         require(
             ClassVar in (hints[name], get_origin(hints[name])) or name in known,
-            f"has the option {option_name(name)} only on paper: its class needs "
+            f"has the option {setting_name(name)} only on paper: its class needs "
             "@dataclass(frozen=True)",
         )
     low, high = metric.value_range

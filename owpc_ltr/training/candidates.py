@@ -26,7 +26,7 @@ from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import parity_samples_of, with_record
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
-from owpc_ltr.signatures import row_number, spelled
+from owpc_ltr.signatures import option_name, row_number
 from owpc_ltr.training.plan import (
     ZERO,
     C,
@@ -146,7 +146,8 @@ def check_choosable(candidates: int, validation: JudgedTable | None) -> None:
     if candidates > 1 and validation is None:
         raise UsageError(
             f"{candidates} candidates need validation queries to choose among: give "
-            f"{spelled('validation')} or a share, or fix the settings with {spelled('settings')}"
+            f"{option_name('validation')} or a share, or fix the settings with "
+            f"{option_name('settings')}"
         )
 
 

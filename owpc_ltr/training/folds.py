@@ -11,7 +11,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import JudgedTable, in_memory
 from owpc_ltr.data.splits import HashSplit, fold_of_queries, split_queries
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.plan import Plan
 
@@ -32,7 +32,7 @@ def fold_models(
     """
     if not folds:
         return []
-    data = in_memory(data, spelled("folds"))
+    data = in_memory(data, option_name("folds"))
     fold = fold_of_queries(data, folds, _SALT)
     models = []
     for number in range(folds):

@@ -21,9 +21,9 @@ from owpc_ltr.signatures import (
     Reads,
     Seed,
     job,
+    option_name,
     public,
     silent,
-    spelled,
 )
 from owpc_ltr.training.options import (
     DEFAULT_LOSS,
@@ -293,10 +293,13 @@ def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float
         return
     for name, given in others.items():
         if given is not None:
-            raise UsageError(f"{spelled('folds')} and {spelled(name)} do not go together: give one")
+            raise UsageError(
+                f"{option_name('folds')} and {option_name(name)} do not go together: give one"
+            )
     if test_share not in {0.0, TEST_SHARE}:
         raise UsageError(
-            f"{spelled('folds')} keeps no test queries out: leave {spelled('test_share')} out"
+            f"{option_name('folds')} keeps no test queries out: leave {option_name('test_share')} "
+            "out"
         )
 
 
@@ -321,7 +324,8 @@ def _trained(
 def _check_knots(knots: int | None, piecewise_linear: bool) -> None:
     if knots is not None and not piecewise_linear:
         raise UsageError(
-            f"{spelled('knots')} is of piecewise-linear models: add {spelled('piecewise_linear')}"
+            f"{option_name('knots')} is of piecewise-linear models: add "
+            f"{option_name('piecewise_linear')}"
         )
 
 
@@ -416,7 +420,8 @@ def _costs(
     for option, value in options.items():
         if value is not None:
             raise UsageError(
-                f"{spelled(option)} needs a file of what features cost: {spelled('feature_cost')}"
+                f"{option_name(option)} needs a file of what features cost: "
+                f"{option_name('feature_cost')}"
             )
     return given
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
@@ -97,7 +97,7 @@ def refuse_without_clicks(behaviour: Behaviour) -> None:
         "and clients are dropped as bots"
     )
     if why and lost[0][0].startswith(OTHER_FIELD):
-        fix = f"name the field that the events name, with {spelled('document_field')}"
+        fix = f"name the field that the events name, with {option_name('document_field')}"
     raise BadInput(
         f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
         f"action {asked}{f' ({why})' if why else ''}: {fix}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts
@@ -156,7 +156,7 @@ class EffectiveSample:
         if self.share < _SMALL_SAMPLE:
             found.append(
                 f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
-                f"few of them decide; lower {spelled('clip')}, or collect more"
+                f"few of them decide; lower {option_name('clip')}, or collect more"
             )
         if self.silent > self.queries:
             found.append(

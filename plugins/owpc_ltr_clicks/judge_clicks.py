@@ -20,8 +20,8 @@ from owpc_ltr.signatures import (
     Reads,
     Writes,
     job,
+    option_name,
     silent,
-    spelled,
 )
 from owpc_ltr_clicks.cleaning import (
     ACTIONS,
@@ -210,8 +210,8 @@ def judge_clicks(
     _check_method(ips=ips, clip=clip, as_srw=as_srw, srw_max_rank=srw_max_rank, own=own)
     if as_srw and (model != "auto" or index is not None or report is not None):
         raise UsageError(
-            f"{spelled('as_srw')} fits no click model: leave {spelled('model')}, "
-            f"{spelled('index')} and {spelled('report')} out"
+            f"{option_name('as_srw')} fits no click model: leave {option_name('model')}, "
+            f"{option_name('index')} and {option_name('report')} out"
         )
     options = EventOptions(
         actions=actions, impressions=tuple(impressions), since=since, until=until,
@@ -324,16 +324,18 @@ def _check_source(
     """Refuse a log that is named twice or not at all, and options of the other source."""
     if (events is None) != from_ubi:
         raise UsageError(
-            f"name a log, or read one out of the cluster with {spelled('from_ubi')}: one of them"
+            f"name a log, or read one out of the cluster with {option_name('from_ubi')}: one of "
+            "them"
         )
     if from_ubi and (as_srw or columns):
         raise UsageError(
-            f"{spelled('from_ubi')} knows its columns, and goes without {spelled('columns')} and "
-            f"{spelled('as_srw')}"
+            f"{option_name('from_ubi')} knows its columns, and goes without "
+            f"{option_name('columns')} and "
+            f"{option_name('as_srw')}"
         )
     if slices and not from_ubi:
         raise UsageError(
-            f"{spelled('slices')} is for {spelled('from_ubi')}: add it, or leave slices out"
+            f"{option_name('slices')} is for {option_name('from_ubi')}: add it, or leave slices out"
         )
 
 
@@ -342,17 +344,23 @@ def _check_method(
 ) -> None:
     """Refuse options that have no effect on the chosen method."""
     if clip is not None and not ips:
-        raise UsageError(f"{spelled('clip')} is for {spelled('ips')}: add it, or leave clip out")
+        raise UsageError(
+            f"{option_name('clip')} is for {option_name('ips')}: add it, or leave clip out"
+        )
     if srw_max_rank is not None and not as_srw:
         raise UsageError(
-            f"{spelled('srw_max_rank')} is for {spelled('as_srw')}: add it, or leave the rank out"
+            f"{option_name('srw_max_rank')} is for {option_name('as_srw')}: add it, or leave the "
+            "rank out"
         )
     if ips and as_srw:
-        raise UsageError(f"{spelled('ips')} and {spelled('as_srw')} exclude each other: choose one")
+        raise UsageError(
+            f"{option_name('ips')} and {option_name('as_srw')} exclude each other: choose one"
+        )
     if own and (ips or as_srw):
         raise UsageError(
-            f"{spelled('ips' if ips else 'as_srw')} has grades and weights of its own: leave "
-            f"{spelled('grades')}, {spelled('weights')} and {spelled('query_weights')} out"
+            f"{option_name('ips' if ips else 'as_srw')} has grades and weights of its own: leave "
+            f"{option_name('grades')}, {option_name('weights')} and {option_name('query_weights')} "
+            "out"
         )
 
 

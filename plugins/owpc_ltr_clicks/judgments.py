@@ -18,7 +18,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
 from owpc_ltr_clicks.events import EventCounts
@@ -365,7 +365,7 @@ def _warnings(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
     if field not in {None, ID} and not events.looked_up:
         yield (
             f"documents are named by {shown(field or '')}, and log-features asks for them by _id: "
-            f"find them with {spelled('index')}"
+            f"find them with {option_name('index')}"
         )
     clicks = int(counts.clicked.sum())
     if events.implied > _MANY * max(clicks, 1):
@@ -378,7 +378,7 @@ def _warnings(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
     if not events.first_position_given and events.first_position == 0:
         yield (
             "positions are taken to begin with 0: if they begin with 1, give "
-            f"{spelled('first_position')} 1"
+            f"{option_name('first_position')} 1"
         )
     if not ranks_vary(counts):
         yield _unidentified(counts.moved, chosen)

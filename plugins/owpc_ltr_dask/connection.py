@@ -27,7 +27,7 @@ from distributed.core import Status
 from distributed.security import Security
 
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.parts import Files
+from owpc_ltr.data.partitioned.parts import PartReader
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
 from owpc_ltr.files.input import shown
 from owpc_ltr_dask.calls import Calls
@@ -90,7 +90,7 @@ class DaskWorkers:
                 memory=memory,
             )
             self._opened[folder, memory] = PartsOnWorkers(self.calls, self._station(about))
-        files = Files(folder, memory)
+        files = PartReader(folder, memory)
         return replace(data, files=files, workers=self._opened[folder, memory])
 
     def whole(self, data: PartitionedDataset) -> PartitionedDataset:

@@ -22,7 +22,7 @@ from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.parts import Files, Form, Piece
+from owpc_ltr.data.partitioned.parts import ColumnSet, PartReader, PartSelection
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr.version import VERSION
@@ -58,7 +58,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
     """A worker's side of a job: is it fit for it, and the parts that it keeps in memory."""
 
     failure: str | None = None
-    files: Files | None = None
+    files: PartReader | None = None
 
     def __init__(self, job: Job) -> None:
         self.job, self.name = job, job.name
@@ -83,7 +83,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
         if self.files is not None:
             self.files.kept.release()
 
-    def part(self, piece: Piece, form: Form) -> RankingDataset:
+    def part(self, piece: PartSelection, form: ColumnSet) -> RankingDataset:
         """A part, from memory or from the disk of this worker."""
         try:
             return self.opened().read(piece, form)
@@ -91,7 +91,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
             # Its copy of the folder may be the only one that is damaged.
             raise type(error)(f"worker {get_worker().address}: {error}") from error
 
-    def opened(self) -> Files:
+    def opened(self) -> PartReader:
         """The files of the folder, on the disk of this worker."""
         self.last = time.monotonic()
         if self.files is None:
@@ -128,7 +128,7 @@ def made(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
 
 
 def call_on_parts(
-    name: str, pieces: Sequence[Piece], form: Form, call: bytes
+    name: str, pieces: Sequence[PartSelection], form: ColumnSet, call: bytes
 ) -> list[Any] | Failed:
     """What a call, as Dask writes it, makes of each part; or what it raised."""
 

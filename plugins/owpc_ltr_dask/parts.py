@@ -17,7 +17,7 @@ from distributed import get_worker
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.parts import Form, Piece
+from owpc_ltr.data.partitioned.parts import ColumnSet, PartSelection
 from owpc_ltr.errors import WorkersUnavailable
 from owpc_ltr_dask.calls import Calls
 from owpc_ltr_dask.lost_workers import TRIES, ended_often
@@ -43,7 +43,7 @@ class PartsOnWorkers:
         self._homes: dict[tuple[str, ...], str] = {}
 
     def each(
-        self, call: Callable[[RankingDataset], R], pieces: Sequence[Piece], form: Form
+        self, call: Callable[[RankingDataset], R], pieces: Sequence[PartSelection], form: ColumnSet
     ) -> Iterator[R]:
         """What `call` makes of each part, in order."""
         sent, workers = self.calls.written(call), self.calls.workers()
@@ -62,7 +62,7 @@ class PartsOnWorkers:
         return results
 
 
-def batches(pieces: Sequence[Piece], workers: int) -> list[list[Piece]]:
+def batches(pieces: Sequence[PartSelection], workers: int) -> list[list[PartSelection]]:
     """Parts that follow one another, as steps of a pass of about as many documents each.
 
     A multiple of the workers, as far as there are parts for it: they end at the same time.

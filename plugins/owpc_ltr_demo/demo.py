@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help, Seed, job, spelled
+from owpc_ltr.signatures import Help, Seed, job, option_name
 from owpc_ltr_demo.session import (
     CLICKS_MODEL,
     CLICKS_STEPS,
@@ -105,7 +105,7 @@ def demo(
     """
     given = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
     if sum(given.values()) > 1:
-        one, other = (spelled(name) for name, is_given in given.items() if is_given)
+        one, other = (option_name(name) for name, is_given in given.items() if is_given)
         raise UsageError(f"{one} and {other} are two demos: leave out {other}, or {one}")
     options = DemoOptions(
         port or (HYBRID_PORT if hybrid else PORT),
@@ -276,9 +276,9 @@ def _prepare_folder(folder: Path) -> None:
     except OSError as error:
         raise UsageError(
             f"cannot make the folder {folder} ({error.strerror}): name another with "
-            f"{spelled('folder')}"
+            f"{option_name('folder')}"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(
-            f"the folder {folder} is not writable: name another with {spelled('folder')}"
+            f"the folder {folder} is not writable: name another with {option_name('folder')}"
         )

@@ -11,7 +11,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.evaluation.compared_pair import ComparedPair
@@ -19,7 +19,7 @@ from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.measurement import Measured, measure, results_of_scores
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
-from owpc_ltr.evaluation.results import ComparisonPlan, Drawing
+from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.stored_model import StoredModel
@@ -74,7 +74,7 @@ def compare_on_held_out(
     """
     metrics = tuple(_metrics())
     of = compared_queries(data, ChosenQueries(np.arange(data.n_queries), "test"))
-    how = ComparisonPlan(metrics, drawing=Drawing(seed))
+    how = ComparisonPlan(metrics, drawing=Resampling(seed))
     return compare_results(results_of_scores(scores, data, of, how), how)
 
 
@@ -172,7 +172,7 @@ def search_live(
     """
     judged = [one.judged(one.relevant) for one in queries]
     # One search at a time: the times are those of a node without other work.
-    question = LiveQuestion(
+    question = LiveSearches(
         index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
     )
     return measure_live(

@@ -12,7 +12,7 @@ import owpc_ltr
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import write_output
-from owpc_ltr.signatures import Progress, spelled
+from owpc_ltr.signatures import Progress, option_name
 from owpc_ltr_demo.corpus import Document, index_body, read_corpus
 from owpc_ltr_demo.queries import (
     MODULE,
@@ -57,7 +57,7 @@ def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     if with_vectors and not status.vectors:
         raise UsageError(
             f"the node on port {status.port} runs without k-NN and neural search: stop it, or name "
-            f"another {spelled('port')}"
+            f"another {option_name('port')}"
         )
     session.narrator.line(f"opensearch {status.version} answers at {status.url}")
     session.figures["node"] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_node.folders import (
     Places,
     UnixUser,
@@ -241,14 +241,15 @@ def _choose_folder(node: LocalNode, places: Places, account: UnixUser | None) ->
     for other in read_records(places.nodes):
         if folder == Path(other.folder) and live_process(other):
             raise UsageError(
-                f"{spelled('data')} {folder} is in use by the node on port {other.port}: "
+                f"{option_name('data')} {folder} is in use by the node on port {other.port}: "
                 "name another folder"
             )
     check_folder(folder)
     closed = closed_folder(folder / "data", account) if account else None
     if account and closed:
         raise UsageError(
-            f"{spelled('data')} {folder} cannot be used: the node runs as '{account.name}', since "
+            f"{option_name('data')} {folder} cannot be used: the node runs as '{account.name}', "
+            "since "
             f"{node.engine} refuses root, and cannot enter {closed}; leave it out, or "
             "name a folder outside it"
         )
@@ -271,5 +272,5 @@ def _only_port(places: Places) -> int:
     ports = [record.port for record in read_records(places.nodes)]
     if len(ports) > 1:
         listed = ", ".join(str(port) for port in sorted(ports))
-        raise UsageError(f"several nodes run (ports {listed}): name one with {spelled('port')}")
+        raise UsageError(f"several nodes run (ports {listed}): name one with {option_name('port')}")
     return ports[0] if ports else DEFAULT_PORT

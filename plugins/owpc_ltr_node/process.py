@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_node.folders import Places, UnixUser, locked, writing_to
 from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import choose_java
@@ -42,7 +42,7 @@ def check_free(port: int, parameter: str) -> None:
     if not _is_free(port):
         raise EngineUnavailable(
             f"port {port} is taken by {_holder(port)}: end it, or choose another with "
-            f"{spelled(parameter)}"
+            f"{option_name(parameter)}"
         )
 
 
@@ -159,7 +159,7 @@ def launched(
         java = choose_java(node.java, account, places.runtimes, report, release=node.release)
         home, manifest = provide_home(node, places, account, report)
     token = uuid.uuid4().hex
-    with writing_to(folder, spelled("data") if node.folder else "OWPC_LTR_HOME"):
+    with writing_to(folder, option_name("data") if node.folder else "OWPC_LTR_HOME"):
         prepare_folder(node, folder, account)
         # Elasticsearch looks for its modules where it starts.
         is_elastic = node.engine == ELASTICSEARCH

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_node.folders import UnixUser, give, make_folder, write_readable
 from owpc_ltr_node.java import Java
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
@@ -47,12 +47,14 @@ class LocalNode:
             _check_port("transport_port", self.transport_port)
             if self.transport_port == self.port:
                 raise UsageError(
-                    f"{spelled('port')} and {spelled('transport_port')} are both {self.port}: "
+                    f"{option_name('port')} and {option_name('transport_port')} are both "
+                    f"{self.port}: "
                     "choose two"
                 )
         if self.with_vectors and self.engine != OPENSEARCH:
             raise UsageError(
-                f"{spelled('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, since "
+                f"{option_name('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, "
+                "since "
                 f"{self.engine} has dense_vector and knn by itself"
             )
         _check_heap(self.heap, self.release.engine)
@@ -71,7 +73,7 @@ def heap_bytes(heap: str) -> int:
     """
     found = re.fullmatch(r"([1-9][0-9]{0,9})([kmg])", heap.strip().lower())
     if not found:
-        raise UsageError(f"{spelled('heap')} {heap} is not a size: write it as 512m or 2g")
+        raise UsageError(f"{option_name('heap')} {heap} is not a size: write it as 512m or 2g")
     return int(found[1]) * UNITS[found[2]]
 
 
@@ -82,11 +84,11 @@ def _check_heap(heap: str, engine: str) -> None:
     memory = psutil.virtual_memory().total
     if size < heap_bytes(LEAST_HEAP):
         raise UsageError(
-            f"{spelled('heap')} {heap} is too small for {engine}: give it {LEAST_HEAP} or more"
+            f"{option_name('heap')} {heap} is too small for {engine}: give it {LEAST_HEAP} or more"
         )
     if size > memory:
         raise UsageError(
-            f"{spelled('heap')} {heap} is more than this machine's memory "
+            f"{option_name('heap')} {heap} is more than this machine's memory "
             f"({memory / UNITS['g']:.1f} GiB): {DEFAULT_HEAP} is enough for a few 100,000 documents"
         )
 
@@ -94,7 +96,7 @@ def _check_heap(heap: str, engine: str) -> None:
 def _check_port(name: str, port: int) -> None:
     if not 1024 <= port <= 65535:
         raise UsageError(
-            f"{spelled(name)} {port} is not between 1024 and 65535: "
+            f"{option_name(name)} {port} is not between 1024 and 65535: "
             f"choose one such as {DEFAULT_PORT}"
         )
 
@@ -201,7 +203,8 @@ def check_folder(folder: Path) -> None:
     """Raise UsageError for a folder with things in it that are not a node's."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise UsageError(
-            f"{spelled('data')} {folder} holds other things, and a node would change their owner: "
+            f"{option_name('data')} {folder} holds other things, and a node would change their "
+            "owner: "
             "name a new or empty folder"
         )
 

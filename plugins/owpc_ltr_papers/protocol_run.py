@@ -11,7 +11,7 @@ from owpc_ltr.files.output import Journal
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 from owpc_ltr_papers.folders import Collection, cut_of, find_collections
 from owpc_ltr_papers.jobs import Bench, Tools
 from owpc_ltr_papers.protocols import (
@@ -124,7 +124,8 @@ def protocol_of(plan: ReproductionPlan) -> Protocol:
     protocol = PROTOCOLS[plan.protocol]()
     if plan.extent.with_ranklib and not protocol.uses_ranklib:
         raise UsageError(
-            f"{plan.protocol} does not use RankLib: leave {spelled('with_ranklib')} out, or take "
+            f"{plan.protocol} does not use RankLib: leave {option_name('with_ranklib')} out, or "
+            "take "
             "exchangeable2014, whose bases are RankLib's"
         )
     return protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from owpc_ltr.errors import Stopped, UsageError
-from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, option_name, silent
 from owpc_ltr.training.options import Threads
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def reproduce(
 
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise UsageError(f"{spelled('out')} {out} is a file: name a folder")
+        raise UsageError(f"{option_name('out')} {out} is a file: name a folder")
     plan = ReproductionPlan(
         protocol,
         Path(letor),
@@ -94,7 +94,7 @@ def reproduce(
         found = run_protocol(plan, load(map(Path, plugins)), run, say)
     except Stopped:
         if folder is None:
-            say(f"nothing of it is kept: with {spelled('out')} FOLDER it would be")
+            say(f"nothing of it is kept: with {option_name('out')} FOLDER it would be")
         raise
     if found.stale:
         say(

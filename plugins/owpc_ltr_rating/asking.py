@@ -24,7 +24,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError, give_warnin
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.plain_text import shortened, text_table, wrapped_text
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent, spelled
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
 from owpc_ltr_rating.endpoint import KEY, Answer, ChatEndpoint, Unanswered
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
 from owpc_ltr_rating.sheets import NEED, Documents, Pair, Sheet, read_sheet
@@ -173,13 +173,14 @@ def judge_ask(
     if not read.pairs[0].fields:
         raise BadInput(
             f"{sheet} shows no field of the documents, so that a model knows their ids alone: "
-            "write it with judge pool --fields, or give such a sheet with {spelled('documents')}"
+            "write it with judge pool --fields, or give such a sheet with "
+            "{option_name('documents')}"
         )
     template = files("owpc_ltr_rating").joinpath("prompt.txt").read_text("utf-8")
     if prompt is not None:
         template = _checked(read_text(Path(prompt)), prompt)
     if out is None and not preview:
-        raise UsageError(f"{spelled('out')} names the file of the ratings: give it")
+        raise UsageError(f"{option_name('out')} names the file of the ratings: give it")
     rater = Rater(
         ChatEndpoint(endpoint, model, per_minute, in_flight),
         template,

@@ -17,7 +17,7 @@ import urllib3
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.plain_text import shortened
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 KEY = "OWPC_LTR_ENDPOINT_KEY"
 """The environment variable of the endpoint's key."""
@@ -65,12 +65,13 @@ class ChatEndpoint:
         key = os.environ.get(KEY, "")
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise UsageError(
-                f"{spelled('endpoint')}: '{url.rpartition('@')[2]}' is no address of an endpoint: "
+                f"{option_name('endpoint')}: '{url.rpartition('@')[2]}' is no address of an "
+                "endpoint: "
                 f"give https://HOST/v1, and its key by the environment ({KEY})"
             )
         if key and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise UsageError(
-                f"{spelled('endpoint')}: {KEY} would cross the network unencrypted: use https"
+                f"{option_name('endpoint')}: {KEY} would cross the network unencrypted: use https"
             )
         self.host, self.model = parts.netloc, model
         path = url.rstrip("/")

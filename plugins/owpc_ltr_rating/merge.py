@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.signatures import Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr_rating.sheets import read_sheet
 from owpc_ltr_rating.votes import Key, Votes, is_machine, raters_cell, read_votes
 
@@ -124,7 +124,7 @@ def judge_merge(
     """
     if conflicts not in get_args(Conflicts):
         raise UsageError(
-            f"{spelled('conflicts')} is {', '.join(get_args(Conflicts))}, not {conflicts!r}"
+            f"{option_name('conflicts')} is {', '.join(get_args(Conflicts))}, not {conflicts!r}"
         )
     read = read_votes(lists)
     if sheet is not None:
@@ -174,7 +174,7 @@ def _merged(read: Sequence[Votes], rule: Conflicts) -> MergedJudgments:
         raise Refused(
             f"raters disagree on {len(found):,} documents, first on {shown(one.doc_id)} of query "
             f"{shown(one.query_id)} ({raters_cell(one.grades)}): choose with "
-            f"{spelled('conflicts')}: median or latest"
+            f"{option_name('conflicts')}: median or latest"
         )
     about = {
         query_id: query for votes in reversed(read) for query_id, query in votes.queries.items()

@@ -16,7 +16,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
 from owpc_ltr.plain_text import wrapped_text
-from owpc_ltr.signatures import Help, Reads, Writes, job, spelled
+from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr_rating.sheets import Documents, Sheet, read_sheet
 
 REPEATED = 0.03
@@ -123,11 +123,13 @@ def judge_page(
     read = read_sheet(sheet, documents)
     names = tuple(dict.fromkeys(name.strip() for name in raters))
     if wrong := next((name for name in names if not name or "=" in name or "," in name), None):
-        raise UsageError(f"{spelled('raters')}: '{wrong}' has an equals sign or a comma: rename it")
+        raise UsageError(
+            f"{option_name('raters')}: '{wrong}' has an equals sign or a comma: rename it"
+        )
     fields = list(read.pairs[0].fields)
     if unknown := next((name for name in images if name not in fields), None):
         raise UsageError(
-            f"{spelled('images')}: the sheet shows no field '{unknown}': it shows "
+            f"{option_name('images')}: the sheet shows no field '{unknown}': it shows "
             f"{', '.join(fields) or 'none'} (judge pool --fields)"
         )
     content = {
@@ -191,5 +193,5 @@ def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) ->
     from owpc_ltr_rating.served_page import run
 
     if out is None:
-        raise UsageError(f"{spelled('out')} names the file of the answers: give it")
+        raise UsageError(f"{option_name('out')} names the file of the answers: give it")
     run(page.html, sheet, Path(out), port)

@@ -20,7 +20,7 @@ from owpc_ltr.engine.search.request import request
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError, give_warnings
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.host.judgment_lists import read_judgments
-from owpc_ltr.signatures import Help, Reads, job, spelled
+from owpc_ltr.signatures import Help, Reads, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -73,7 +73,7 @@ def judge_push(
     """
     if not name.strip() or len(name) > _LONGEST:
         raise UsageError(
-            f"{spelled('name')} has 1 to {_LONGEST} characters in the workbench: '{name}' has "
+            f"{option_name('name')} has 1 to {_LONGEST} characters in the workbench: '{name}' has "
             f"{len(name)}"
         )
     if isinstance(judgments, Path | str):

@@ -24,7 +24,7 @@ from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
-from owpc_ltr.signatures import Help, Plugins, Reads, job, spelled
+from owpc_ltr.signatures import Help, Plugins, Reads, job, option_name
 from owpc_ltr_serve.app import (
     CONCURRENCY,
     LARGEST_BODY,
@@ -206,13 +206,14 @@ def check_binding(host: str, *, token: bool, tls: dict[str, Any]) -> None:
         return
     if not token and "ssl_ca_certs" not in tls:
         raise UsageError(
-            f"{spelled('host')} {host} can be reached from other machines: set {TOKEN} or "
-            f"{spelled('token_file')}, or demand client certificates with {spelled('client_ca')}"
+            f"{option_name('host')} {host} can be reached from other machines: set {TOKEN} or "
+            f"{option_name('token_file')}, or demand client certificates with "
+            f"{option_name('client_ca')}"
         )
     if not tls:
         give_warnings([
-            f"the token can be read on its way to {host}: give {spelled('certificate')} and "
-            f"{spelled('key')}, unless a proxy before this service speaks https"
+            f"the token can be read on its way to {host}: give {option_name('certificate')} and "
+            f"{option_name('key')}, unless a proxy before this service speaks https"
         ])  # fmt: skip
 
 
@@ -244,7 +245,7 @@ def _tls(
     if certificate is None or key is None:
         if not (certificate is None and key is None and client_ca is None):
             raise UsageError(
-                f"https needs both {spelled('certificate')} and {spelled('key')}: give both"
+                f"https needs both {option_name('certificate')} and {option_name('key')}: give both"
             )
         return {}
     files = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
@@ -264,7 +265,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port} of {host}: {error.strerror or error}: choose another "
-            f"{spelled('port')}, or another {spelled('host')}"
+            f"{option_name('port')}, or another {option_name('host')}"
         ) from error
     return listener
 

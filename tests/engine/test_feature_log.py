@@ -19,7 +19,7 @@ from owpc_ltr import RankingDataset
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.feature_log.feature_reader import Fate, LogCounts, Values
+from owpc_ltr.engine.feature_log.feature_reader import DocumentStatus, LogCounts, Values
 from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -320,13 +320,13 @@ def test_an_account_that_does_not_add_up_cannot_be(
 @pytest.mark.parametrize("liar", ["loses a row", "forgets a document", "gives no reason"])
 def test_a_chunk_that_loses_a_document_is_caught(liar: str) -> None:
     values = Values.unknown(3, 2)
-    values.fates[:] = Fate.LOGGED
+    values.fates[:] = DocumentStatus.LOGGED
     if liar == "loses a row":
         values = Values(values.fates[:2], values.features[:2], {})
     elif liar == "forgets a document":
-        values.fates[1] = Fate.UNKNOWN
+        values.fates[1] = DocumentStatus.UNKNOWN
     else:
-        values.fates[1] = Fate.REJECTED
+        values.fates[1] = DocumentStatus.REJECTED
     with pytest.raises(Refused):
         values.counts(3)
 

@@ -19,7 +19,7 @@ from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lin
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores import Store
@@ -194,7 +194,7 @@ def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
 def gated(
     small: Small, model: LinearModel, judgments: Judgments, name: str, over: str = "champion"
 ) -> Uploaded:
-    question = LiveQuestion(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
+    question = LiveSearches(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
     question = replace(question, query_template=BODY)
     return upload_model(
         small.engine, small.store, model, FEATURESET, index=small.index, name=name,
@@ -212,7 +212,7 @@ def test_queries_that_a_model_was_trained_on_show_nothing_live(
     for split in ("all", "train"):
         found = measured(cluster, model, judgments, "ndcg@10", index=small.index, split=split)
         assert re.match(told, str(found.verdict()))
-        question = LiveQuestion(
+        question = LiveSearches(
             small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], query_template=BODY
         )
         with pytest.raises(NotBetter, match=told):
@@ -290,7 +290,7 @@ def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: J
     """By title alone the titles are the truth: inverted, they applaud what hides them."""
     turned = [replace(query, grades=1 - query.grades) for query in judgments.queries]
     template = {"match": {"title": "{{keywords}}"}}
-    question = LiveQuestion(
+    question = LiveSearches(
         small.index, template, turned, [parse_metric("ndcg@10")], 100, query_template=template
     )
     with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
@@ -468,7 +468,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
         replace(query, importance=float(weight))
         for query, weight in zip(judgments.queries, weights, strict=True)
     ]
-    question = LiveQuestion(small.index, BODY, asked, [ndcg], 100, query_template=BODY)
+    question = LiveSearches(small.index, BODY, asked, [ndcg], 100, query_template=BODY)
     done = upload_model(
         small.engine, small.store, trained(BY_TITLE), FEATURESET, index=small.index, name=name,
         gate=LiveGate(question),

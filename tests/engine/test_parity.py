@@ -24,7 +24,12 @@ from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT, drift_refusal
-from owpc_ltr.engine.deployment.proof import Answered, feature_drifts, parity_of, ranking_drift
+from owpc_ltr.engine.deployment.proof import (
+    ScoredDocuments,
+    feature_drifts,
+    parity_of,
+    ranking_drift,
+)
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
@@ -45,13 +50,13 @@ few = st.lists(st.integers(-3, 3), min_size=2, max_size=9)
 
 def answered(
     reference: list[Any], other: list[Any], labels: list[Any] | None = None, query: str = "q"
-) -> Answered:
+) -> ScoredDocuments:
     """One probe with the local score and the engine's."""
     one, two = (np.array(scores, dtype=np.float64) for scores in (reference, other))
     ids = tuple(f"d{number}" for number in range(len(one)))
     grades = None if labels is None else np.array(labels, dtype=np.float64)
     none = np.zeros((len(one), 1), np.float32)
-    return Answered({"query_id": query}, ids, grades, none, None, one, two)
+    return ScoredDocuments({"query_id": query}, ids, grades, none, None, one, two)
 
 
 @given(reference=few, data=st.data())
@@ -122,14 +127,14 @@ def test_what_the_labels_lose_is_the_difference_of_the_metric() -> None:
 # --- how far features moved, and the limit of it
 
 
-def remembered(before: Any, now: Any, weights: Any) -> Answered:
+def remembered(before: Any, now: Any, weights: Any) -> ScoredDocuments:
     """One sample whose features were others, scored by a linear model of these weights."""
     earlier, features = np.array(before, np.float32), np.array(now, np.float32)
     by = np.array(weights, np.float64)
     local, then = features.astype(np.float64) @ by, earlier.astype(np.float64) @ by
     ids = tuple(f"d{row}" for row in range(len(features)))
     grades = np.arange(len(features), dtype=np.float64)
-    return Answered({"query_id": "q"}, ids, grades, features, earlier, local, local, then)
+    return ScoredDocuments({"query_id": "q"}, ids, grades, features, earlier, local, local, then)
 
 
 columns = st.lists(st.tuples(*[st.integers(-8, 8)] * 2), min_size=3, max_size=9)

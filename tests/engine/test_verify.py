@@ -16,7 +16,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
-from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
+from owpc_ltr.engine.deployment.proof import ScoredDocuments, feature_drifts
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
@@ -223,7 +223,7 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
     before = np.array([[0.0, 1.0], [2.0, 1.0]], np.float32)
     now = np.array([[0.5, 1.0], [2.5, np.nan]], np.float32)
     scores = np.zeros(2)
-    one = Answered({}, ("a", "b"), None, now, before, scores, scores)
+    one = ScoredDocuments({}, ("a", "b"), None, now, before, scores, scores)
     by = {each.feature: each for each in feature_drifts(("x", "y"), [one])}
     assert by["x"].by == pytest.approx(0.5)
     assert by["y"].by == pytest.approx(0.5)

@@ -18,11 +18,11 @@ ROAD = ("index", "featureset push", "log-features", "upload", "verify", "search"
 pytestmark = pytest.mark.node
 
 
-Told = tuple[list[Ended], list[str], set[object]]
+DatasetFacts = tuple[list[Ended], list[str], set[object]]
 """How commands ended, what they attempted outside of their folder, and to whom they spoke."""
 
 
-def told_by(killer: Killer, commands: list[tuple[str, ...]], *, network: bool) -> Told:
+def told_by(killer: Killer, commands: list[tuple[str, ...]], *, network: bool) -> DatasetFacts:
     """Run commands in a child that may write in the world's folder only."""
     world = killer.laboratory.world
     here, there = killer.context.Pipe(duplex=False)

@@ -21,7 +21,7 @@ from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.legs import Leg, Legs
-from owpc_ltr.evaluation.results import Drawing
+from owpc_ltr.evaluation.results import Resampling
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.fusion.fuse import _measured
 from owpc_ltr.fusion.result import Fusion
@@ -109,7 +109,7 @@ def fused(second: float, version: str = "3.8.0") -> Fusion:
     return _measured(
         legs, logged, Judgments(judged(logged)), "ndcg@10",
         identity=Identity("opensearch", version, "one", "uuid", ()),
-        complete=True, plugins=(), drawing=Drawing(resamples=500),
+        complete=True, plugins=(), drawing=Resampling(resamples=500),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from owpc_ltr_serve.metrics import HORIZON, Metrics, trained_features
 from owpc_ltr_serve.rankers import ServedRanker
 from prometheus_client.parser import text_string_to_metric_families
 
-from owpc_ltr.engine.deployment.proof import Answered, feature_drifts
+from owpc_ltr.engine.deployment.proof import ScoredDocuments, feature_drifts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import packed
 from owpc_ltr.models.reordering import ReorderingModel
@@ -93,7 +93,9 @@ def test_drift_is_that_of_verify_where_all_values_moved_alike(rng: np.random.Gen
     now = before + np.array([0.75, 0.0], np.float32)
     ids = tuple(map(str, range(200)))
     nothing = np.zeros(200)
-    answered = Answered({}, ids, None, np.nan_to_num(now), np.nan_to_num(before), nothing, nothing)
+    answered = ScoredDocuments(
+        {}, ids, None, np.nan_to_num(now), np.nan_to_num(before), nothing, nothing
+    )
     metrics = collected()
     for part in np.array_split(np.nan_to_num(now), 9):
         metrics.scored(served(np.nan_to_num(before)), part)

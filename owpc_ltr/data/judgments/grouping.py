@@ -33,7 +33,7 @@ from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.files.input import shown
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled, takes
+from owpc_ltr.signatures import option_name, takes
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,7 +237,7 @@ def _settle_duplicates(
         worst = again[np.argmin(order[again])]
         row, before = int(order[worst]), int(order[worst - 1])
         one, other = lines.grade(before), lines.grade(row)
-        policy = spelled("duplicates") if takes("duplicates") else "judge convert --duplicates"
+        policy = option_name("duplicates") if takes("duplicates") else "judge convert --duplicates"
         how = f"as {other}, and as {one}" if grades[row] != grades[before] else f"as {other}, as"
         raise lines.bad(
             row,

@@ -39,7 +39,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, shown
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.sheets import inert_column, read_column
-from owpc_ltr.signatures import spelled, takes
+from owpc_ltr.signatures import option_name, takes
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 """Columns so called are no parameters of a query, even where a role is read from another."""
@@ -96,7 +96,7 @@ def find_roles(
         lacking.insert(0, "query")
     lacking = [given.get(role, role) for role in lacking]
     if lacking:
-        how = f", or give {spelled('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
+        how = f", or give {option_name('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{found}; {where} must name query_id, query, doc_id, grade{how}"

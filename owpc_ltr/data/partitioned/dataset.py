@@ -21,7 +21,7 @@ from owpc_ltr.data.dataset import RankingDataset, arrow_of
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.options import DEFAULT_MEMORY, TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
-from owpc_ltr.data.partitioned.parts import Files, Form, Piece
+from owpc_ltr.data.partitioned.parts import ColumnSet, PartReader, PartSelection
 from owpc_ltr.data.splits import (
     DatasetSplits,
     HashSplit,
@@ -58,7 +58,7 @@ class Workers(Protocol):
     """Who reckons with parts in the place of this process."""
 
     def each(
-        self, call: Callable[[RankingDataset], R], pieces: Sequence[Piece], form: Form
+        self, call: Callable[[RankingDataset], R], pieces: Sequence[PartSelection], form: ColumnSet
     ) -> Iterator[R]:
         """What `call` makes of each part, in order."""
         ...
@@ -74,12 +74,12 @@ class PartitionedDataset:
     there are any.
     """
 
-    files: Files
+    files: PartReader
     feature_names: tuple[str, ...]
     columns: tuple[str, ...]
     featureset_hash: str | None
     manifest: dict[str, Any] | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PartSelection, ...]
     origin: Origin | None = None
     filled: bool = False
     feature_scales: Vector | None = None
@@ -160,7 +160,7 @@ class PartitionedDataset:
         side. Parts that fit stay in memory for the next time. `whole`: everything in a part,
         checked by its digest, as iterating gives it.
         """
-        form: Form = "whole" if whole else "filled" if self.filled else "learnable"
+        form: ColumnSet = "whole" if whole else "filled" if self.filled else "learnable"
         if self.workers is not None:
             return self.workers.each(call, self.pieces, form)
         load = partial(self.files.read, form=form)
@@ -252,21 +252,21 @@ class PartitionedDataset:
             f"{self.n_features:,} features, {len(self.pieces):,} parts in {self.files.folder}"
         )
 
-    def _queries(self, piece: Piece) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    def _queries(self, piece: PartSelection) -> tuple[pa.StringArray, NDArray[np.int64]]:
         ids, sizes = self.files.queries(piece.part)
         if piece.chosen is None:
             return ids, sizes
         return ids.take(pa.array(piece.chosen.tolist(), pa.int64())), sizes[piece.chosen]
 
-    def _narrowed(self, piece: Piece, wanted: NDArray[np.bool_]) -> Piece:
+    def _narrowed(self, piece: PartSelection, wanted: NDArray[np.bool_]) -> PartSelection:
         """The wanted queries of a piece."""
         if wanted.all():
             return piece
         if not wanted.any():
-            return Piece(piece.part, np.empty(0, np.int64), 0, 0)
+            return PartSelection(piece.part, np.empty(0, np.int64), 0, 0)
         own = np.arange(piece.part.queries) if piece.chosen is None else piece.chosen
         sizes = self._queries(piece)[1][wanted]
-        return Piece(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
+        return PartSelection(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
 
 
 JudgedTable = RankingDataset | PartitionedDataset
@@ -281,9 +281,11 @@ def open_partitioned(folder: Path | str, memory: int | None = None) -> Partition
     """
     folder = Path(folder)
     manifest: Manifest = read_manifest(folder)
-    pieces = tuple(Piece(part, None, part.queries, part.documents) for part in manifest.parts)
+    pieces = tuple(
+        PartSelection(part, None, part.queries, part.documents) for part in manifest.parts
+    )
     return PartitionedDataset(
-        Files(folder, DEFAULT_MEMORY if memory is None else memory),
+        PartReader(folder, DEFAULT_MEMORY if memory is None else memory),
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,

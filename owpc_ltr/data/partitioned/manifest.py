@@ -87,7 +87,7 @@ class Share:
 
 
 @dataclass
-class Told:
+class DatasetFacts:
     """What is known of the data as a whole, once they are all written; see `Manifest`."""
 
     source: dict[str, Any] | None = None

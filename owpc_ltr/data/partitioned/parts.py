@@ -26,12 +26,12 @@ from owpc_ltr.data.parquet.reading import (
 )
 from owpc_ltr.data.partitioned.manifest import Part
 
-Form = Literal["whole", "learnable", "filled"]
+ColumnSet = Literal["whole", "learnable", "filled"]
 """How a part is read: everything; what is learned from; the same with 0 for missing values."""
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class PartSelection:
     """A part, or the `chosen` queries of it, by number."""
 
     part: Part
@@ -40,7 +40,7 @@ class Piece:
     documents: int
 
 
-class Files:
+class PartReader:
     """The files of a folder: what was read of them and stays in memory."""
 
     def __init__(self, folder: Path, memory: int) -> None:
@@ -57,7 +57,7 @@ class Files:
         """The parameters of each query of a part, as JSON; None where it has none."""
         return load_query_params(self.folder / part.path, part.digest)
 
-    def read(self, piece: Piece, form: Form) -> RankingDataset:
+    def read(self, piece: PartSelection, form: ColumnSet) -> RankingDataset:
         """A piece in one of its forms, checked by its digest; what is learned from may be kept."""
         path, digest = self.folder / piece.part.path, piece.part.digest
         if form == "whole":
@@ -72,10 +72,10 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What was read stays in the process that has read it.
-        return Files, (self.folder, self.kept.memory)
+        return PartReader, (self.folder, self.kept.memory)
 
 
-def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:
+def _chosen(data: RankingDataset, piece: PartSelection) -> RankingDataset:
     return data if piece.chosen is None else data.select(piece.chosen)
 
 
@@ -112,7 +112,7 @@ class _File:
             rest, start = rest[written:], start + written
 
 
-class Spool:
+class DiskCache:
     """Parts in a temporary file, as far as the disk has room: in TMPDIR, or /var/tmp."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class PartCache:
     """
 
     def __init__(self, memory: int) -> None:
-        self.memory, self.bytes, self.spool = memory, 0, Spool()
+        self.memory, self.bytes, self.spool = memory, 0, DiskCache()
         self._parts: dict[Hashable, RankingDataset] = {}
         self._lock = Lock()
 

@@ -22,10 +22,10 @@ from owpc_ltr.data.partitioned.manifest import (
     MANIFEST,
     SALT,
     UNFINISHED,
+    DatasetFacts,
     Manifest,
     Part,
     Share,
-    Told,
     bucket_of,
     check_buckets,
 )
@@ -126,7 +126,7 @@ def write_partitioned(
     folder: Path | str,
     *,
     buckets: int = DEFAULT_BUCKETS,
-    told: Told | None = None,
+    told: DatasetFacts | None = None,
     share: Share | None = None,
 ) -> Manifest:
     """Write the queries of several datasets, one after the other, as a folder of parts.
@@ -147,7 +147,7 @@ def write_partitioned(
         writer = _Writer(folder, buckets, share)
         for dataset in datasets:
             writer.add(dataset)
-        manifest = writer.finish(told or Told(writer.source()))
+        manifest = writer.finish(told or DatasetFacts(writer.source()))
         manifest.save(folder)
         return manifest
 
@@ -182,7 +182,7 @@ class _Writer:
                 )
                 self._write_full(bucket)
 
-    def finish(self, told: Told) -> Manifest:
+    def finish(self, told: DatasetFacts) -> Manifest:
         """Write what is left. Raises BadInput where there is nothing, or a query came back."""
         if self.first is None:
             raise BadInput(f"cannot write {self.folder}: there is no query in what was given")

@@ -31,7 +31,7 @@ from owpc_ltr.engine.client.retry import (
 )
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 PATIENCE = 3.0
 """Seconds for the first connection to an engine."""
@@ -265,7 +265,7 @@ class Engine:
         other = (
             "check the address"
             if self.settings.given
-            else f"name your cluster by OWPC_LTR_URL or {spelled('url')}"
+            else f"name your cluster by OWPC_LTR_URL or {option_name('url')}"
         )
         return f"; start a local node: owpc-ltr engine start, or {other}"
 

@@ -23,7 +23,7 @@ from owpc_ltr.engine.deployment.live_gate import (
     live_result,
     other_model,
 )
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
@@ -56,7 +56,7 @@ from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -78,7 +78,7 @@ class Gate:
 
     metric: Metric
     data: RankingDataset
-    ask: Callable[[RankingDataset], LiveQuestion]
+    ask: Callable[[RankingDataset], LiveSearches]
     over: str = "champion"
     human: Judgments | RankingDataset | None = None
     strata: Mapping[str, str] | None = None
@@ -151,7 +151,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
         what = "proxy labels" if gate.human is not None else "data without queries and documents"
         raise Refused(
             f"'{name}' has no model to compare with yet, and {what} cannot be compared with the "
-            f"query alone: require the gain of live results ({spelled('judgments')} FILE)"
+            f"query alone: require the gain of live results ({option_name('judgments')} FILE)"
         )
     # As evidence another metric would do; the deciding one must be the gate's.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
@@ -314,7 +314,7 @@ def _other_model(
     if lacking:
         raise Refused(
             f"'{other.model}' reads the feature '{lacking[0]}', which is from a table, and "
-            f"not in the data: log the data with that table too ({spelled('extra_features')})"
+            f"not in the data: log the data with that table too ({option_name('extra_features')})"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
     own = replace(

@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.serving_mode import by_folds, on_trial
 from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
-    LiveQuestion,
+    LiveSearches,
     loser_lines,
     losers,
     measure_live,
@@ -228,7 +228,7 @@ class LiveGate:
     inconclusive judgments.
     """
 
-    question: LiveQuestion
+    question: LiveSearches
     over: str = "champion"
     side: str = "auto"
     progress: Callable[[str, float | None], None] | None = None
@@ -273,7 +273,7 @@ def live_result(
 def live_evidence(
     engine: Engine,
     store: Store,
-    question: LiveQuestion,
+    question: LiveSearches,
     model: Model,
     featureset: FeatureSet,
     *,
@@ -331,7 +331,7 @@ def other_model(engine: Engine, store: Store, name: str, over: str) -> Deploymen
 
 
 def _feature_doubts(
-    engine: Engine, store: Store, featureset: FeatureSet, question: LiveQuestion
+    engine: Engine, store: Store, featureset: FeatureSet, question: LiveSearches
 ) -> list[ResultWarning]:
     """Doubts about the judgments from the features of judged documents, on a sample of queries."""
     rng = np.random.default_rng(question.seed)

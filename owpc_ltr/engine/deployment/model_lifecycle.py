@@ -16,7 +16,7 @@ from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import is_model_of, split_immutable
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 _SHOWN = 5
 
@@ -208,7 +208,7 @@ def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:
         more = f" and {len(used_by) - _SHOWN} more" if len(used_by) > _SHOWN else ""
         raise Refused(
             f"the feature set '{name}' is used by {', '.join(used_by[:_SHOWN])}{more}, and verify, "
-            f"explain and logging need it as it is: {verb} it anyway with {spelled('force')}"
+            f"explain and logging need it as it is: {verb} it anyway with {option_name('force')}"
         )
 
 

@@ -35,7 +35,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_line,
     drift_refusal,
 )
-from owpc_ltr.engine.deployment.proof import Answered, Proof, prove, request_refusal
+from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingCase,
@@ -66,7 +66,7 @@ from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -142,7 +142,7 @@ class Uploaded(ShortRepr):
         return (
             "not compared with the query alone or another model: measure live results by owpc-ltr "
             f"compare-live {role}{store} --judgments FILE, or upload with "
-            f"{spelled('require_gain')}"
+            f"{option_name('require_gain')}"
         )
 
 
@@ -183,7 +183,7 @@ def upload_model(
     if not asked:
         raise Refused(
             "the model remembers no judged documents to compare scores on: give some with "
-            f"{spelled('data')} FILE, or train on a dataset that log-features wrote"
+            f"{option_name('data')} FILE, or train on a dataset that log-features wrote"
         )
     check_name("model", name)
     # Before anything is stored: it raises where there is no such index.
@@ -237,7 +237,9 @@ def upload_model(
     return upload.attempt()
 
 
-def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
+def interval_of(
+    model: Model, featureset: FeatureSet, answered: list[ScoredDocuments]
+) -> ScoreInterval:
     """The interval of the model's scores, from the values that its features can have.
 
     An unbounded feature is assumed to stay within twice its values in training and now. Where that
@@ -369,7 +371,7 @@ class _Upload:
             give_warnings([
                 f"each search request with '{self.name}' has {_kilobytes(size)}, as the engine "
                 "keeps no models: train fewer or smaller trees, let the client score it "
-                f"({spelled('client_scored')}, owpc-ltr serve), or use the LTR plugin"
+                f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
             ])  # fmt: skip
         return size
 
@@ -491,7 +493,7 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
 
 
 def _another_name() -> str:
-    return f"choose another name with {spelled('name')}"
+    return f"choose another name with {option_name('name')}"
 
 
 def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 PARITY_TOLERANCE = 1e-5
 """The largest difference of the engine's scores and local ones: a few units of float32."""
@@ -153,9 +153,8 @@ def drift_refusal(
         what = f"{others}, by features that have drifted since training"
     else:
         return None
-    return (
-        f"{what}; log features again and train on them, or allow more with {spelled('max_drift')}"
-    )
+    allow = f"allow more with {option_name('max_drift')}"
+    return f"{what}; log features again and train on them, or {allow}"
 
 
 def other_rankings(rankings: RankAgreement | None, max_drift: float) -> str | None:

@@ -48,7 +48,7 @@ from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 Scored = tuple[Vector | None, Vector, Vector]
 """One query's labels (if known), its scores, and its other scores."""
@@ -92,7 +92,7 @@ def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float 
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class ScoredDocuments:
     """One sample with its documents in the index, their features and their scores.
 
     `features` and their `local` scores are those of now, `served` the scores by the engine, or by
@@ -126,7 +126,7 @@ class Proof:
     """The scores of a model's samples by the engine and locally, and how far features drifted."""
 
     parity: Parity
-    answered: list[Answered]
+    answered: list[ScoredDocuments]
     features: tuple[FeatureDrift, ...]
     rankings: RankAgreement | None
 
@@ -187,7 +187,7 @@ class _Scorer:
     index: str
     joined: ExternalColumns | None
 
-    def answered(self, sample: dict[str, Any]) -> Answered | None:
+    def answered(self, sample: dict[str, Any]) -> ScoredDocuments | None:
         """A sample's documents in the index, their features and scores; None without documents."""
         featureset = self.stored.featureset
         ids, features = logged(self.engine, self.store, featureset, self.index, sample)
@@ -202,7 +202,7 @@ class _Scorer:
         labels = None
         if "labels" in sample:
             labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
-        return Answered(
+        return ScoredDocuments(
             sample,
             tuple(ids),
             labels,
@@ -225,7 +225,7 @@ class _Scorer:
         if before is None:
             raise Refused(
                 f"the model remembers no values of {in_words(names, sources)}: give the table with "
-                f"{spelled('extra_features')} FILE"
+                f"{option_name('extra_features')} FILE"
             )
         return before[:, own:]
 
@@ -272,7 +272,7 @@ def request_refusal(
     return None
 
 
-def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
+def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> str:
     """A feature derived from a missing one: the log counts that as 0, trees in an engine do not."""
     if stored.type not in {XGBOOST, XGBOOST_RAW}:
         return ""
@@ -297,7 +297,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
 def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:
     """Refuse a proof on documents or queries that are few, or a small part."""
     if not 0 <= share <= 1:
-        raise UsageError(f"{spelled('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
+        raise UsageError(f"{option_name('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
     if not found["documents"]:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
@@ -310,11 +310,11 @@ def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, inde
                 f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
                 "features were logged from, and complete? a smaller "
-                f"{spelled('min_proof_coverage')} needs fewer, and 0 accepts any number"
+                f"{option_name('min_proof_coverage')} needs fewer, and 0 accepts any number"
             )
 
 
-def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
+def parity_of(answered: list[ScoredDocuments], scored_by: str = ENGINE) -> Parity:
     """The served scores of all samples compared with the local ones, on the features of now."""
     worst, place = -1.0, (0, 0)
     for number, one in enumerate(answered):
@@ -338,7 +338,7 @@ def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
 
 
 def feature_drifts(
-    names: tuple[str, ...], answered: Sequence[Answered]
+    names: tuple[str, ...], answered: Sequence[ScoredDocuments]
 ) -> tuple[FeatureDrift, ...]:
     """The drift of each feature from what the samples remember to now, the furthest first.
 
@@ -380,7 +380,7 @@ def drift_scale(before: NDArray[np.float64]) -> Vector:
     return scale
 
 
-def ranking_drift(answered: Sequence[Answered]) -> RankAgreement | None:
+def ranking_drift(answered: Sequence[ScoredDocuments]) -> RankAgreement | None:
     """How far rankings by the features of now agree with those by the remembered ones, if any."""
     known = [(one.labels, one.earlier, one.local) for one in answered if one.earlier is not None]
     return rank_agreement(known) if known else None
@@ -412,7 +412,7 @@ def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
     return [places[document] for document in ids]
 
 
-def _differences(one: Answered) -> Vector:
+def _differences(one: ScoredDocuments) -> Vector:
     """The relative difference of each document's scores."""
     # A score that is not a number must not slip through a comparison.
     with np.errstate(invalid="ignore"):

@@ -54,7 +54,7 @@ from owpc_ltr.models.model_file import packed, unpacked, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.protocols import Model
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -317,7 +317,7 @@ def served_model(
     unseen = (
         f"{in_words(names, sources)}: values from outside the index, which the proof took as the "
         "model remembers them; to prove the lookup too, give the table with "
-        f"{spelled('extra_features')} FILE"
+        f"{option_name('extra_features')} FILE"
     )
     return ServedModel(model, list(samples), cautions=(unseen,))
 

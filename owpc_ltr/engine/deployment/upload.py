@@ -21,8 +21,8 @@ from owpc_ltr.signatures import (
     Progress,
     Reads,
     job,
+    option_name,
     silent,
-    spelled,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
     from owpc_ltr.engine.deployment.model_upload import Uploaded
-    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+    from owpc_ltr.engine.search.live_evaluation import LiveSearches
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
     from owpc_ltr.protocols import Model
@@ -149,7 +149,7 @@ def upload(
         )  # fmt: skip
     tables = tables_of(extra_features)
 
-    def searches(of: LiveQueries, metric: Metric) -> LiveQuestion:
+    def searches(of: LiveQueries, metric: Metric) -> LiveSearches:
         query = cluster.template(where, of.query_template)[0]
         return of.question(where, query, [metric], trained_on)
 
@@ -230,7 +230,8 @@ def _read(
     searched = evidence.judgments is not None
     if not searched and evidence.params:
         raise UsageError(
-            f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
+            f"{option_name('params')} is for live searches of {option_name('judgments')}: give "
+            "these too, "
             "or leave it out"
         )
     judgments, proxy_labels, human_labels = read_lists(
@@ -252,8 +253,8 @@ def _read(
     given = (data, proxy_labels, human_labels, live)
     if gain is not None and all(one is None for one in given):
         raise UsageError(
-            f"{spelled('require_gain')} needs judged queries to compare on: give "
-            f"{spelled('data')} FILE"
+            f"{option_name('require_gain')} needs judged queries to compare on: give "
+            f"{option_name('data')} FILE"
         )
     registry = load([Path(plugin) for plugin in plugins]) if plugins else None
     metric = None if gain is None else parse_metric(gain, registry)
@@ -282,11 +283,12 @@ def gate_judgments(
 
     Raises UsageError for arguments that do not go together.
     """
-    proxy_option, human_option = spelled("proxy_labels"), spelled("human_labels")
+    proxy_option, human_option = option_name("proxy_labels"), option_name("human_labels")
     if proxy is None and human is None:
         if strata is not None:
             raise UsageError(
-                f"{spelled('strata')} is of a human-labelled sample: also give {proxy_option} and "
+                f"{option_name('strata')} is of a human-labelled sample: also give {proxy_option} "
+                "and "
                 f"{human_option}"
             )
         return data, None, None
@@ -299,10 +301,10 @@ def gate_judgments(
     if metric is None:
         raise UsageError(
             f"{proxy_option} and {human_option} measure a gain: name its metric with "
-            f"{spelled('require_gain')}"
+            f"{option_name('require_gain')}"
         )
     if data is not None or live is not None:
-        other = spelled("data" if data is not None else "judgments")
+        other = option_name("data" if data is not None else "judgments")
         raise UsageError(
             f"{proxy_option} and {other} are two ways to measure a gain: leave out one"
         )
@@ -320,16 +322,16 @@ def _check_gain(metric: Any, live: Any, accepted: str | None) -> None:
     """Refuse options of a gain where none is required."""
     if metric is None and live is not None:
         raise UsageError(
-            f"{spelled('judgments')} measures a gain: name its metric with "
-            f"{spelled('require_gain')}"
+            f"{option_name('judgments')} measures a gain: name its metric with "
+            f"{option_name('require_gain')}"
         )
     if accepted is not None and metric is None:
         raise UsageError(
-            f"{spelled('accept_unproven')} needs {spelled('require_gain')}: leave it out"
+            f"{option_name('accept_unproven')} needs {option_name('require_gain')}: leave it out"
         )
     if accepted is not None and not accepted.strip():
         raise UsageError(
-            f"{spelled('accept_unproven')} is empty: give the reason, which is recorded"
+            f"{option_name('accept_unproven')} is empty: give the reason, which is recorded"
         )
 
 
@@ -338,7 +340,7 @@ def _gate(
     evidence: Evidence,
     template: Mapping[str, Any] | Path | str | None,
     window: int,
-    searches: Callable[[LiveQueries, Metric], LiveQuestion],
+    searches: Callable[[LiveQueries, Metric], LiveSearches],
     **shared: Any,
 ) -> Gate | LiveGate | None:
     """The gate that compares live results, or on judged documents; None without a metric."""
@@ -356,7 +358,7 @@ def _gate(
     assert data is not None  # noqa: S101 - told to the type checker
     measured = live_metric(metric, window)
 
-    def ask(part: RankingDataset) -> LiveQuestion:
+    def ask(part: RankingDataset) -> LiveSearches:
         return searches(LiveQueries(part, template, window=window), measured)
 
     return Gate(

@@ -22,7 +22,7 @@ from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
 from owpc_ltr.names import split_immutable
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Argument, Help, job, spelled
+from owpc_ltr.signatures import Argument, Help, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
@@ -335,7 +335,7 @@ def delete(
     from owpc_ltr.engine.deployment import model_lifecycle
 
     if (name is None) is not unused:
-        raise UsageError(f"which models? give one of NAME and {spelled('unused')}")
+        raise UsageError(f"which models? give one of NAME and {option_name('unused')}")
     if name is None:
         models = model_lifecycle.prunable(cluster.engine, cluster.store)
         if yes:

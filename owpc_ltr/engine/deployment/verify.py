@@ -12,7 +12,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import Argument, Help, job, spelled
+from owpc_ltr.signatures import Argument, Help, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import ExternalColumns
@@ -187,7 +187,7 @@ def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalCol
         give_warnings([
             f"{in_words(external_names(sources), sources)}: values from outside the index, "
             "which were taken as at the upload; to prove the lookup too, give the table with "
-            f"{spelled('extra_features')} FILE"
+            f"{option_name('extra_features')} FILE"
         ])  # fmt: skip
         return None
     return columns_for(sources, tables, whose)

@@ -87,14 +87,16 @@ class FeatureReader:
             if isinstance(row, Refused):
                 self._reject(question, values, position, "its features are unreadable", str(row))
             else:
-                values.fates[position] = Fate.ABSENT if row is None else Fate.LOGGED
+                values.fates[position] = (
+                    DocumentStatus.ABSENT if row is None else DocumentStatus.LOGGED
+                )
         self._take(question, values, found, start, stop)
 
     def _take(
         self, question: QueryDocuments, values: Values, found: FoundRows, start: int, stop: int
     ) -> None:
         """Put the rows of logged documents into the matrix; reject what is not finite in it."""
-        rows = start + np.flatnonzero(values.fates[start:stop] == Fate.LOGGED)
+        rows = start + np.flatnonzero(values.fates[start:stop] == DocumentStatus.LOGGED)
         if not len(rows):
             return
         exact = np.array([found[question.doc_ids[row]] for row in rows])
@@ -115,7 +117,7 @@ class FeatureReader:
                 f"cannot be logged: {detail}; fix the feature set, or leave such documents out: "
                 "--allow-rejected"
             )
-        values.fates[position] = Fate.REJECTED
+        values.fates[position] = DocumentStatus.REJECTED
         values.features[position] = np.nan
         values.reasons.setdefault(position, reason)
 
@@ -256,7 +258,7 @@ class LogCounts(ShortRepr):
         }
 
 
-class Fate(IntEnum):
+class DocumentStatus(IntEnum):
     """What became of a judged document."""
 
     UNKNOWN = 0
@@ -319,13 +321,13 @@ class Values:
 
     def counts(self, judged: int) -> LogCounts:
         """The counts of these documents, of which so many were judged; Refused if it fails."""
-        counts = np.bincount(self.fates, minlength=len(Fate))
-        if counts[Fate.REJECTED] != len(self.reasons):
+        counts = np.bincount(self.fates, minlength=len(DocumentStatus))
+        if counts[DocumentStatus.REJECTED] != len(self.reasons):
             raise Refused("a document was rejected without a reason; please report this")
         return LogCounts(
             judged,
-            int(counts[Fate.LOGGED]),
-            int(counts[Fate.ABSENT]),
+            int(counts[DocumentStatus.LOGGED]),
+            int(counts[DocumentStatus.ABSENT]),
             dict(sorted(Counter(self.reasons.values()).items())),
         )
 

@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.responses import AnswerPart
 from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
-    Fate,
+    DocumentStatus,
     FeatureReader,
     LogCounts,
     Values,
@@ -46,7 +46,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.checks import warnings_after_log
 from owpc_ltr.inspection.columns import warnings_of_log
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -313,7 +313,7 @@ def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: 
     sizes = [len(job.judgments.queries[query].doc_ids) for query in chunk.queries]
     starts = np.cumsum([0, *sizes])
     values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
-    absent = np.add.reduceat((kept.fates == Fate.ABSENT).astype(int), starts[:-1])
+    absent = np.add.reduceat((kept.fates == DocumentStatus.ABSENT).astype(int), starts[:-1])
     asked_again = {int(np.argmax(values)), *([int(np.argmax(absent))] if absent.any() else [])}
     for asked in sorted(asked_again):
         rows = slice(int(starts[asked]), int(starts[asked + 1]))
@@ -412,7 +412,7 @@ def id_advice(engine: EngineLike, index: str, queries: Sequence[JudgedQuery]) ->
             return f"{said}, and '{index}' is empty: {question}"
         said += f"; ids in the index look like '{_shortened(there['_id'].text)}'"
         if _search(engine, index, {"ids": {"values": texts}}) is not None:
-            swapped = f"are the columns swapped ({spelled('columns')})?"
+            swapped = f"are the columns swapped ({option_name('columns')})?"
             return f"{said}, as the judged queries do: {swapped}"
         field = _holding(engine, index, list(judged[:_IDS]))
     except OwpcLtrError:  # advice may not hide what it is about

@@ -19,8 +19,8 @@ from owpc_ltr.signatures import (
     Reads,
     Writes,
     job,
+    option_name,
     silent,
-    spelled,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ def log_features(
     parted = output_parts(buckets, part)
     target = Path(out) if parted else output_file(out, given)
     if target is None:
-        raise UsageError(f"unfinished work is stored beside {spelled('out')}: name a file, not -")
+        raise UsageError(
+            f"unfinished work is stored beside {option_name('out')}: name a file, not -"
+        )
     logging = LogOptions(
         in_flight=in_flight, rate=rate, schedule=schedule, batch=batch, max_absent=max_absent,
         allow_rejected=allow_rejected, restart=restart, attempts=attempts, pause=pause, chunk=chunk,
@@ -171,7 +173,8 @@ def log_features(
         )
     elif window is not None:
         raise UsageError(
-            f"{spelled('window')} is of legs: name these with {spelled('candidates')}, or leave it "
+            f"{option_name('window')} is of legs: name these with {option_name('candidates')}, or "
+            "leave it "
             "out"
         )
     total = (judged if parted is None else parted.own(judged)).n_judgments
@@ -222,7 +225,7 @@ def _read(
     if not isinstance(judgments, Path | str):
         if columns is not None:
             raise UsageError(
-                f"{spelled('columns')} names columns of a file: these judgments are read"
+                f"{option_name('columns')} names columns of a file: these judgments are read"
             )
         return judgments, None
     import hashlib
@@ -248,5 +251,5 @@ def _started(workers: RemoteWorkers | str | None) -> Any:
 
     use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {spelled('workers')}")
+        raise UsageError(f"no plugin offers workers: leave out {option_name('workers')}")
     return use_workers(workers)

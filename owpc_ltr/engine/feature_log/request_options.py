@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 MOST_IN_FLIGHT = 64
 LEAST_RATE = 0.01
@@ -58,7 +58,7 @@ class LogOptions:
             ("rate", LEAST_RATE if self.rate is None else self.rate, LEAST_RATE, 1e9),
         ):
             if not least <= value <= most:
-                raise UsageError(f"{spelled(name)} must be from {least} to {most}, not {value}")
+                raise UsageError(f"{option_name(name)} must be from {least} to {most}, not {value}")
         if self.schedule is not None:
             Schedule.parse(self.schedule)
 

@@ -26,16 +26,22 @@ from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
-from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
+from owpc_ltr.data.partitioned.manifest import SALT, DatasetFacts, Share, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
 from owpc_ltr.data.splits import positions_of
-from owpc_ltr.engine.feature_log.feature_reader import Chunk, Fate, LogCounts, Values, from_bytes
+from owpc_ltr.engine.feature_log.feature_reader import (
+    Chunk,
+    DocumentStatus,
+    LogCounts,
+    Values,
+    from_bytes,
+)
 from owpc_ltr.engine.feature_log.job import canonical
 from owpc_ltr.engine.feature_log.snapshot import Contents
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from owpc_ltr.files.output import Journal, digest_of, lock_folder, write_atomically
 from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -206,7 +212,7 @@ def _logged_part(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | 
     if job.joined is not None:
         rows = slice(chunk.rows.start, chunk.rows.stop)
         features = np.hstack((features, job.joined.values[rows]))
-    logged = values.fates == Fate.LOGGED
+    logged = values.fates == DocumentStatus.LOGGED
     starts = np.cumsum([0, *(len(query.doc_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
@@ -285,7 +291,7 @@ def publish_parts(
     parted: PartitionedOutput,
 ) -> tuple[dict[str, Any], ColumnFacts]:
     """Write the folder, chunk after chunk; its manifest, and the facts of its columns."""
-    tally, told = _Tally(), Told(description)
+    tally, told = _Tally(), DatasetFacts(description)
 
     def stream() -> Iterator[RankingDataset]:
         yield from _logged_parts(folder, job, tally)
@@ -338,7 +344,8 @@ def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
     if other is not None and _holds_work(path) and not restart:
         raise Refused(
             f"{path} holds unfinished work of another job ({_difference(other, job)}): finish "
-            f"that one, throw it away with {spelled('restart')}, or name another {spelled('out')}"
+            f"that one, throw it away with {option_name('restart')}, or name another "
+            f"{option_name('out')}"
         )
     # Without its description the folder is nobody's: a crash in here leaves nothing to resume.
     description.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ from owpc_ltr.evaluation.options import (
     Worst,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -110,7 +110,7 @@ def compare_live(
         named_rankers,
         write_comparison,
     )
-    from owpc_ltr.evaluation.results import Drawing
+    from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
     alone = _is_one_model(rankers)
@@ -121,7 +121,7 @@ def compare_live(
         }.items():  # fmt: skip
             if idle:
                 raise UsageError(
-                    f"{spelled(name)} is for two rankers or more: name another one, or "
+                    f"{option_name(name)} is for two rankers or more: name another one, or "
                     "'query' for the query alone"
                 )
         (model,) = rankers
@@ -130,7 +130,7 @@ def compare_live(
         named = named_rankers(rankers)
     request = comparison_request(
         named, metrics, plugins, baseline=baseline, unjudged=unjudged,
-        drawing=Drawing(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
+        drawing=Resampling(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
         unweighted=unweighted,
     )  # fmt: skip
     live = LiveQueries.of(

@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.ranked_lists import (
     mean_known,
     within_window,
 )
-from owpc_ltr.evaluation.results import Drawing, PerQueryResults, measure_lists
+from owpc_ltr.evaluation.results import PerQueryResults, Resampling, measure_lists
 from owpc_ltr.evaluation.rules import recall_doubts
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _lists(
     rankers: Mapping[str, LiveRanker | TrecRun],
     judged: Sequence[JudgedQuery],
     live: LiveQueries,
-    drawing: Drawing,
+    drawing: Resampling,
 ) -> dict[str, RankedLists]:
     """Each ranker's lists of these queries."""
     shared = SearchRequest("unasked", {}, {}, live.window, live.window)

@@ -35,7 +35,7 @@ from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 _SHOWN = 10
@@ -157,7 +157,7 @@ def check_turns(queries: Sequence[Params], repeat: int) -> None:
     if not queries:
         raise UsageError("there is no query to time")
     if repeat < 1:
-        raise UsageError(f"{spelled('repeat')} is 1 or more, not {repeat}")
+        raise UsageError(f"{option_name('repeat')} is 1 or more, not {repeat}")
 
 
 def one_turn(

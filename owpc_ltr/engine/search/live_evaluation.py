@@ -39,8 +39,8 @@ from owpc_ltr.evaluation.ranked_lists import (
 from owpc_ltr.evaluation.results import (
     ComparedQueries,
     ComparisonPlan,
-    Drawing,
     PerQueryResults,
+    Resampling,
     measure_lists,
 )
 from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
@@ -55,7 +55,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class LiveQuestion(ShortRepr):
+class LiveSearches(ShortRepr):
     """What is asked live: an application's query for every judged query, and how it is measured.
 
     Means and tests weigh queries by their importance unless `unweighted`. `query_template` is the
@@ -87,7 +87,7 @@ class LiveEvaluation(RankerComparison):
     and those of the query alone.
     """
 
-    question: LiveQuestion
+    question: LiveSearches
     before: tuple[Served, ...]
     after: tuple[Served, ...]
     lists: tuple[RankedLists, RankedLists, RankedLists]
@@ -182,7 +182,7 @@ class LiveEvaluation(RankerComparison):
 
 
 def measure_live(
-    question: LiveQuestion,
+    question: LiveSearches,
     before: Serve,
     after: Serve,
     progress: Progress | None = None,
@@ -214,7 +214,7 @@ def measure_live(
     how = ComparisonPlan(
         tuple(question.metrics),
         baseline=names[0],
-        drawing=Drawing(question.seed),
+        drawing=Resampling(question.seed),
         smallest_gain=question.smallest_gain,
     )
     rankers = {
@@ -268,7 +268,7 @@ def live_queries(
     return replace(of, doubts=doubts, weights=None if unweighted else of.weights)
 
 
-def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = None) -> RankedLists:
+def lists_of(question: LiveSearches, serve: Serve, progress: Progress | None = None) -> RankedLists:
     """The lists that one way to serve gives."""
     (answers,) = serve_all((serve,), question.requests(), question.in_flight, progress)
     return _lists(question, answers)
@@ -287,7 +287,7 @@ def graded_lists(
     return ranked_lists(ranked, grades, window)
 
 
-def _lists(question: LiveQuestion, answers: Sequence[Served]) -> RankedLists:
+def _lists(question: LiveSearches, answers: Sequence[Served]) -> RankedLists:
     ranked = [answer.doc_ids for answer in answers]
     return graded_lists(question.queries, ranked, question.window)
 

@@ -45,7 +45,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr, printable_lines
-from owpc_ltr.signatures import Help, job, spelled
+from owpc_ltr.signatures import Help, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -236,7 +236,7 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     if not fields:
         raise UsageError(
             f"the index '{index}' has no text field to search: give your application's query with "
-            f"{spelled('query_template')}"
+            f"{option_name('query_template')}"
         )
     return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
 

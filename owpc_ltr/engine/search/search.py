@@ -39,7 +39,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr, columns, text_table
-from owpc_ltr.signatures import Help, Plugins, Writes, job, spelled
+from owpc_ltr.signatures import Help, Plugins, Writes, job, option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -181,7 +181,8 @@ def search(
     """
     if model is not None and reranker is not None:
         raise UsageError(
-            f"give one of {spelled('model')} and {spelled('reranker')}: a search is ranked by one"
+            f"give one of {option_name('model')} and {option_name('reranker')}: a search is ranked "
+            "by one"
         )
     if index is not None:
         check_index(index)
@@ -237,7 +238,7 @@ def _only_model(cluster: Cluster, index: str | None) -> tuple[str | None, str]:
     """The one uploaded model, if it is for this index; or None, and why there is none to use."""
     names = cluster.models.names
     if len(names) != 1:
-        known = f"no model is named ({spelled('model')}: {', '.join(names[:8])})"
+        known = f"no model is named ({option_name('model')}: {', '.join(names[:8])})"
         return None, known if names else "no model is uploaded"
     deployment = cluster.models.deployment(names[0])
     if index is not None and deployment is not None and deployment.index != index:

@@ -31,7 +31,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
 from owpc_ltr.plain_text import ShortRepr
-from owpc_ltr.signatures import spelled
+from owpc_ltr.signatures import option_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -128,7 +128,7 @@ def serve_all(
     profits from the caches that another one has just filled.
     """
     if in_flight < 1:
-        raise UsageError(f"{spelled('in_flight')} is 1 or more, not {in_flight}")
+        raise UsageError(f"{option_name('in_flight')} is 1 or more, not {in_flight}")
 
     def ask(number: int) -> list[Served]:
         turn = number % len(ways)
