@@ -174,7 +174,7 @@ def judge_ask(
         raise BadInput(
             f"{sheet} shows no field of the documents, so that a model knows their ids alone: "
             "write it with judge pool --fields, or give such a sheet with "
-            "{option_name('documents')}"
+            f"{option_name('documents')}"
         )
     template = files("owpc_ltr_rating").joinpath("prompt.txt").read_text("utf-8")
     if prompt is not None:
@@ -204,7 +204,9 @@ def judge_ask(
     progress(f"{len(asked):,} calls of {model}, about {expected:,} tokens", 0.0)
     ask = partial(rater.grade, in_flight=in_flight, progress=progress)
     failed = ask(asked)
-    drawn = np.random.default_rng(seed).permutation(len(read.pairs))[: min(canaries, len(asked))]
+    drawn = np.random.default_rng(seed).permutation(len(read.pairs))[
+        : min(canaries, len(asked) - len(failed))
+    ]
     altered = _canaries([read.pairs[number] for number in drawn.tolist()], read, rater, ask)
     return _finished(read, rater, failed, replace(done, canaries=altered, out=str(out)))
 

@@ -122,7 +122,9 @@ class ChatEndpoint:
             content = response.read(_LARGEST + 1)
             response.release_conn()
         except urllib3.exceptions.HTTPError as error:
-            raise Unanswered(f"no answer: {shortened(str(error))}") from error
+            # The client's own words end with those of the system.
+            why = str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+            raise Unanswered(f"no answer: {shortened(why)}") from error
         if response.status in {401, 403, 404}:
             raise Refused(
                 f"the endpoint {self.host} refuses the call ({response.status}): "

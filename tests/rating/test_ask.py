@@ -85,7 +85,7 @@ def test_the_ratings_are_judgments_of_the_model(sheet: Path, stub: Stub, tmp_pat
 def test_what_is_no_grade_is_a_failure_that_the_next_run_asks_again(
     fault: str, sheet: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("urllib3.Retry.DEFAULT_BACKOFF_MAX", 0)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     stub.fault = lambda _number, document: BROKEN[fault] if "title 2" in document else None
     with pytest.raises(EngineUnavailable, match="6 of 30 pairs have no grade") as raised:
         asked(sheet, stub)
@@ -226,6 +226,27 @@ def test_a_prompt_that_cannot_be_rendered_is_refused(
     with pytest.raises(BadInput) as raised:
         asked(sheet, stub, prompt=tmp_path / "prompt.txt")
     assert message in str(raised.value)
+
+
+def test_an_endpoint_that_does_not_listen_is_told_in_a_line(
+    sheet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    with pytest.raises(
+        EngineUnavailable, match=r"failed: no answer: .*refused; the same"
+    ) as raised:
+        judge_ask(sheet, endpoint="http://127.0.0.1:1/v1", model="m", out=f"{sheet}.jsonl", calls=3)
+    assert len(str(raised.value)) < 160
+    # Without a grade there is nothing to alter.
+    assert raised.value.result.calls == 3
+
+
+def test_a_sheet_without_fields_is_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("query_id,query,doc_id,grade\nq,red,d,\n")
+    with pytest.raises(
+        BadInput, match=r"judge pool --fields, or give such a sheet with documents="
+    ):
+        judge_ask(tmp_path / "a.csv", endpoint="http://127.0.0.1:1", model="m", preview=True)
 
 
 def test_calls_a_minute_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
