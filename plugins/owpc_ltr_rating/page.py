@@ -190,8 +190,10 @@ def page_html(content: dict[str, Any]) -> str:
 
 
 def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) -> None:
-    from owpc_ltr_rating.served_page import run
-
     if out is None:
         raise UsageError(f"{option_name('out')} names the file of the answers: give it")
+    try:
+        from owpc_ltr_rating.served_page import run
+    except ModuleNotFoundError as error:
+        raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
     run(page.html, sheet, Path(out), port)

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -173,3 +174,13 @@ def test_a_sheet_without_fields_is_shown_as_another_sheet_shows_its_documents(
     bare.write_text("query_id,query,doc_id,grade\nq1,robot1,nosuch,\n")
     with pytest.raises(BadInput, match="does not show document 'nosuch'"):
         judge_page(bare, documents=sheet)
+
+
+def test_without_the_extra_a_page_is_not_served(
+    sheet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "owpc_ltr_rating.served_page", None)
+    with pytest.raises(UsageError, match=r"pip install 'owpc-ltr\[serve\]'"):
+        judge_page(sheet, serve=True, out=sheet.parent / "answers.jsonl")
+    with pytest.raises(UsageError, match="out= names the file of the answers"):
+        judge_page(sheet, serve=True)
