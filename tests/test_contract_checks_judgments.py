@@ -221,8 +221,8 @@ def test_a_third_party_reader_is_asked_like_ours(tmp_path: Path) -> None:
 def test_an_unknown_format_is_answered_with_the_installed_ones() -> None:
     with pytest.raises(
         UsageError,
-        match=r"^there is no format 'json': use csv, tsv, quepid, qrels, ranklib, jsonl, srw, "
-        r"bars, parquet$",
+        match=r"^there is no format 'json': use csv, tsv, quepid-judges, quepid, qrels, ranklib, "
+        r"jsonl, ratings, quepid-book, srw, bars, parquet$",
     ):
         read_judgments("a", format="json", registry=with_bars())
 

@@ -75,7 +75,7 @@ class QuepidBook:
     def to_bytes(self, judgments: Judgments) -> bytes:
         """A book to import. Raises BadInput where two queries have the same text."""
         refuse_alike(judgments)
-        best = max(float(query.grades.max()) for query in judgments.queries)
+        grades = {grade for query in judgments.queries for grade in query.grades}
         pairs = [
             {
                 "query_text": query.params["query"],
@@ -93,7 +93,7 @@ class QuepidBook:
             )
         ]
         lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in pairs)
-        scale = ",".join(map(str, range(int(best) + 1)))
+        scale = ",".join(map(decimal, sorted(grades)))
         about = json.dumps({"name": "judgments of owpc-ltr", "scale": scale})
         return f'{about[:-1]}, "query_doc_pairs": [\n{lines}\n]}}\n'.encode()
 

@@ -14,8 +14,7 @@ from typing import ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines
 from owpc_ltr.data.judgments.tables import parse_table
-from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_lines, read_text, shown
+from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.protocols import JudgmentReader
 
 _FIRST = ("query", "docid")
@@ -36,7 +35,7 @@ class QuepidJudges:
         return tuple(names[:2]) == _FIRST and len(names) > 2 and not known & set(names)
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
-        """One entry for each judge of a pair; an empty cell is not judged."""
+        """One entry for each judge of a pair; one with an empty cell has no grade."""
         header, _, rows = read_text(path).partition("\n")
         judges = header.strip().replace('"', "").split(",")[2:]
         columns = [f"judge {number}" for number in range(1, len(judges))]
@@ -51,10 +50,7 @@ class QuepidJudges:
             for number, text, document, cell in zip(
                 table.numbers, texts, documents, column.to_pylist(), strict=True
             )
-            if cell.strip()
         ]
-        if not entries:
-            raise BadInput(f"cannot read {path}: none of {shown(', '.join(judges))} judged a pair")
         numbers, queries, ids, grades, by = (list(one) for one in zip(*entries, strict=True))
         return JudgmentLines(
             path,
