@@ -101,9 +101,10 @@ class ModelRatings:
             f"{self.calls:,} calls; {self.tokens[0]:,} tokens in, {self.tokens[1]:,} out",
         ]
         lines += [
-            f"  no grade: {one.doc_id} of {shortened(one.query)}: {one.reason}"
+            f"no grade: {one.doc_id} of {shortened(one.query)}: {one.reason}"
             for one in self.failures[:_SHOWN]
         ]
+        lines = [wrapped_text(line) for line in lines]
         if self.canaries:
             rows = [
                 (one.name, one.pairs, f"{one.shift:+.2f}", one.changed) for one in self.canaries
