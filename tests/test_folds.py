@@ -111,9 +111,9 @@ def test_another_spelling_of_a_query_is_ranked_by_a_model_that_saw_neither(
     import pyarrow as pa
 
     model = crossed(data, (1.0, 0.1), (1.0, 0.1))
-    option_name = [json.dumps({"keywords": "q0 of word"})]
+    spelling = [json.dumps({"keywords": "q0 of word"})]
     other = replace(
-        data.select(np.array([0])), query_ids=pa.array(["x"]), query_params=pa.array(option_name)
+        data.select(np.array([0])), query_ids=pa.array(["x"]), query_params=pa.array(spelling)
     )
     assert choose_queries({"m": model.record}, other).folds == {"m": {"x": 0}}
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 import owpc_ltr as ltr
+from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.query_clusters import clusters_of, linked_queries
 from owpc_ltr.data.splits import seen_queries
+from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.evaluation.looks import earlier_looks, looks_file
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
@@ -353,3 +355,15 @@ def test_the_model_that_made_the_training_labels_does_not_judge(
     verdict = PATHS[path](world, monkeypatch)
     assert ("same-judge" in {doubt.check for doubt in verdict.doubts}) == (judge == "model:m")
     assert (verdict.outcome is Outcome.CANNOT_TELL) == (judge == "model:m")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_any_part_of_the_queries_has_the_machines_share(world: World, share: float) -> None:
+    """Live, held-out queries are compared: what machines gave of all, they gave of these."""
+    n = len(world.data.labels)
+    machine = round(share * n)
+    counts = {"ann": n - machine, "model:m": machine}
+    queries = judged_queries(replace(world.data, manifest={"judgments": {"judged_by": counts}}))
+    for part in (queries[: len(queries) // 2], queries[len(queries) // 2 :], queries[::3]):
+        found = machines_among(part)["model:m"]
+        assert found == 1.0 if share > 0.5 else abs(found - share) < 0.1

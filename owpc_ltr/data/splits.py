@@ -347,8 +347,8 @@ def digests_of(queries: Queries) -> QueryDigests:
         texts = (query_text(json.loads(one)) for one in params.to_pylist())
     typed = [_words(query, text) for query, text in zip(ids, texts, strict=True)]
     # A text without a word, as of signs alone, is its own spelling.
-    option_name = (spelling(text) or text for text in typed)
-    return QueryDigests(_hashes(ids), _hashes(option_name), _hashes(typed))
+    spellings = (spelling(text) or text for text in typed)
+    return QueryDigests(_hashes(ids), _hashes(spellings), _hashes(typed))
 
 
 def source_of(

@@ -124,7 +124,7 @@ def judged_queries(
     import numpy as np
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery, counts_by_judge
+    from owpc_ltr.data.judgments.grouping import JudgedQuery, counts_by_judge, machines_among
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
 
@@ -145,10 +145,13 @@ def judged_queries(
     known = data.query_weights
     asked = [None] * data.n_queries if known is None else known.tolist()
     sure = data.document_weights
-    # A manifest tells how many judgments each judge gave, and not which: their shares are right.
-    counts = counts_by_judge(data.manifest)
-    names = np.repeat(list(counts), list(counts.values())) if counts else None
-    judges = None if names is None else np.resize(names, len(data.labels)).tolist()
+    # A manifest tells how many judgments each judge gave, and not which. Where machines gave most,
+    # all are one's; else the shares are right, in any part of the queries too.
+    counts, machines = counts_by_judge(data.manifest), machines_among(data)
+    if sum(machines.values()) > 0.5:
+        counts = {max(machines, key=machines.__getitem__): 1}
+    names = np.random.default_rng(0).permutation(np.repeat(list(counts), list(counts.values())))
+    judges = np.resize(names, len(data.labels)).tolist() if counts else None
     return [
         JudgedQuery(
             query_id,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
 
 _WORKBENCH = "workbench:"
-_LISTS = "/_plugins/_search_relevance/judgments"
+_BASE = "/_plugins/_search_relevance"
 
 
 @job
@@ -117,34 +117,48 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     from urllib.parse import quote
 
     from owpc_ltr.data.judgments.workbench import lines_of_list
-    from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.client.search_answer import SearchAnswer
     from owpc_ltr.names import check_name
 
     check_name("judgment list", name)
+    path = f"judgments/{quote(name, safe='')}"
     try:
-        answer = engine.request("GET", f"{_LISTS}/{quote(name, safe='')}")
-    except NotAllowed as error:
-        raise NotAllowed(
-            f"{error}; or the workbench is off: set plugins.search_relevance.workbench_enabled to "
-            "true"
-        ) from error
+        answer = ask_workbench(engine, "GET", path, "give an exported file to judge convert")
     except EngineRefusal as refusal:
         if refusal.status == 404:
             raise _absent(name) from refusal
-        if refusal.status in {400, 405} and "no handler" in refusal.reason:
-            raise Refused(
-                f"cannot fetch the judgment list '{name}': this cluster has no Search Relevance "
-                "Workbench, which is a plugin of OpenSearch 3.1 and later: install it, or give an "
-                "exported file to judge convert"
-            ) from refusal
         raise
     if not SearchAnswer.read(answer, {}, f"the judgment list '{name}'").hits:
         raise _absent(name)
     return lines_of_list(answer, Path(f"judgments/{name}"))
 
 
+def ask_workbench(engine: Engine, method: str, path: str, instead: str, body: Any = None) -> Any:
+    """The workbench's answer; `instead` says what to do without one.
+
+    Raises Refused where the cluster has no workbench, NotAllowed where it is off.
+    """
+    from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
+
+    try:
+        return engine.request(method, f"{_BASE}/{path}", body=body)
+    except NotAllowed as error:
+        raise NotAllowed(
+            f"{error}; or the workbench is off: set plugins.search_relevance.workbench_enabled to "
+            "true"
+        ) from error
+    except EngineRefusal as refusal:
+        if refusal.status in {400, 405} and "no handler" in refusal.reason:
+            raise Refused(
+                "this cluster has no Search Relevance Workbench, which is a plugin of OpenSearch "
+                f"3.1 and later: install it, or {instead}"
+            ) from refusal
+        raise
+
+
 def _absent(name: str) -> BadInput:
     return BadInput(
-        f"the workbench has no judgment list '{name}': GET {_LISTS} names those that it has"
+        f"the workbench has no judgment list '{name}': GET {_BASE}/judgments names those that "
+        "it has"
     )

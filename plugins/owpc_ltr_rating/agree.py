@@ -16,9 +16,10 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused, give_warnings
+from owpc_ltr.files.output import finite_json
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import Reads, Seed, job
-from owpc_ltr_rating.votes import Key, all_votes, as_json, query_texts, read_votes
+from owpc_ltr_rating.votes import Key, all_votes, query_texts, read_votes
 
 RESAMPLES = 1000
 FEWEST_QUERIES = 10
@@ -53,11 +54,11 @@ class RaterPair:
             "raters": list(self.raters),
             "pairs": self.pairs,
             "queries": self.queries,
-            "kappa": as_json(self.kappa),
-            "kappa_interval": [as_json(end) for end in self.kappa_interval],
+            "kappa": finite_json(self.kappa),
+            "kappa_interval": finite_json(self.kappa_interval),
             "equal": self.equal,
             "shift": self.shift,
-            "shift_interval": [as_json(end) for end in self.shift_interval],
+            "shift_interval": finite_json(self.shift_interval),
             "table": [[a, b, number] for (a, b), number in sorted(self.table.items())],
             "worst": [list(row) for row in self.worst],
         }

@@ -369,8 +369,10 @@ def _canaries(
 
 def _forms(pairs: Sequence[Pair], everything: Sequence[Pair]) -> Iterator[tuple[str, Pair, Pair]]:
     """The name of an alteration, the pair that it starts from, and the altered one."""
+    words_of = [(one, _words(one)) for one in everything]
     for number, pair in enumerate(pairs):
-        others = [one for one in everything if not _words(one) & _words_of(pair.query)]
+        query = _words_of(pair.query)
+        others = [one for one, words in words_of if not words & query]
         if others:
             other = others[number % len(others)]
             junk = replace(pair, doc_id=f"{pair.doc_id}+", fields=other.fields)

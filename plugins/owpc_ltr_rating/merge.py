@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.judgments.grouping import is_machine
 from owpc_ltr.data.options import DEFAULT_FORMAT, JudgmentFormat
 from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.files.input import shown
@@ -18,7 +19,7 @@ from owpc_ltr.host.judgment_lists import write_judgments
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
 from owpc_ltr_rating.sheets import read_sheet
-from owpc_ltr_rating.votes import Key, Votes, is_machine, raters_cell, read_votes
+from owpc_ltr_rating.votes import Key, Votes, raters_cell, read_votes
 
 Conflicts = Literal["median", "latest", "refuse"]
 _SHOWN = 10
@@ -58,10 +59,7 @@ class MergedJudgments:
             "rule": self.rule,
             "corrected": self.corrected,
             "overruled": self.overruled,
-            "conflicts": [
-                {**vars(one), "grades": dict(one.grades), "grade": one.grade}
-                for one in self.conflicts
-            ],
+            "conflicts": [{**vars(one), "grades": dict(one.grades)} for one in self.conflicts],
             "out": self.out,
         }
 

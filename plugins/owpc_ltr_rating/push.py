@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.workbench import import_body
-from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.options import QueryTemplate, SearchIndex, UploadedModel
 from owpc_ltr.engine.search.request import request
-from owpc_ltr.errors import EngineUnavailable, Refused, UsageError, give_warnings
+from owpc_ltr.engine.workbench import ask_workbench
+from owpc_ltr.errors import EngineUnavailable, UsageError, give_warnings
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.signatures import Help, Reads, job, option_name
@@ -25,7 +25,6 @@ from owpc_ltr.signatures import Help, Reads, job, option_name
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
 
-_BASE = "/_plugins/_search_relevance"
 _LONGEST = 50
 """Characters of a name in the workbench."""
 _SEARCH_TEXT = "%SearchText%"
@@ -124,20 +123,8 @@ def _configuration(
 
 def _put(cluster: Cluster, what: str, body: dict[str, Any]) -> str:
     """The id of what was put. Raises Refused where the cluster has no workbench."""
-    try:
-        answer = cluster.engine.request("PUT", f"{_BASE}/{what}", body=body)
-    except NotAllowed as error:
-        raise NotAllowed(
-            f"{error}; or the workbench is off: set plugins.search_relevance.workbench_enabled to "
-            "true"
-        ) from error
-    except EngineRefusal as refusal:
-        if refusal.status in {400, 405} and "no handler" in refusal.reason:
-            raise Refused(
-                "this cluster has no Search Relevance Workbench, which is a plugin of OpenSearch "
-                "3.1 and later: install it, or write the list with judge convert --as srw"
-            ) from refusal
-        raise
+    instead = "write the list with judge convert --as srw"
+    answer = ask_workbench(cluster.engine, "PUT", what, instead, body)
     fields = answer.items() if isinstance(answer, dict) else ()
     found = next((value for key, value in fields if key.endswith("_id") and key != "_id"), None)
     if not isinstance(found, str):

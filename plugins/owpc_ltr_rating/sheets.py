@@ -6,18 +6,15 @@ the user wants to know; all other columns say nothing to a rater.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter
+from owpc_ltr.data.judgments.tables import SHOWN, find_roles, header_delimiter, table_rows
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text, why_no_id
 from owpc_ltr.files.output import digest_of
-from owpc_ltr.files.sheets import read_rows
 from owpc_ltr.signatures import Reads
 
 NEED = "information_need"
@@ -81,7 +78,11 @@ def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
             raise BadInput(f"{documents} does not show document '{absent.doc_id}' of {path}")
         pairs = tuple(replace(one, fields=shown[one.doc_id]) for one in sheet.pairs)
         return replace(sheet, pairs=pairs)
-    lines, header, rows = _rows(read_text(path), path)
+    text = read_text(path)
+    if not text.strip():
+        raise BadInput(f"cannot read {path}: it is empty; judge pool writes such a sheet")
+    header, fields, lines, _ = table_rows(text, path, header_delimiter(text))
+    rows = zip(*(fields[place :: len(header)] for place in range(len(header))), strict=True)
     roles = find_roles(header, path, with_topics=False)
     columns = {
         name.removeprefix(SHOWN): place
@@ -113,27 +114,3 @@ def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
     if not found:
         raise BadInput(f"cannot read {path}: the sheet has no document to grade")
     return Sheet(path, tuple(found.values()), graded)
-
-
-def _rows(text: str, path: Path) -> tuple[list[int], list[str], list[tuple[str, ...]]]:
-    """The line of each row, the header, and the rows as they were given to the sheet's writer."""
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=header_delimiter(text), strict=True
-    )
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        for row in filter(None, reader):
-            if rows and len(row) != len(rows[0]):
-                raise BadInput(
-                    f"cannot read {path}, line {reader.line_num}: {len(row)} fields where the "
-                    f"header has {len(rows[0])}: quote a field that has the delimiter in it"
-                )
-            rows.append(row)
-            lines.append(reader.line_num)
-    except csv.Error as error:
-        raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
-    if not rows:
-        raise BadInput(f"cannot read {path}: it is empty; judge pool writes such a sheet")
-    header, *cells = read_rows(rows, path)
-    return lines[1:], [name.strip() for name in header], [tuple(row) for row in cells]

@@ -10,12 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.grouping import CLICKS, decimal, group_judgments, machines_among
+from owpc_ltr.data.judgments.grouping import decimal, group_judgments
 from owpc_ltr.data.judgments.lines import judged_lines
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
@@ -61,12 +58,6 @@ def read_votes(paths: Sequence[Path | str]) -> list[Votes]:
                     f"{shown(ids[text])} and {shown(query_id)}: give it one"
                 )
     return [_renamed(votes, ids) for votes in read]
-
-
-def is_machine(rater: str) -> bool:
-    """Whether a rater is the clicks of users or a model, by the name."""
-    query = JudgedQuery("", {}, [""], np.zeros(1, np.float32), judged_by=[rater])
-    return rater == CLICKS or bool(machines_among([query]))
 
 
 def raters_cell(grades: Mapping[str, float]) -> str:
@@ -168,8 +159,3 @@ def query_texts(lists: Sequence[Votes]) -> dict[str, str]:
         for votes in lists
         for query_id, query in votes.queries.items()
     }
-
-
-def as_json(value: Any) -> Any:
-    """A float as JSON has it: NaN is null."""
-    return None if isinstance(value, float) and np.isnan(value) else value

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from owpc_ltr_rating.merge import judge_merge
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
 from owpc_ltr_rating.sheets import read_sheet
-from owpc_ltr_rating.votes import is_machine, raters_cell, votes_of
+from owpc_ltr_rating.votes import raters_cell, votes_of
 
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, read_judgments
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import JudgedQuery, machines_among
+from owpc_ltr.data.judgments.grouping import JudgedQuery, is_machine, machines_among
 from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.judgments.tables import write_judgments
 from owpc_ltr.errors import BadInput, Refused

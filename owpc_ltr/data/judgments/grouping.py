@@ -100,11 +100,12 @@ def machines_among(judged: Any) -> dict[str, float]:
         else counts_by_judge(known)
     )
     total = max(sum(counts.values()), 1)
-    return {
-        name: count / total
-        for name, count in counts.items()
-        if name == CLICKS or _MODELS.match(name)
-    }
+    return {name: count / total for name, count in counts.items() if is_machine(name)}
+
+
+def is_machine(judge: str) -> bool:
+    """Whether a judge is clicks or a language model, by its name."""
+    return judge == CLICKS or bool(_MODELS.match(judge))
 
 
 def judges_of(queries: Iterable[JudgedQuery]) -> dict[str, Any]:
