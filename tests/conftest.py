@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host import registry
+from tests.commands import Run, commands_in
 from tests.engine.lacking import skip_what_it_lacks
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
@@ -47,7 +49,8 @@ settings.register_profile(
     deadline=None,
     derandomize=True,
     max_examples=100 if Selection.asked().thorough else 25,
-    suppress_health_check=[HealthCheck.too_slow],
+    # Files in `tmp_path` are written anew by each example.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("repeatable")
 
@@ -87,9 +90,28 @@ def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def errors_are_one_line() -> Iterator[None]:
+    """Every error that a user can fix is checked to be one line where it is made."""
+
+    def checked(error: OwpcLtrError, *args: object) -> None:
+        Exception.__init__(error, *args)
+        assert "\n" not in str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwpcLtrError, "__init__", checked)
+        yield
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs commands of `owpc-ltr` in the test's own folder, which is the working directory."""
+    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

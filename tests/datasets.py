@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from owpc_ltr_papers.folders import rotation
 
-from owpc_ltr import PartitionedDataset, read_external_features
+from owpc_ltr import PartitionedDataset, read_external_features, train
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.table import ExternalTable
@@ -119,6 +119,11 @@ def learnable(queries: int = 60, seed: int = 0) -> RankingDataset:
     utility = np.nan_to_num(data.features) @ [1, -0.5, 0.5, 0, 0] + noise
     graded = np.clip(np.floor(utility + 1), 0, 2).astype(np.float32)
     return with_scales(replace(data, labels=graded), "scale")
+
+
+def train_on_all(data: Any, **how: Any) -> Any:
+    """The model of `train`, of which no query is held out."""
+    return train(data, **how, validation_share=0, test_share=0)
 
 
 def by_query(data: RankingDataset) -> dict[str, tuple[Any, ...]]:

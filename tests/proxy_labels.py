@@ -14,7 +14,7 @@ import owpc_ltr as ltr
 from owpc_ltr import RankerComparison, RankingDataset, make_dataset, save_dataset, save_model
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 QUERIES, DOCUMENTS, JUDGED = 240, 6, 60
 NAMES = ("bm25", "likes")
@@ -59,8 +59,7 @@ def compared(human: Any, proxy: Any = PROXY, **how: Any) -> RankerComparison:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "80")
     save_dataset(PROXY, "clicks.parquet")
     save_model(LinearModel(NAMES, np.array([1.0, 0.5])), Path("linear.json"))
@@ -70,7 +69,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         for query in listed(PEOPLE, SAMPLE).queries:
             for name, grade in zip(query.doc_ids, query.grades, strict=True):
                 rows.writerow([query.query_id, query.query_id, name, int(grade)])
-    return command
+    return run
 
 
 def told_apart() -> RankingDataset:

@@ -13,6 +13,7 @@ import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.training.cross_validation import cut_folds
 from owpc_ltr.training.train import TrainingSummary
+from tests.datasets import train_on_all
 from tests.rankers import judged, linear
 
 METRIC = "ndcg@5"
@@ -155,5 +156,5 @@ def test_an_average_may_take_models_of_different_spread_alike(data: ltr.RankingD
 def test_train_says_what_became_of_the_other_queries(data: ltr.RankingDataset) -> None:
     told = str(TrainingSummary.of(ltr.train(data, settings={"C": 1.0})))
     assert "that is 60% of the queries; 20% chose the settings, 20% are kept for evaluate" in told
-    whole = ltr.train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+    whole = train_on_all(data, settings={"C": 1.0})
     assert "of the queries" not in str(TrainingSummary.of(whole))

@@ -19,7 +19,7 @@ from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.protocols import Certificate, Run, relative_gap
-from tests.commands import commands_in
+from tests.commands import Run as RunCommand
 
 INSTALLED = registry.load()
 OWPC = INSTALLED.find("loss", "owpc")
@@ -89,10 +89,8 @@ def test_a_record_with_an_infinite_number_is_saved_with_null(tmp_path: Path, val
     load_scoring_model(tmp_path / "1.json")
 
 
-def test_a_grid_in_which_a_candidate_gains_nothing_ends_with_a_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    run, data = commands_in(tmp_path, monkeypatch, capsys), mirrored()
+def test_a_grid_in_which_a_candidate_gains_nothing_ends_with_a_model(run: RunCommand) -> None:
+    data = mirrored()
     Path("data.txt").write_text(
         "".join(
             f"{label:.0f} qid:{query // 12} 1:{row[0]} 2:{row[1]} 3:{row[2]} # docid = d{query}\n"

@@ -52,7 +52,7 @@ from owpc_ltr.host import registry
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.signatures import Reads
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 LETOR = "".join(
     f"{label} qid:{query} 1:{label + 0.1 * query} 2:{(7 * query + label) % 5} # d{label}\n"
@@ -62,12 +62,12 @@ LETOR = "".join(
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(run: Run, tmp_path: Path) -> Run:
     (tmp_path / "data.txt").write_text(LETOR)
     save_model(LinearModel(("1", "2"), np.array([1.0, 0.5])), tmp_path / "m.json")
     (tmp_path / "ranklib.txt").write_text("## Coordinate Ascent\n1:0.5 2:0.25\n")
     (tmp_path / "names.txt").write_text("a\nb\n")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 COMMANDS = {

@@ -26,17 +26,12 @@ from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, with_record
 from owpc_ltr.models.trees import TreeModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.foreign_models import NAMES as NAMES_EXPORT
 from tests.foreign_models import data as data_export
 from tests.foreign_models import elastic_score, raw, solr_score, trained, zero_model
 
 NAMES = ("title", "pop", "n")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -296,11 +291,9 @@ LINEAR_EXPORT = LinearModel(
 
 
 @pytest.fixture
-def run_export(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def run_export(run: Run, tmp_path: Path) -> Run:
     Path(tmp_path / "set.json").write_text(json.dumps(FEATURES.to_body()))
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 @pytest.fixture

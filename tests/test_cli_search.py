@@ -27,7 +27,7 @@ from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.model_conversion import export_linear
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.small_cluster import FEATURESET, linear
 
 LONG = "a title that is much longer than the table has room for"
@@ -46,11 +46,10 @@ AFTER = (
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    found = commands_in(tmp_path, monkeypatch, capsys)
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", "http://127.0.0.1:1")
     Path("query.json").write_text('{"match": {"t": "{{keywords}}"}}')
-    return found
+    return run
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, both: BeforeAndAfter) -> None:

@@ -18,7 +18,7 @@ from owpc_ltr import save_dataset, save_model
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.metrics.metric import listed_metrics
 from owpc_ltr.training.cross_validation import cut_folds
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.rankers import QUERIES, judged, linear, write_run
 
 DATA = judged(np.tile([1.0, 2.0], QUERIES // 2))
@@ -27,13 +27,12 @@ QUICK = ["--resamples", "200"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "80")
     save_dataset(DATA, "data.parquet")
     save_model(linear(1.0, 0.2), Path("linear.json"))
     write_run(DATA, linear(1.0, 0.0).score(DATA.features), Path("bm25.run"), 3)
-    return command
+    return run
 
 
 def test_tables_and_words_fit_80_columns(run: Run) -> None:

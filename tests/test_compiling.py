@@ -31,7 +31,7 @@ from owpc_ltr.data.parquet import reading, writing
 from owpc_ltr.data.parquet.reading import transpose_into
 from owpc_ltr.data.parquet.writing import column_sums
 from owpc_ltr.host.registry import load
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.fresh_process import printed_by
 
 CALLEE = """
@@ -261,10 +261,8 @@ def test_who_listens_is_told_once_that_something_is_compiled() -> None:
 
 
 @pytest.mark.thorough
-def test_a_warm_up_does_a_job_for_every_plugin_that_computes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = commands_in(tmp_path, monkeypatch, capsys)("plugins", "warm-up", "--json")
+def test_a_warm_up_does_a_job_for_every_plugin_that_computes(run: Run) -> None:
+    code, out, _ = run("plugins", "warm-up", "--json")
     told = json.loads(out)
     assert code == 0
     assert told["failures"] == []

@@ -15,17 +15,12 @@ from owpc_ltr.cli.app import COMMANDS
 from owpc_ltr.cli.generator import _options
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import put
 from tests.engine.small_cluster import Small, linear, small_cluster
 
 Complete = Callable[..., list[str]]
 NOBODY = "http://127.0.0.1:9"
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_judgments.csv import Csv
 from owpc_ltr_judgments.parquet import Parquet
@@ -296,10 +296,6 @@ READERS: list[JudgmentReader] = [plugin.cls() for plugin in installed().all("jud
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-@settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 @given(rows=judged())
 def test_every_format_gives_back_what_was_written(
     reader: JudgmentReader, rows: list[Judged], tmp_path: Path

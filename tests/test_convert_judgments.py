@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_judgments.tsv import Tsv
 
@@ -23,12 +23,7 @@ from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.protocols import JudgmentWriter
-from tests.commands import commands_in
-
-quick = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+from tests.commands import Run
 
 WRITTEN = [one.name for one in installed().all("judgment-reader") if hasattr(one.cls, "to_bytes")]
 WHOLE = ("tsv", "csv", "jsonl", "parquet")
@@ -82,7 +77,6 @@ def everything(found: Judgments) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-@quick
 @given(given_=judgments())
 def test_formats_with_columns_hold_everything(name: str, given_: Judgments, tmp_path: Path) -> None:
     ltr.write_judgments(given_, tmp_path / "a", format=name)
@@ -90,7 +84,6 @@ def test_formats_with_columns_hold_everything(name: str, given_: Judgments, tmp_
 
 
 @pytest.mark.parametrize("name", ["srw", "quepid", "quepid-book"])
-@quick
 @given(given_=judgments())
 def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
     name: str, given_: Judgments, tmp_path: Path
@@ -201,10 +194,7 @@ def told(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def test_the_command_converts_there_and_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_converts_there_and_back(run: Run) -> None:
     Path("a.csv").write_text("query,docid,rating\nred,a,2\nred,b,0\nblue\n")
     code, out, err = run("judge", "convert", "a.csv", "--out", "a.json", "--as", "srw")
     assert (code, out) == (0, "2 judgments of 1 queries\nwrote a.json\n")
@@ -222,10 +212,7 @@ def test_the_command_converts_there_and_back(
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
-def test_columns_with_other_names_are_named_by_role(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_columns_with_other_names_are_named_by_role(run: Run, name: str) -> None:
     # The column `grade` is another one than that which is named.
     rows = {"q": ["red", "red"], "sku": ["a", "b"], "Stars": [2, 0], "grade": [5, 6]}
     if name.endswith("parquet"):
@@ -248,10 +235,7 @@ def test_columns_with_other_names_are_named_by_role(
     assert (query.doc_ids, query.grades.tolist()) == (["a", "b"], [2, 0])
 
 
-def test_a_column_that_is_not_there_is_told_with_those_that_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_a_column_that_is_not_there_is_told_with_those_that_are(run: Run) -> None:
     Path("a.csv").write_text("q,sku,rating\nred,a,2\n")
     Path("a.qrels").write_text("q1 0 a 2\n")
     convert = ("judge", "convert", "a.csv", "--out", "b.tsv")

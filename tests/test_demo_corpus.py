@@ -43,7 +43,7 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.serving import Served
 from owpc_ltr.errors import Refused
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.engine.memory_engine import whole
 from tests.fresh_process import printed_by
 
@@ -318,10 +318,7 @@ def test_rankers_that_take_turns_are_different_ones() -> None:
     assert by_text.score(features, columns).argmax() in {2, 3}
 
 
-def test_files_are_for_walking_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_files_are_for_walking_alone(run: Run, tmp_path: Path) -> None:
     code, _, err = run("demo", "--files", "here", "--clicks")
     assert code == 2
     assert "leave out --clicks" in err

@@ -14,7 +14,7 @@ import pytest
 
 import owpc_ltr
 import owpc_ltr.plugin_checks
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.page_outputs import Shown, printed_for, write_numbers
 from tests.pages import NEEDS_NODE, SAMPLES, Unfit, blocks_of, run_page, samples_of
 from tests.pages import PAGES as CODE_PAGES
@@ -95,11 +95,6 @@ def test_the_search_knows_the_words_of_all_pages(site: Path) -> None:
 
 
 OFFLINE = [page for page in CODE_PAGES if not NEEDS_NODE & set(samples_of(page))]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("page", CODE_PAGES, ids=lambda page: page.stem)

@@ -16,7 +16,7 @@ from owpc_ltr.explanations.explanation import bar
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.warm_up import warm_up_jobs
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.datasets import crowded, weights
 from tests.models import random_forest
 
@@ -29,12 +29,12 @@ def forest(data: RankingDataset) -> TreeModel:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def run(run: Run, tmp_path: Path) -> Run:
     """Runs commands where there are data and models."""
     ltr.save_dataset(DATA, tmp_path / "data.parquet")
     save_model(weights(1, -0.5, 0), tmp_path / "linear.json")
     save_model(forest(DATA), tmp_path / "trees.json")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def of(model: str, *words: str) -> tuple[str, ...]:

@@ -82,9 +82,8 @@ FIT_LIES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize("lie", range(len(FIT_LIES)))
 def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
     plan = Plan(Pairwise, Lying, {"optimizer.lie": lie, "optimizer.C": 1.0})
-    with pytest.raises(PluginError, match=FIT_LIES[lie][1]) as caught:
+    with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
         train_plan(DATA, plan, Run())
-    assert "\n" not in str(caught.value)
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
         cross_validate([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
 

@@ -165,9 +165,8 @@ def test_a_column_that_cannot_be_what_it_is_said_to_be_is_named(
     changed: dict[str, Any], options: dict[str, Any], error: type[OwpcLtrError], message: str
 ) -> None:
     table = pa.table({**COLUMNS, **changed})
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message):
         from_frame(table, **{"query": "query_id", "label": "grade", **options})
-    assert "\n" not in str(caught.value)
 
 
 def test_what_is_no_frame_is_refused() -> None:
@@ -177,9 +176,8 @@ def test_what_is_no_frame_is_refused() -> None:
     with pytest.raises(BadInput, match="the data frame cannot be read: Duplicate column names"):
         table_of(twice)
     mixed = pd.DataFrame({"a": pd.Series(["x", 1, object()], dtype=object)})
-    with pytest.raises(BadInput, match="the data frame cannot be read") as caught:
+    with pytest.raises(BadInput, match="the data frame cannot be read"):
         table_of(mixed)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_names_of_a_frame_are_those_of_the_features() -> None:

@@ -34,7 +34,7 @@ from owpc_ltr.signatures import (
     option_name,
     silent,
 )
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]
@@ -367,9 +367,7 @@ def ltr_commands():
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Runs commands beside two plugins, the second of which is broken."""
     plugin_commands.cache_clear()
     for name, source in {"a_plugin": PLUGIN, "b_plugin": "raise ValueError('broken')"}.items():
@@ -379,7 +377,7 @@ def run(
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
         (folder / "entry_points.txt").write_text(f"[owpc_ltr.commands]\n{name} = {name}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    yield commands_in(tmp_path, monkeypatch, capsys)
+    yield run
     plugin_commands.cache_clear()
     for name in ("a_plugin", "b_plugin"):
         sys.modules.pop(name, None)

@@ -23,8 +23,8 @@ from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_train
 from owpc_ltr.inspection.labels import label_agreement
 from owpc_ltr.inspection.result import CHECKS, DataFigures, Finding, Inspection
 from owpc_ltr.inspection.sample import take_sample
-from tests.commands import Run, commands_in
-from tests.datasets import datasets
+from tests.commands import Run
+from tests.datasets import datasets, train_on_all
 from tests.planted import (
     FAULTS,
     clean,
@@ -271,11 +271,6 @@ def test_the_strangest_values_can_be_inspected(seed: int) -> None:
     warnings_before_training(data)
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
-
-
 def test_clean_data_fit_a_screen_and_pass_the_strict(run: Run) -> None:
     save_dataset(clean(100), "clean.parquet")
     code, out, err = run("inspect", "clean.parquet", "--strict")
@@ -406,7 +401,7 @@ def test_training_says_each_thing_once() -> None:
     data = grade_typo(with_column(clean(60), "flat", np.ones(clean(60).n_documents, np.float32)))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", OwpcLtrWarning)
-        ltr.train(data, settings={"C": 0.01}, validation_share=0, test_share=0)
+        train_on_all(data, settings={"C": 0.01})
     lines = [str(one.message) for one in told if issubclass(one.category, OwpcLtrWarning)]
     assert len(lines) == 2
     assert sum("flat" in line for line in lines) == 1

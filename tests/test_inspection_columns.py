@@ -31,6 +31,7 @@ from owpc_ltr.inspection.result import listed
 from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
 from owpc_ltr.inspection.totals import Tails, column_facts, limits_of
 from owpc_ltr.inspection.units import factor_between
+from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without
 
 
@@ -354,7 +355,7 @@ def dataset(*columns: float, queries: int = 12) -> RankingDataset:
 
 def test_training_warns_of_columns_that_say_nothing() -> None:
     with pytest.warns(OwpcLtrWarning, match="in all documents: flat0, flat1: nothing was learned"):
-        train(dataset(0.0, np.nan), settings={"C": 1.0}, validation_share=0, test_share=0)
+        train_on_all(dataset(0.0, np.nan), settings={"C": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -383,7 +384,7 @@ def test_every_job_says_it_once(
 def test_nothing_is_said_of_them_where_there_are_none() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(dataset(), settings={"C": 1.0}, validation_share=0, test_share=0)
+        train_on_all(dataset(), settings={"C": 1.0})
 
 
 def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:

@@ -28,7 +28,7 @@ from owpc_ltr.engine.deployment.upload import gate_judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.judged_data import without_features
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.rankers import QUERIES, judged
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
@@ -59,11 +59,7 @@ def test_queries_of_a_list_are_asked_without_their_judges(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl", "parquet"])
-def test_every_format_with_columns_keeps_who_judged(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_every_format_with_columns_keeps_who_judged(run: Run, format_: str) -> None:
     Path("mixed.csv").write_text(MIXED)
     assert read_judgments("mixed.csv").queries[0].judged_by == ["clicks", "Ann"]
     code, _, err = run("judge", "convert", "mixed.csv", "--out", "other", "--as", format_)
@@ -75,11 +71,7 @@ def test_every_format_with_columns_keeps_who_judged(
 
 
 @pytest.mark.parametrize("format_", ["qrels", "srw", "quepid"])
-def test_a_format_that_cannot_keep_who_judged_says_so(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_a_format_that_cannot_keep_who_judged_says_so(run: Run, format_: str) -> None:
     Path("mixed.csv").write_text(MIXED)
     code, _, err = run("judge", "convert", "mixed.csv", "--out", "other", "--as", format_)
     assert code == 0

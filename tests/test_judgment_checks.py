@@ -20,6 +20,7 @@ from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
 from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.score_analysis import text_scores
+from tests.datasets import train_on_all
 
 NAMES = ("title", "body", "size")
 ROOT = Path(__file__).parents[1]
@@ -137,7 +138,7 @@ def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_a
     data = replace(data, features=np.column_stack([data.features[:, :2], np.ones(len(data.labels))])
                    .astype(np.float32))  # fmt: skip
     with pytest.warns(ltr.OwpcLtrWarning) as given:
-        model = ltr.train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+        model = train_on_all(data, settings={"C": 1.0})
     told = [str(one.message) for one in given]
     assert any("1 relevant and 10 irrelevant" in one for one in told)
     assert any("size" in one for one in told), told
@@ -147,12 +148,7 @@ def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_a
     assert ltr.average([model, model]).record["warnings"] == model.record["warnings"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ltr.OwpcLtrWarning)
-        assert (
-            ltr.train(honest(60), settings={"C": 1.0}, validation_share=0, test_share=0).record[
-                "warnings"
-            ]
-            == []
-        )
+        assert train_on_all(honest(60), settings={"C": 1.0}).record["warnings"] == []
 
 
 def test_few_queries_give_no_verdict() -> None:

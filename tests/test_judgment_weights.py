@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import read_judgments
@@ -18,11 +18,6 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput
-
-quick = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 COLUMNS = ("query_id", "query", "doc_id", "grade", "weight", "query_weight")
 Row = tuple[str, str, str, float, float | None, float | None]
@@ -61,7 +56,6 @@ def told(judgments: Judgments) -> list[Any]:
 weight = st.none() | st.sampled_from([0.0, 1.0, 2.5]) | st.floats(0, 2**100, width=32)
 
 
-@quick
 @given(
     rows=st.lists(st.tuples(st.sampled_from("ab"), weight), min_size=1, max_size=8),
     asked=st.fixed_dictionaries({"a": weight, "b": weight}),
@@ -152,7 +146,6 @@ def test_duplicates_of_weighted_judgments_are_settled_with_their_weights(tmp_pat
     )
 
 
-@quick
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from("ab"), st.integers(0, 4), st.sampled_from([0, 0.5, 1, 2])),
@@ -179,7 +172,6 @@ def test_max_and_mean_do_not_depend_on_the_order_of_weighted_lines(
             assert figures == pytest.approx(found[1][document])
 
 
-@quick
 @given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=9))
 def test_weights_of_1_settle_duplicates_as_no_weights_do(
     rows: list[tuple[str, int]], tmp_path: Path
@@ -219,7 +211,6 @@ def test_ranklibs_weights_are_the_importance_of_queries(tmp_path: Path) -> None:
         read(f"{text}# qid:1: rambo*3\n", tmp_path)
 
 
-@quick
 @given(data=st.data())
 def test_what_is_written_has_its_weights_when_it_is_read(
     data: st.DataObject, tmp_path: Path

@@ -209,9 +209,8 @@ def test_the_nearest_documents_lead_the_candidates() -> None:
 def test_a_leg_that_cannot_score_every_document_is_refused(
     templates: tuple[Any, ...], field: dict[str, Any] | None, told: str
 ) -> None:
-    with pytest.raises(BadInput, match=re.escape(told)) as caught:
+    with pytest.raises(BadInput, match=re.escape(told)):
         legs_of(*templates, field=field)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("vector", "told"), [([0.5], "gives 1 as"), (None, "gives none as")])

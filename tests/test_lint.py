@@ -21,7 +21,7 @@ from owpc_ltr.fusion.request_checks import CHECKS, request_findings
 from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
 from owpc_ltr.fusion.search_body import SearchBody
 from owpc_ltr.types import RequestFinding
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.memory_engine import whole
 
 Body = dict[str, Any]
@@ -189,11 +189,6 @@ def test_what_is_near_a_trap_is_none() -> None:
     ]  # fmt: skip
     for body in near:
         assert lint(body).findings == (), body
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def test_a_pipeline_is_checked_by_itself_and_with_its_request(tmp_path: Path, run: Run) -> None:

@@ -24,6 +24,7 @@ from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.training.plan import taking_missing_as_zero
+from tests.datasets import train_on_all
 
 NAMES = ("title", "votes", "year")
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
@@ -51,7 +52,7 @@ TREES: dict[str, Any] = {
 
 
 def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> None:
-    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
+    model = train_on_all(DATA, missing="zero", **TREES)
     filled = DATA.without_missing()
     np.testing.assert_array_equal(model.score(DATA.features), model.score(filled.features))
     assert model.record["missing"] == "zero"
@@ -64,13 +65,10 @@ def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> Non
 
 def test_it_is_the_model_of_the_filled_data() -> None:
     """On filled data, and on filled validation queries, the same trees are learned."""
-    on_filled = train(
-        DATA.without_missing(),
-        **{**TREES, "validation": VALIDATION.without_missing()},
-        validation_share=0,
-        test_share=0,
+    on_filled = train_on_all(
+        DATA.without_missing(), **{**TREES, "validation": VALIDATION.without_missing()}
     )
-    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
+    model = train_on_all(DATA, missing="zero", **TREES)
     filled = DATA.without_missing().features
     np.testing.assert_array_equal(model.score(filled), on_filled.score(filled))
     assert model.record["table"] == on_filled.record["table"]
@@ -78,7 +76,7 @@ def test_it_is_the_model_of_the_filled_data() -> None:
 
 @pytest.mark.parametrize("profile", OLD, ids=str)
 def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
-    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
+    model = train_on_all(DATA, missing="zero", **TREES)
     stored = export_checked(model, FEATURES, "m", profile)
     seen = emulate(stored, DATA.features, profile)
     assert seen == pytest.approx(model.score(DATA.features), abs=1e-5)
@@ -86,7 +84,7 @@ def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
 
 @pytest.mark.parametrize("profile", OLD, ids=str)
 def test_the_refusal_of_another_model_names_the_command_that_works(profile: Any) -> None:
-    model = train(DATA, **TREES, validation_share=0, test_share=0)
+    model = train_on_all(DATA, **TREES)
     assert "missing" not in model.record
     with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
         export_checked(model, FEATURES, "m", profile)
@@ -112,9 +110,9 @@ def test_a_feature_that_is_missing_or_zero_says_nothing_when_filled() -> None:
     data = replace(DATA, features=np.ascontiguousarray(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+        train_on_all(data, settings={"C": 1.0})
     with pytest.warns(OwpcLtrWarning, match="in all documents: year"):
-        train(data, settings={"C": 1.0}, missing="zero", validation_share=0, test_share=0)
+        train_on_all(data, settings={"C": 1.0}, missing="zero")
 
 
 def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
@@ -134,7 +132,7 @@ def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
 
 def test_another_word_is_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="as zero, not as 'mean'"):
-        train(DATA, missing="mean", validation_share=0, test_share=0)  # type: ignore[arg-type]
+        train_on_all(DATA, missing="mean")
 
 
 NAMES_SKLEARN = ("title", "pop", "n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import open_dataset, partition, read_dataset, save_dataset
@@ -20,17 +20,14 @@ from owpc_ltr.data.options import DEFAULT_MEMORY, memory_from
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.data.partitioned.writing import stream_parquet, write_partitioned
 from owpc_ltr.errors import BadInput, UsageError
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.datasets import by_query, dataset, datasets, same
-
-quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def joined(parts: list[RankingDataset]) -> RankingDataset:
     return join_datasets(parts, [f"part {number}" for number in range(len(parts))])
 
 
-@quick
 @given(data=datasets(), rows=st.integers(1, 4))
 def test_queries_come_whole_however_row_groups_cut_them(
     data: RankingDataset, rows: int, tmp_path: Path
@@ -49,7 +46,6 @@ def test_queries_come_whole_however_row_groups_cut_them(
     assert same(whole, data)
 
 
-@quick
 @given(piece=st.integers(20, 4000), seed=st.integers(0, 5))
 def test_text_is_the_same_in_pieces(piece: int, seed: int, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
@@ -108,10 +104,7 @@ def test_a_query_of_two_files_is_refused(tmp_path: Path) -> None:
         partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], out=tmp_path / "out")
 
 
-def test_the_command_says_what_it_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_says_what_it_wrote(run: Run, tmp_path: Path) -> None:
     data = make_dataset(np.ones((6, 2)), [0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
     save_dataset(data, tmp_path / "a.parquet")
     code, out, _ = run("partition", "a.parquet", "--out", "parts")

@@ -20,7 +20,7 @@ from owpc_ltr import save_model
 from owpc_ltr.cli import SIGNALS, Stops, finishing
 from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 COMMAND = f"{sys.executable} -m owpc_ltr"
 SECRET = "c4n4ry/s3cret#word"
@@ -40,10 +40,10 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def shell(line: str, environ: dict[str, str]) -> Ended:

@@ -39,7 +39,7 @@ from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run
 from owpc_ltr.training.plan import means_of
-from tests.commands import commands_in
+from tests.commands import Run as RunCommand
 
 QUERIES, DOCUMENTS = 8, 6
 TIMES = np.array([0, 1, 2, 3, 1, 4, 2, 1])
@@ -400,10 +400,7 @@ def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
     assert found.as_dict() == wanted.as_dict()
 
 
-def test_the_command_says_that_means_are_weighted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_says_that_means_are_weighted(run: RunCommand) -> None:
     for name, weights in (("weighted", WEIGHTS), ("plain", None)):
         ltr.save_dataset(data(weights), f"{name}.parquet")
     save_model(replace(MODEL, record={}), Path("m.json"))

@@ -26,7 +26,7 @@ from owpc_ltr.evaluation.other_libraries import (
     values_by,
 )
 from owpc_ltr.metrics import parse_metric
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.fresh_process import Evaluate
 from tests.ranklib_program import ranklib_or_skip
 
@@ -327,14 +327,11 @@ def test_other_metrics_are_refused() -> None:
         reconcile(one.scores, one.data, parse_metric("mrr"))
 
 
-def test_the_command_line_explains_and_lists(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_explains_and_lists(run: Run, tmp_path: Path) -> None:
     one = CASES[1]
     data = replace(one.data, features=one.scores[:, None].astype(np.float32), feature_names=("s",))
     save_dataset(data, tmp_path / "data.parquet")
 
-    run = commands_in(tmp_path, monkeypatch, capsys)
     path = str(tmp_path / "data.parquet")
     code, out, _ = run(
         "plugins", "metrics", "--explain", "feature:s", "--data", path, "--metric", "ndcg@5"

@@ -27,7 +27,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.cross_validation import choose, cross_validate
 from owpc_ltr.training.plan import model_plan
-from tests.commands import commands_in
+from tests.commands import Run as RunCommand
 from tests.datasets import PARTS, part, write_parts
 
 REGISTRY = load()
@@ -375,9 +375,8 @@ def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data
 
 
 def test_the_command_prints_every_format_and_keeps_its_results(
-    letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: RunCommand, letor: Path, tmp_path: Path
 ) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick", "--out", "kept")
     code, table, said = run(*words)
     assert code == 0
@@ -393,9 +392,8 @@ def test_the_command_prints_every_format_and_keeps_its_results(
 
 
 def test_the_command_says_how_to_go_on(
-    letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: RunCommand, letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
 
     def stop(*_: object) -> None:
         raise Stopped(signal.SIGINT)

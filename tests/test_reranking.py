@@ -30,7 +30,6 @@ from owpc_ltr.protocols import Loss, Run
 from owpc_ltr.training.options import PENALTIES
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.commands import Run as RunCommand
-from tests.commands import commands_in
 from tests.datasets import crowded, weights
 
 KERNEL = {"reranker.kernels": "rbf"}
@@ -279,14 +278,12 @@ def uneven(data: RankingDataset) -> RankingDataset:
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> RunCommand:
+def run(run: RunCommand, tmp_path: Path) -> RunCommand:
     """Runs commands where there are data and a base model."""
     # Lists of other lengths: of one shape they would be warned of.
     write_letor(uneven(crowded(60)), tmp_path / "data.txt")
     save_model(weights(1, 0, 0), tmp_path / "base.json")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def unexpected(err: str) -> list[str]:

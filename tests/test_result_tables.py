@@ -20,7 +20,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from owpc_ltr.files.sheets import inert_cell, inert_column, read_column
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.rankers import judged, linear
 
 DATA = judged()
@@ -77,10 +77,7 @@ def test_values_that_print_alike_are_all_the_best_and_nan_is_none() -> None:
     assert cells == [r"\textbf{0.5000}", r"\textbf{0.5000}", "nan", "0.4000"]
 
 
-def test_the_commands_write_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_commands_write_the_table(run: Run, tmp_path: Path) -> None:
     write_letor(DATA, tmp_path / "data.txt")
     save_model(linear(1.0, 0.1), tmp_path / "a.json")
     words = ("--data", "data.txt", "--metric", "map", "--resamples", "200")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
@@ -21,9 +21,7 @@ from owpc_ltr.protocols import Fit, Loss, Run
 from tests.datasets import in_parts, learnable
 from tests.plugins.oracles import Dented, Distance
 
-quick = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=12)
 LOSSES: list[Loss] = [OWPC(), Pairwise(), Pairwise(inner="logistic"), Distance()]
 
 

@@ -23,6 +23,7 @@ from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.plain_text import normalised_text
+from tests.datasets import train_on_all
 from tests.rankers import judged, linear
 from tests.verdict_paths import OF_LISTS, PATHS, World, with_judge
 
@@ -255,9 +256,7 @@ def test_a_spelling_of_a_training_query_is_no_held_out_query() -> None:
     texts = [f"{'abcdefghijklmnopqrstuvwxyz'[n // 2]}word{'s' if n % 2 else ''}" for n in range(40)]
     data = replace(data, query_params=pa.array([json.dumps({"keywords": one}) for one in texts]))
     even = data.select(np.arange(0, 40, 2))
-    model = ltr.train(
-        even, settings={"C": 1.0}, loss="owpc", optimizer="larank", validation_share=0, test_share=0
-    )
+    model = train_on_all(even, settings={"C": 1.0}, loss="owpc", optimizer="larank")
     with pytest.raises(ltr.Refused, match="no query is held out"):
         ltr.compare({"model": model, "other": "feature:bm25"}, data=data)
 

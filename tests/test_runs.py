@@ -30,7 +30,7 @@ from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.datasets import in_parts
 from tests.fresh_process import Evaluate
 
@@ -526,7 +526,7 @@ def test_what_is_retrieved_further_down_never_makes_a_run_worse(
 
 
 def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path
 ) -> None:
     data = judged_queries()
     scores = np.random.default_rng(1).normal(size=data.n_documents)
@@ -548,7 +548,7 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     assert {f"short: {absent}", f"short: {missing}"} <= set(compared.warnings)
     recall = compared.ranker("short").measured[0].mean
     assert recall < compared.ranker("whole").measured[0].mean
-    command = commands_in(tmp_path, monkeypatch, capsys)
+    command = run
     code, out, _ = command(
         "evaluate", "short.run", "--data", "data.parquet", "--metric", "recall@10"
     )

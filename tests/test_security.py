@@ -23,7 +23,7 @@ from owpc_ltr.engine.feature_log.run_folder import open_run
 from owpc_ltr.errors import Refused
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plain_text import message_line, printable, printable_lines, redacted, secrets_of
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 SECRET = "c4n4ry/s3cret#w?rd@x"
 FORMS = ("c4n4ry", "s3cret", quote(SECRET, safe=""), base64.b64encode(SECRET.encode()).decode()[:9])
@@ -71,15 +71,12 @@ FILES = (
 
 @pytest.fixture
 def run(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> Run:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.2")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def check_hidden(*texts: str) -> None:

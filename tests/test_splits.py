@@ -44,7 +44,7 @@ from owpc_ltr.training.feature_cost import Costs, train_at_cost
 from owpc_ltr.training.plan import Plan
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.training.train import training_splits
-from tests.commands import commands_in
+from tests.commands import Run as RunCommand
 
 REGISTRY = load()
 PLAN = Plan(
@@ -393,10 +393,7 @@ def test_a_record_that_was_changed_knows_nothing() -> None:
         assert known_sides({"source": {"queries": queries}}, DATA) is None
 
 
-def test_the_command_warns_of_training_queries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_warns_of_training_queries(run: RunCommand, tmp_path: Path) -> None:
     save_dataset(DATA, tmp_path / "data.parquet")
     trained(DATA).save(tmp_path / "all.json")
     trained(FIRST, SECOND).save(tmp_path / "some.json")

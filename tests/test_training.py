@@ -258,7 +258,7 @@ def test_missing_values_train_as_zeros() -> None:
     assert np.array_equal(one.score(holes), other.score(zeros))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.lists(st.floats(1e-3, 1e3), min_size=5, max_size=5))
 def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[float]) -> None:
     data = dataset(queries=20, seed=seed)

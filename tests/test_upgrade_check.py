@@ -22,7 +22,7 @@ from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import parity_samples_of, with_record
-from tests.commands import Run, commands_in
+from tests.commands import Run
 
 NAMES = ("title", "pop", "n")
 FACTOR = {"function_score": {"field_value_factor": {"field": "x"}, "boost_mode": "replace"}}
@@ -34,11 +34,6 @@ FEATURESET = FeatureSet(
         Feature("n", (), FACTOR),
     ),
 )
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def checked(run: Run, before: str, after: str, *more: str) -> tuple[int, dict[str, Any], str]:

@@ -41,24 +41,23 @@ from owpc_ltr import (
     make_dataset,
     read_judgments,
     save_dataset,
-    train,
 )
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.host.registry import installed
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import ClickFit
 from tests.clicks.counts import counted, event, simulated
-from tests.commands import Run, commands_in
+from tests.commands import Run
+from tests.datasets import train_on_all
 
 WORLD = simulate.example_world(40, 20)
 EVENTS = simulate.clicks(WORLD, sessions=8000)
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    found = commands_in(tmp_path, monkeypatch, capsys)
+def run(run: Run) -> Run:
     pq.write_table(EVENTS, "events.parquet")
-    return found
+    return run
 
 
 @given(st.integers(1, 6), st.lists(st.floats(0, 1), min_size=1, max_size=20))
@@ -433,8 +432,9 @@ def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -
             features, table["grade"].to_pylist(), table["query"].to_pylist(),
             document_weights=np.maximum(weights, 1e-3), feature_names=["good", "old"],
         )  # fmt: skip
-        model = train(data, loss="pairwise", optimizer="bundle", settings={"optimizer.C": 1.0},
-                      validation_share=0, test_share=0)  # fmt: skip
+        model = train_on_all(
+            data, loss="pairwise", optimizer="bundle", settings={"optimizer.C": 1.0}
+        )
         of_good, of_old = model.as_dict()["weights"]
         trust.append(of_old / of_good)
     clicked, weighted = trust
@@ -519,8 +519,6 @@ def test_a_ranker_learns_of_clicks_what_attracts_and_not_what_was_shown() -> Non
 def what_served_weighs(data: RankingDataset, judged: pa.Table) -> float:
     """The weight of what the lists were ordered by, beside that of what attracts."""
     settings = {"C": 1.0, "generator": "constant", "grades": "thresholds"}
-    model = ltr.train(
-        relabel_log(data, judged).data, settings=settings, validation_share=0, test_share=0
-    )
+    model = train_on_all(relabel_log(data, judged).data, settings=settings)
     assert isinstance(model, LinearModel)
     return float(model.weights[1] / model.weights[0])

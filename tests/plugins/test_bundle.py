@@ -62,7 +62,7 @@ def test_the_optimum_of_a_general_solver_lies_within_the_gap(seed: int, C: float
 
 
 @pytest.mark.thorough
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10_000),
     C=st.sampled_from([0.1, 10.0, 1000.0]),

@@ -23,7 +23,7 @@ from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import HIGHEST, LINKS, TreeModel
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.foreign_models import NAMES, data, elastic_score, solr_score, zero_model
 from tests.models import random_forest
 
@@ -179,10 +179,7 @@ def test_another_feature_set_than_the_models_is_refused_for_every_target() -> No
             export_model(LINEAR, target=plugin.name, version="9.8", featureset=fewer)
 
 
-def test_a_file_of_ones_own_is_a_target(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_a_file_of_ones_own_is_a_target(run: Run) -> None:
     Path("lines.py").write_text(MINE)
     save_model(LINEAR, Path("m.json"))
     words = ("export", "m.json", "--for", "lines", "--version", "1", "--out", "m.txt")

@@ -128,7 +128,7 @@ def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), C=st.sampled_from([0.1, 10.0, 1000.0]))
 def test_the_dual_never_passes_the_primal(seed: int, C: float) -> None:
     data = problem(seed, queries=5)

@@ -16,7 +16,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import HIGHEST, LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Model
-from tests.commands import commands_in
+from tests.commands import Run
 
 SINGLES = st.floats(-HIGHEST, HIGHEST, width=32, allow_subnormal=True)
 DOUBLES = st.floats(-HIGHEST, HIGHEST)
@@ -198,12 +198,9 @@ def test_a_profile_that_was_changed_is_not_read() -> None:
             read_profile(text.replace(old, new, 1))
 
 
-def test_the_command_writes_the_profile_of_the_phase_that_is_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_profile_of_the_phase_that_is_set(run: Run) -> None:
     from owpc_ltr import save_model
 
-    run = commands_in(tmp_path, monkeypatch, capsys)
     save_model(stump(0.5, default_left=True), Path("m.json"))
     words = ("export", "m.json", "--for", "vespa", "--version", "8", "--out", "m.profile")
     code, out, err = run(*words, "--set", "target.phase=second-phase", "--name", "best")

@@ -20,7 +20,7 @@ import owpc_ltr
 from owpc_ltr import OwpcLtrWarning, save_dataset
 from owpc_ltr.host.registry import installed
 from tests.clicks.counts import simulated
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.report.samples import (
     check,
     check_harmless,
@@ -39,9 +39,9 @@ def page() -> Page:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(run: Run, tmp_path: Path) -> Run:
     pq.write_table(events(), tmp_path / "events.parquet")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def section(page: Page, name: str) -> Section:
@@ -214,11 +214,9 @@ def test_a_page_needs_a_click_model_and_a_file_of_its_own(run: Run) -> None:
 
 
 @pytest.fixture
-def run_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def run_report(run: Run, tmp_path: Path) -> Run:
     save_dataset(dataset(60).without_missing(), tmp_path / "d.parquet")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
 def test_training_writes_a_page_of_the_model_and_says_that_it_is_not_measured(

@@ -34,6 +34,7 @@ from owpc_ltr.inspection.result import CurvePoint, Finding, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
+from tests.commands import Run
 from tests.report.samples import NAMES, Elements, check, dataset, fused, linear
 
 COSTS = {
@@ -243,13 +244,9 @@ def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
     assert "</html>" in owpc_ltr.report(model).html()
 
 
-def test_a_report_on_a_model_file_is_a_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_on_a_model_file_is_a_command(run: Run, tmp_path: Path) -> None:
     from owpc_ltr import save_dataset
-    from tests.commands import commands_in
 
-    run = commands_in(tmp_path, monkeypatch, capsys)
     linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
     save_dataset(dataset().without_missing(), tmp_path / "d.parquet")
     words = ("report", "m.json", "--data", "d.parquet", "--baseline", "feature:bm25")
