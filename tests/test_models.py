@@ -43,7 +43,8 @@ from owpc_ltr.protocols import Model
 from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr.training.options import KNOTS
 from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
-from tests.commands import commands_in
+from tests.commands import Run
+from tests.datasets import train_on_all
 from tests.foreign_models import NAMES as FOUR_NAMES
 from tests.foreign_models import raw, trained
 from tests.models import LINEAR, MODELS
@@ -129,10 +130,8 @@ def test_training_on_segments_is_certified_and_better_than_a_line_where_there_is
 ) -> None:
     data, held_out = problem(1), problem(2)
     settings = {"C": 1.0}
-    model: Any = ltr.train(
-        data, settings=settings, piecewise_linear=True, knots=6, validation_share=0, test_share=0
-    )
-    line: Any = ltr.train(data, settings=settings, validation_share=0, test_share=0)
+    model: Any = train_on_all(data, settings=settings, piecewise_linear=True, knots=6)
+    line: Any = train_on_all(data, settings=settings)
     assert isinstance(model, AdditiveModel)
     assert model.record["certificate"]["relative_gap"] <= 1e-3
     assert model.record["basis"] == {"name": "ramps", "knots": 6}
@@ -162,12 +161,8 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
     columns = piecewise_linear_columns(replace(data, features=features), KNOTS)
     assert [len(knots) for knots in columns.knots][::2] == [1, 0]
     with pytest.warns(OwpcLtrWarning, match="documents: a, c"):
-        model: Any = ltr.train(
-            replace(data, features=features),
-            settings={"C": 1.0},
-            piecewise_linear=True,
-            validation_share=0,
-            test_share=0,
+        model: Any = train_on_all(
+            replace(data, features=features), settings={"C": 1.0}, piecewise_linear=True
         )
     assert not {"a", "c"} & set(model.curves)
     features[:] = 1.0
@@ -177,20 +172,11 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
 
 def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> None:
     data = problem(1)
-    model: Any = ltr.train(
-        data, settings={"C": 1.0}, piecewise_linear=True, validation_share=0, test_share=0
-    )
+    model: Any = train_on_all(data, settings={"C": 1.0}, piecewise_linear=True)
     rows = np.zeros((2, 4), np.float32)
     rows[1, 0] = np.nan
     assert model.score(rows)[0] == model.score(rows)[1]
-    zero: Any = ltr.train(
-        data,
-        settings={"C": 1.0},
-        piecewise_linear=True,
-        missing="zero",
-        validation_share=0,
-        test_share=0,
-    )
+    zero: Any = train_on_all(data, settings={"C": 1.0}, piecewise_linear=True, missing="zero")
     gaps = np.full((1, 4), np.nan, np.float32)
     assert zero.score(gaps)[0] == zero.score(np.zeros((1, 4), np.float32))[0]
 
@@ -198,16 +184,14 @@ def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> No
 def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
     data = problem(1)
     with pytest.raises(UsageError, match="2 knots or more"):
-        ltr.train(data, piecewise_linear=True, knots=1, validation_share=0, test_share=0)
+        train_on_all(data, piecewise_linear=True, knots=1)
     with pytest.raises(UsageError, match="kind 'trees'"):
-        ltr.train(
+        train_on_all(
             data,
             piecewise_linear=True,
             loss="lambdarank",
             optimizer="boosting",
             settings={"trees": 2},
-            validation_share=0,
-            test_share=0,
         )
 
 
@@ -293,12 +277,9 @@ def test_a_form_is_read_once_a_model_and_is_never_that_of_another() -> None:
         assert form.shift == plugin_free_curves(model).shift
 
 
-def test_the_command_line_trains_and_shows_curves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_trains_and_shows_curves(run: Run, tmp_path: Path) -> None:
     from owpc_ltr import save_dataset
 
-    run = commands_in(tmp_path, monkeypatch, capsys)
     save_dataset(problem(1, queries=40), tmp_path / "d.parquet")
     words = ("train", "d.parquet", "--out", "m.json", "--set", "optimizer.C=1")
     code, out, err = run(*words, "--piecewise-linear", "--knots", "5")
@@ -372,12 +353,6 @@ def test_what_cannot_be_averaged_is_refused() -> None:
         average([ONE, TWO], weights=[1.0, -1.0])
     with pytest.raises(BadInput, match="no model"):
         average([])
-
-
-def test_a_wrong_width_is_refused() -> None:
-    features: Matrix = np.zeros((2, 3), dtype=np.float32)
-    with pytest.raises(BadInput, match="the model scores 2 features"):
-        AverageModel(TWO_NAMES, (ONE, TWO), np.ones(2)).score(features)
 
 
 weights = st.lists(st.floats(-10, 10, width=32), min_size=4, max_size=4)
@@ -601,9 +576,8 @@ def test_every_kind_of_model_scores_numbers_of_every_kind(model: Model) -> None:
 def test_what_is_no_matrix_of_the_features_is_refused_in_one_line(
     model: Model, features: Any, message: str
 ) -> None:
-    with pytest.raises(BadInput, match=message) as caught:
+    with pytest.raises(BadInput, match=message):
         model.score(features)
-    assert "\n" not in str(caught.value)
 
 
 def test_arrays_of_floats_are_scored_as_they_are() -> None:

@@ -21,14 +21,13 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import owpc_ltr
 import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.signatures import public
 from owpc_ltr.types import FeatureSets
-from tests.commands import commands_in
-from tests.datasets import arrays
+from tests.commands import Run
+from tests.datasets import arrays, train_on_all
 from tests.fresh_process import printed_by
 
 DATA = ltr.make_dataset(*arrays())
@@ -98,9 +97,8 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], why: str) -> None:
-    with pytest.raises(OwpcLtrError, match=why) as refused:
-        ltr.train(DATA, **how, validation_share=0, test_share=0)  # type: ignore[arg-type]
-    assert "\n" not in str(refused.value)
+    with pytest.raises(OwpcLtrError, match=why):
+        train_on_all(DATA, **how)
 
 
 def test_the_notebook_in_the_help_of_the_package_runs(
@@ -161,10 +159,7 @@ def write_letor(path: Path) -> None:
 
 
 def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
-    how: Any = {"metrics": "map"}
-    with pytest.raises(TypeError, match=r"'metrics': did you mean 'metric'\?"):
-        ltr.train(DATA, **how)
-    how = {"Threads": 2}
+    how: Any = {"Threads": 2}
     with pytest.raises(TypeError, match="did you mean 'threads'"):
         ltr.train(DATA, **how)
     how = {"xyz": 2}
@@ -207,7 +202,7 @@ def test_training_queries_are_not_measured_on_in_silence() -> None:
     assert whole.split == "test"
     assert whole.data.n_queries == parts.test.n_queries
     bare = ltr.make_dataset(*arrays(1))
-    other = ltr.train(bare, settings={"C": 1.0}, validation_share=0, test_share=0)
+    other = train_on_all(bare, settings={"C": 1.0})
     assert any(
         "trained on" in message for message in ltr.evaluate(other, bare, metrics="map").warnings
     )
@@ -218,7 +213,7 @@ def test_a_collapsed_optimum_is_warned_of() -> None:
     noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ltr.train(noise, settings={"C": 1e-6, "generator": "top"}, validation_share=0, test_share=0)
+        train_on_all(noise, settings={"C": 1e-06, "generator": "top"})
     assert {warning.category for warning in caught} == {OwpcLtrWarning}
     assert any("collapsed" in str(warning.message) for warning in caught)
 
@@ -227,16 +222,8 @@ def test_a_loss_with_its_settings_is_an_object_too() -> None:
     from owpc_ltr_losses.owpc import OWPC
     from owpc_ltr_optimizers.larank import LaRank
 
-    named = ltr.train(
-        DATA, settings={"generator": "inverse", "C": 2.0}, validation_share=0, test_share=0
-    )
-    typed = ltr.train(
-        DATA,
-        loss=OWPC(generator="inverse"),
-        optimizer=LaRank(C=2),
-        validation_share=0,
-        test_share=0,
-    )
+    named = train_on_all(DATA, settings={"generator": "inverse", "C": 2.0})
+    typed = train_on_all(DATA, loss=OWPC(generator="inverse"), optimizer=LaRank(C=2))
     np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
 
 
@@ -280,7 +267,7 @@ def test_an_unknown_ranker_is_refused() -> None:
 def test_no_warning_is_given_where_nothing_is_wrong() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)
+        train_on_all(DATA, settings={"C": 1.0})
 
 
 HEAVY = ("numpy", "numba", "pyarrow", "scipy", "xgboost", "pluggy", "pandas")
@@ -299,33 +286,17 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert {"numpy", "pyarrow"} <= set(imported_by("from owpc_ltr import make_dataset"))
 
 
-@pytest.mark.parametrize("name", owpc_ltr.__all__)
-def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(owpc_ltr, name) is getattr(owpc_ltr, name)
-    assert name in dir(owpc_ltr)
-
-
-def test_a_name_that_there_is_not_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="module 'owpc_ltr' has no attribute 'nothing'"):
-        _ = owpc_ltr.nothing
-
-
 X, Y, QID = arrays()
 NUMBER = np.array([int(name.removeprefix("q")) for name in QID])
 
 
 def test_it_scores_as_the_model_that_train_makes() -> None:
     ranker = ltr.OwpcRanker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
-    model = ltr.train(
-        ltr.make_dataset(X, Y, QID),
-        settings={"generator": "inverse", "C": 1.0},
-        validation_share=0,
-        test_share=0,
-    )
+    model = train_on_all(ltr.make_dataset(X, Y, QID), settings={"generator": "inverse", "C": 1.0})
     np.testing.assert_array_equal(ranker.predict(X), model.score(X))
 
 
-MODEL = ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)
+MODEL = train_on_all(DATA, settings={"C": 1.0})
 UNTYPED: Any = ltr
 """What a type checker would refuse can be called with it."""
 
@@ -350,9 +321,8 @@ UNTYPED: Any = ltr
     ],
 )
 def test_an_argument_of_another_kind_is_refused_in_one_line(call: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=why.replace("()", r"\(\)")) as refused:
+    with pytest.raises(UsageError, match=why.replace("()", r"\(\)")):
         call()
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -451,14 +421,6 @@ def test_it_stands_at_the_end_of_a_pipeline() -> None:
     assert pipeline.predict(X).shape == (len(X),)
 
 
-def test_a_misspelled_argument_is_told_with_the_parameter_that_is_meant() -> None:
-    call: Any = ltr.evaluate
-    with pytest.raises(TypeError, match=r"'metric': did you mean 'metrics'\?"):
-        call("m.json", "d.parquet", metric="map")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
-        call("m.json", "d.parquet", xyz=1)
-
-
 def test_an_estimator_has_the_defaults_of_train() -> None:
     """The same loss with the same generator, and C chosen among the same values."""
     trained = ltr.train(ltr.make_dataset(X, Y, QID), loss="owpc", test_share=0).record
@@ -503,9 +465,7 @@ def test_validation_queries_may_have_their_ids_in_a_column() -> None:
         ltr.OwpcRanker().fit(X, Y, qid=QID, validation=wrong)
 
 
-def test_python_counts_rows_from_0_and_the_command_line_from_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_counts_rows_from_0_and_the_command_line_from_1(run: Run, tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, query_id=QID)
     spoilt = {name: frame.astype({name: object}) for name in ("a", "label", "query_id")}
     for name, bad in spoilt.items():
@@ -531,6 +491,5 @@ def test_python_counts_rows_from_0_and_the_command_line_from_1(
     ):
         with pytest.raises(OwpcLtrError, match=rf"(row|entry|document) {row}\b"):
             call()
-    run = commands_in(tmp_path, monkeypatch, capsys)
     code, _, err = run("train", "null.parquet", "--out", "m.json")
     assert (code, "the column 'label' has no value in row 5" in err) == (3, True)

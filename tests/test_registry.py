@@ -123,20 +123,11 @@ def test_a_name_that_two_offer_is_refused_whenever_it_is_asked_for(
     ours = [*entry_points(group="owpc_ltr")]
     twin = module(GOOD.replace('"worst-pairs"', '"cosine"'))
     install(monkeypatch, *ours, FakeEntryPoint("something-else", twin))
-    found = load()
-    for _ in range(2):
-        with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
-            found.all("loss")
-
-
-def test_a_third_party_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_called(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ours = [*entry_points(group="owpc_ltr")]
-    twin = module(GOOD.replace('"worst-pairs"', '"cosine"'))
-    install(monkeypatch, *ours, FakeEntryPoint("something-else", twin))
-    with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
-        load().find("loss", "cosine")
+    installed = load()
+    for ask in (lambda: installed.all("loss"), lambda: installed.find("loss", "cosine")):
+        for _ in range(2):
+            with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
+                ask()
 
 
 def test_a_plugin_is_imported_once_however_many_ask_at_once() -> None:
@@ -204,7 +195,8 @@ def test_a_misspelt_hook_is_an_error_that_names_the_plugin(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("@hookimpl", ""), "none of the hooks"),
+        (("@hookimpl", ""), r"none of the hooks.*write @hookimpl above ltr_losses\(\)"),
+        (("def ltr_losses", "def ltr_loses"), "is no hook: did you mean 'ltr_losses'"),
         (('= "worst-pairs"', '= "Worst Pairs"'), "in lower case"),
         (("@dataclass(frozen=True)", "@dataclass"), "frozen dataclass"),
         (("import numpy", "import nonumpy"), "nonumpy"),
@@ -218,7 +210,6 @@ def test_a_broken_file_is_named_with_its_fault(
     with pytest.raises(PluginError, match=message) as caught:
         load([path])
     assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("where", ["file", "folder"])
@@ -228,11 +219,8 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path, where: str) -> 
     path = write(folder, GOOD)
     assert load([path]).find("loss", "worst-pairs")
     {"file": path, "folder": folder}[where].chmod(0o777)
-    with pytest.raises(
-        PluginError, match=f"others can write '{tmp_path}.*copy in a folder"
-    ) as told:
+    with pytest.raises(PluginError, match=f"others can write '{tmp_path}.*copy in a folder"):
         load([path])
-    assert "\n" not in str(told.value)
 
 
 def test_a_file_in_a_folder_where_each_removes_only_their_own_is_loaded(tmp_path: Path) -> None:
@@ -317,16 +305,3 @@ def test_every_example_distribution_is_found_once_it_is_installed(installed_exam
     listing = printed_by(code, environ, names)
     for name in names:
         assert f"{name.removeprefix('owpc-ltr-')}, of {name} 0.1.0: " in listing
-
-
-@pytest.mark.parametrize(
-    ("was", "now", "hint"),
-    [
-        ("@hookimpl\n", "", r"write @hookimpl above ltr_losses\(\)"),
-        ("def ltr_losses", "def ltr_loses", "is no hook: did you mean 'ltr_losses'"),
-    ],
-)
-def test_what_is_wrong_with_a_hook_is_said(tmp_path: Path, was: str, now: str, hint: str) -> None:
-    (tmp_path / "mine.py").write_text(GOOD.replace(was, now))
-    with pytest.raises(PluginError, match=hint):
-        load([tmp_path / "mine.py"])

@@ -270,11 +270,6 @@ def test_a_damaged_model_is_refused(key: str, value: object) -> None:
         TreeModel.from_dict({**content, key: value}, ("a", "b"), {})
 
 
-def test_a_matrix_of_another_width_is_refused() -> None:
-    with pytest.raises(BadInput, match="scores 2 features, the data has 3"):
-        TreeModel(("a", "b"), forest()).score(np.zeros((1, 3), np.float32))
-
-
 def test_numbers_are_read_up_to_what_rounds_to_a_finite_float32() -> None:
     assert np.float32(ROUNDS_TO_FINITE) == np.float32(HIGHEST)
     with np.errstate(over="ignore"):
