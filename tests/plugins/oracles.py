@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Any, ClassVar
 
+import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Labels, Vector
 
 Pair = Callable[[Any, Any], float]
@@ -247,3 +249,54 @@ class Dented:
     ) -> tuple[float, Vector]:
         error = scores - np.where(labels > 0, 10.0, -10.0)
         return float(weights @ np.log1p(error**2)), 2 * weights * error / (1 + error**2)
+
+
+def binary_problem(
+    seed: int, queries: int = 6, documents: int = 8, features: int = 4
+) -> RankingDataset:
+    """Queries whose relevant documents are told, with noise, by the first feature."""
+    generator = np.random.default_rng(seed)
+    rows = queries * documents
+    X = generator.normal(size=(rows, features)).astype(np.float32)
+    labels = (X[:, 0] + generator.normal(size=rows) > 0.7).astype(np.float32)
+    return make_dataset(X, labels, np.repeat(np.arange(queries), documents))
+
+
+def optimum_of(data: RankingDataset, C: float, cost: Callable[[Any], Any]) -> float:
+    """min ½‖w‖² + C Σ cost, by a general conic solver.
+
+    The cost of a query is a function of the score differences of relevant (rows) and irrelevant
+    (columns) documents.
+    """
+    w = cvxpy.Variable(data.n_features)
+    objective = 0.5 * cvxpy.sum_squares(w)
+    for query, importance in zip(data, data.query_importance, strict=True):
+        scores, relevant = query.features @ w, query.labels > 0
+        if relevant.any() and not relevant.all():
+            above = cvxpy.reshape(scores[relevant], (int(relevant.sum()), 1), order="C")
+            below = cvxpy.reshape(scores[~relevant], (1, int((~relevant).sum())), order="C")
+            objective += C * importance * cost(above - below)
+    cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver=cvxpy.CLARABEL)
+    return float(objective.value)
+
+
+def mean_pair_hinge(differences: Any) -> Any:
+    return cvxpy.sum(cvxpy.pos(1 - differences)) / differences.size
+
+
+def mean_pair_logistic(differences: Any) -> Any:
+    return cvxpy.sum(cvxpy.logistic(-differences)) / differences.size
+
+
+def owa_of_hinges(differences: Any) -> Any:
+    """OWPC of a query by the inverse generator: ordered averages as sums of the largest."""
+    relevant, n = differences.shape
+    alpha = np.append(generator_weights("inverse", n), 0.0)
+    return (
+        sum(
+            (alpha[k - 1] - alpha[k]) * cvxpy.sum_largest(cvxpy.pos(1 - differences[row]), k)
+            for row in range(relevant)
+            for k in range(1, n + 1)
+        )
+        / relevant
+    )

@@ -102,27 +102,6 @@ def test_features_that_say_nothing_end_it() -> None:
     assert found.certificate.stop_reason == "no feature changes any query's metric"
 
 
-def test_the_round_of_the_best_validation_metric_is_kept() -> None:
-    data, validation = problem(8), problem(9)
-    run = Run(validation=validation, metric="ndcg@5")
-    found = fit(data, run, patience=5, repeats="allowed")
-    history = [row["validation"] for row in found.history]
-    values = METRIC.per_query(
-        found.model.score(validation.features), validation.labels, validation.offsets
-    )
-    kept = np.average(values, weights=validation.query_importance)
-    assert kept == pytest.approx(max(history), abs=1e-6)
-    assert "has not risen since round" in found.certificate.stop_reason
-
-
-def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
-    data, scales = problem(10), np.array([0.5, 2.0, 0.0, 4.0])
-    multiplied = replace(data, features=(data.features * scales).astype(np.float32))
-    one, other = fit(replace(data, feature_scales=scales)), fit(multiplied)
-    assert one.history == other.history
-    assert one.model.score(data.features) == pytest.approx(other.model.score(multiplied.features))
-
-
 def test_document_weights_are_refused_in_a_line() -> None:
     data = problem(11)
     weighted = replace(data, document_weights=np.ones(data.n_documents, np.float32))
@@ -134,9 +113,3 @@ def test_data_on_which_no_query_counts_is_refused_in_a_line() -> None:
     data = replace(problem(12), labels=np.zeros(120, np.float32))
     with pytest.raises(Refused, match="no query counts"):
         fit(data, Run(metric="map,empty=skip"))
-
-
-@pytest.mark.parametrize("setting", [{"rounds": 0}, {"patience": 0}, {"repeats": "once"}])
-def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        AdaRank(**setting)

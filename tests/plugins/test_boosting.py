@@ -174,18 +174,6 @@ def test_sums_of_rounded_values_do_not_depend_on_their_order(
     assert np.abs(values - numbers).max() <= max(2.0**-24 * np.abs(numbers).max(), 1e-30)
 
 
-@pytest.mark.parametrize("objective", ["loss", "rank:ndcg"])
-def test_the_seed_repeats_a_fit_and_threads_change_nothing(objective: Any) -> None:
-    data = problem(7, queries=200)
-    runs = (Run(seed=1), Run(seed=1, threads=2), Run(seed=2))
-    one, two, other = (
-        fit(data, run=run, objective=objective, subsample=0.5, colsample=0.5).model.as_dict()
-        for run in runs
-    )
-    assert one == two
-    assert one != other
-
-
 def test_the_number_of_trees_of_the_best_validation_metric_is_kept() -> None:
     data, validation = problem(8, queries=5), problem(9, queries=10)
     run = Run(validation=validation, metric="ndcg@5")
@@ -255,15 +243,6 @@ def test_what_xgboosts_own_objectives_cannot_take_is_refused_in_a_line(
         fit(change(problem(12)), objective="rank:ndcg")
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [{"trees": 0}, {"depth": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"bins": 1}, {"leaf": -1.0}],
-)
-def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"must be|shares"):
-        Boosting(**setting)
-
-
 def pairs_on_paths(model: TreeModel) -> set[tuple[str, ...]]:
     """The features of each path, by name."""
     forest, found = model.forest, set()
@@ -316,11 +295,6 @@ def test_gains_of_pairs_are_those_of_the_lower_splits() -> None:
     content = {"learner": {"gradient_booster": {"model": {"trees": [tree, tree]}}}}
     assert strongest_pairs(content, 5) == [(0, 2), (0, 1)]
     assert strongest_pairs(content, 1) == [(0, 2)]
-
-
-def test_a_negative_number_of_pairs_is_refused() -> None:
-    with pytest.raises(ValueError, match="number of pairs"):
-        Boosting(interactions=-1)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -440,27 +414,6 @@ def test_a_value_being_there_or_not_is_a_threshold_too() -> None:
     known = np.where(data.labels > 0, 5.0, np.nan).astype(np.float32)[:, None]
     data = replace(data, features=known, feature_names=("a",))
     assert fit_rankboost(data, rounds=1).certificate.objective < 0.9
-
-
-def test_threads_change_nothing() -> None:
-    data = problem_rankboost(8, queries=30)
-    one, two = (fit_rankboost(data, Run(threads=n)).model.as_dict() for n in (1, 2))
-    assert one == two
-
-
-def test_the_round_of_the_best_validation_metric_is_kept() -> None:
-    data, validation = problem_rankboost(9), problem_rankboost(10)
-    found = fit_rankboost(
-        data, Run(validation=validation, metric="ndcg@3"), rounds=100, patience=10
-    )
-    seen = [row["validation"] for row in found.history]
-    values = parse_metric("ndcg@3").per_query(
-        found.model.score(validation.features), validation.labels, validation.offsets
-    )
-    kept = np.average(values, weights=validation.query_importance)
-    assert kept == pytest.approx(max(seen), abs=1e-12)
-    assert found.certificate.passes == int(np.argmax(seen)) + 1
-    assert "has not risen since round" in found.certificate.stop_reason
 
 
 def test_data_without_an_order_is_refused_in_a_line() -> None:

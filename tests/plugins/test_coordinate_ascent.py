@@ -123,18 +123,6 @@ def test_each_pass_gains_and_more_restarts_never_lose() -> None:
     assert reached == sorted(reached)
 
 
-def test_the_climb_of_the_best_validation_metric_is_kept() -> None:
-    data, validation = problem(5), problem(6)
-    found = fit(data, Run(validation=validation), restarts=5)
-    seen = [row["validation"] for row in found.history if "validation" in row]
-    values = METRIC.per_query(
-        found.model.score(validation.features), validation.labels, validation.offsets
-    )
-    kept = np.average(values, weights=validation.query_importance)
-    assert len(seen) == 5
-    assert kept == pytest.approx(max(seen), abs=1e-6)
-
-
 def test_an_error_is_brought_down() -> None:
     data, error = problem(7), parse_metric("pairwise-error")
     found = fit(data, Run(metric="pairwise-error"))
@@ -142,27 +130,7 @@ def test_an_error_is_brought_down() -> None:
     assert error.mean(found.model.score(data.features), data.labels, data.offsets) < start
 
 
-def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
-    data, scales = problem(8), np.array([0.5, 2.0, 0.0, 4.0])
-    multiplied = replace(data, features=(data.features * scales).astype(np.float32))
-    one, other = fit(replace(data, feature_scales=scales)), fit(multiplied)
-    assert one.history == other.history
-
-
-def test_the_seed_repeats_a_fit() -> None:
-    data = problem(9)
-    one, two, other = (fit(data, Run(seed=seed)).model.as_dict() for seed in (1, 1, 2))
-    assert one == two
-    assert one != other
-
-
 def test_features_that_say_nothing_leave_the_model_where_it_started() -> None:
     data = problem(10)
     found = fit(replace(data, features=np.zeros_like(data.features)), restarts=1)
     assert weights_of(found) == pytest.approx(np.full(4, 0.25))
-
-
-@pytest.mark.parametrize("setting", [{"restarts": 0}, {"passes": 0}, {"tolerance": -1.0}])
-def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        CoordinateAscent(**setting)

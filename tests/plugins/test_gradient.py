@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import cvxpy
 import numpy as np
 import pytest
 from owpc_ltr_losses.bregman import Bregman
@@ -18,74 +17,32 @@ from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.gradient import Gradient
 from scipy.optimize import check_grad
 
-from owpc_ltr import RankingDataset, make_dataset, save_model
+from owpc_ltr import save_model
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.networks import NetworkModel
-from owpc_ltr.protocols import Loss, Run
+from owpc_ltr.protocols import Run
+from tests.plugins.oracles import binary_problem
 
 LOGISTIC = Pairwise(inner="logistic")
 
 
-def problem(seed: int, queries: int = 6, documents: int = 8, features: int = 4) -> RankingDataset:
-    generator = np.random.default_rng(seed)
-    rows = queries * documents
-    X = generator.normal(size=(rows, features)).astype(np.float32)
-    labels = (X[:, 0] + generator.normal(size=rows) > 0.7).astype(np.float32)
-    return make_dataset(X, labels, np.repeat(np.arange(queries), documents))
-
-
-def optimum_of_logistic_pairs(data: RankingDataset, C: float) -> float:
-    """min ½‖w‖² + C Σ mean log(1 + exp(−difference)), by a general conic solver."""
-    w = cvxpy.Variable(data.n_features)
-    objective = 0.5 * cvxpy.sum_squares(w)
-    for query, importance in zip(data, data.query_importance, strict=True):
-        relevant, irrelevant = query.features[query.labels > 0], query.features[query.labels == 0]
-        if len(relevant) and len(irrelevant):
-            pairs = (relevant[:, None] - irrelevant[None]).reshape(-1, data.n_features)
-            cost = cvxpy.sum(cvxpy.logistic(-pairs @ w)) / len(pairs)
-            objective += C * importance * cost
-    cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver=cvxpy.CLARABEL)
-    return float(objective.value)
-
-
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_optimum_of_a_general_solver_lies_within_the_gap(seed: int, C: float) -> None:
-    data = replace(problem(seed), query_weights=np.array([1.0, 2.0, 0.5, 1.0, 0.0, 1.0]))
-    certificate = Gradient(C=C, tolerance=1e-6).minimise(LOGISTIC, data, Run()).certificate
-    truth = optimum_of_logistic_pairs(data, C)
-    slack = 1e-6 * max(truth, 1.0)
-    assert certificate.objective - certificate.gap - slack <= truth
-    assert truth <= certificate.objective + slack
-    assert certificate.relative_gap <= 1e-6
-
-
 def test_cutting_planes_find_the_same_optimum_of_a_smooth_loss() -> None:
-    data = problem(1, queries=20)
+    data = binary_problem(1, queries=20)
     mine = Gradient(tolerance=1e-6).minimise(LOGISTIC, data, Run()).certificate
     theirs = Bundle(tolerance=1e-6).minimise(LOGISTIC, data, Run()).certificate
     assert mine.objective == pytest.approx(theirs.objective, rel=1e-5)
 
 
 def test_a_convex_loss_with_kinks_is_solved_by_cutting_planes() -> None:
-    data = problem(2)
+    data = binary_problem(2)
     mine = Gradient(C=5.0).minimise(OWPC(), data, Run())
     theirs = Bundle(C=5.0).minimise(OWPC(), data, Run())
     assert mine.certificate == theirs.certificate
     assert mine.model.as_dict() == theirs.model.as_dict()
-
-
-def test_a_warm_start_ends_where_a_cold_one_does_in_fewer_passes() -> None:
-    data, run = problem(3, queries=20), Run()
-    start = Gradient(C=9.0, tolerance=1e-6).minimise(LOGISTIC, data, run)
-    cold = Gradient(C=10.0, tolerance=1e-6).minimise(LOGISTIC, data, run).certificate
-    warm = Gradient(C=10.0, tolerance=1e-6).minimise(LOGISTIC, data, run, start).certificate
-    assert warm.objective == pytest.approx(cold.objective, rel=1e-6)
-    assert warm.passes < cold.passes
 
 
 @dataclass(frozen=True)
@@ -109,7 +66,7 @@ class Angle:
 
 
 def test_a_loss_that_is_flat_at_zero_is_left_behind_and_has_no_gap() -> None:
-    found = Gradient(C=100.0).minimise(Angle(), problem(4, queries=20), Run())
+    found = Gradient(C=100.0).minimise(Angle(), binary_problem(4, queries=20), Run())
     assert found.certificate.risk < 0.7 * found.certificate.risk_at_zero
     assert np.isnan(found.certificate.gap)
     assert np.isnan(found.certificate.relative_gap)
@@ -127,13 +84,13 @@ class Uphill(Angle):
 
 
 def test_a_gradient_that_is_not_that_of_the_loss_ends_in_words() -> None:
-    found = Gradient(C=100.0).minimise(Uphill(), problem(4), Run())
+    found = Gradient(C=100.0).minimise(Uphill(), binary_problem(4), Run())
     assert "a gradient that is not that of the loss" in found.certificate.stop_reason
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
 def test_shrunk_parameters_give_the_scores_times_the_factor(hidden: int) -> None:
-    data = problem(14)
+    data = binary_problem(14)
     shape = adam._shape_of(data, hidden)
     theta = np.random.default_rng(1).normal(size=len(adam._first(shape, Run().random())))
     scores, smaller = (
@@ -143,7 +100,7 @@ def test_shrunk_parameters_give_the_scores_times_the_factor(hidden: int) -> None
 
 
 def test_scores_are_never_so_large_that_zero_would_be_better() -> None:
-    data, run = problem(14), Run(validation=problem(15))
+    data, run = binary_problem(14), Run(validation=binary_problem(15))
     certificate = Gradient(model="network", C=1e6).minimise(Bregman(), data, run).certificate
     assert certificate.risk <= certificate.risk_at_zero
 
@@ -151,7 +108,7 @@ def test_scores_are_never_so_large_that_zero_would_be_better() -> None:
 @pytest.mark.parametrize("hidden", [0, 3])
 def test_the_compiled_gradient_is_that_of_finite_differences(hidden: int) -> None:
     data = replace(
-        problem(5, queries=2),
+        binary_problem(5, queries=2),
         feature_scales=np.array([0.5, 2.0, 0.0, 1.0]),
         query_weights=np.array([0.5, 3.0]),
     )
@@ -184,7 +141,7 @@ def test_the_compiled_gradient_is_that_of_finite_differences(hidden: int) -> Non
 
 @pytest.mark.parametrize("model", ["linear", "network"])
 def test_lambdarank_learns_an_order_and_claims_no_gap(model: Any) -> None:
-    data, metric = problem(6, queries=40, documents=20), parse_metric("ndcg@5")
+    data, metric = binary_problem(6, queries=40, documents=20), parse_metric("ndcg@5")
     found = Gradient(C=100.0, model=model).minimise(LambdaRank(), data, Run())
     learned = metric.mean(found.model.score(data.features), data.labels, data.offsets)
     feature = metric.mean(data.features[:, 0], data.labels, data.offsets)
@@ -195,7 +152,7 @@ def test_lambdarank_learns_an_order_and_claims_no_gap(model: Any) -> None:
 
 
 def test_adam_comes_near_the_optimum_that_descent_certifies() -> None:
-    data = problem(7, queries=30)
+    data = binary_problem(7, queries=30)
 
     @dataclass(frozen=True)
     class Disowned(Pairwise):
@@ -211,49 +168,8 @@ def test_adam_comes_near_the_optimum_that_descent_certifies() -> None:
     assert walked.certificate.risk_at_zero == pytest.approx(truth.risk_at_zero)
 
 
-@pytest.mark.parametrize("model", ["linear", "network"])
-def test_the_epoch_of_the_best_validation_metric_is_kept(model: Any) -> None:
-    data, validation = problem(8, queries=20), problem(9, queries=10)
-    run = Run(validation=validation, metric="ndcg@3")
-    settings = Gradient(model=model, patience=5, learning_rate=0.1)
-    found = settings.minimise(LambdaRank(), data, run)
-    kept = parse_metric("ndcg@3").mean(
-        found.model.score(validation.features), validation.labels, validation.offsets
-    )
-    values = [row["validation"] for row in found.history]
-    assert kept == pytest.approx(max(values))
-    if len(values) < 50:
-        assert len(values) - 1 - int(np.argmax(values)) == 5
-        assert "has not risen since epoch" in found.certificate.stop_reason
-
-
-@pytest.mark.parametrize(
-    ("loss", "model"),
-    [(LOGISTIC, "linear"), (LambdaRank(), "linear"), (LambdaRank(), "network")],
-)
-def test_the_seed_repeats_a_fit_and_threads_change_nothing(loss: Loss, model: Any) -> None:
-    data = problem(10, queries=40)
-    runs = (Run(seed=3), Run(seed=3, threads=2))
-    one, two = (Gradient(model=model, epochs=3).minimise(loss, data, run) for run in runs)
-    assert one.model.as_dict() == two.model.as_dict()
-    other = Gradient(model=model, epochs=3).minimise(LambdaRank(), data, Run(seed=4))
-    assert other.model.as_dict() != two.model.as_dict()
-
-
-@pytest.mark.parametrize("model", ["linear", "network"])
-def test_missing_values_count_zero(model: Any) -> None:
-    data = problem(11)
-    holes = np.where(np.abs(data.features) < 0.2, np.nan, data.features).astype(np.float32)
-    holed = replace(data, features=holes)
-    filled = replace(data, features=np.nan_to_num(holes))
-    settings = Gradient(model=model, epochs=3)
-    one, two = (settings.minimise(LambdaRank(), part, Run()).model for part in (holed, filled))
-    assert one.as_dict() == two.as_dict()
-    assert np.array_equal(one.score(holes), two.score(filled.features))
-
-
 def test_a_network_standardises_what_it_sees() -> None:
-    data = problem(12)
+    data = binary_problem(12)
     stretched = replace(data, features=(data.features * 8 + 16).astype(np.float32))
     settings = Gradient(model="network", epochs=3)
     one = settings.minimise(LambdaRank(), data, Run()).model.score(data.features)
@@ -262,7 +178,7 @@ def test_a_network_standardises_what_it_sees() -> None:
 
 
 def test_a_network_scores_the_same_after_its_file(tmp_path: Path) -> None:
-    data = problem(13)
+    data = binary_problem(13)
     model = Gradient(model="network", epochs=2).minimise(LambdaRank(), data, Run()).model
     save_model(model, tmp_path / "network.json")
     again = load_scoring_model(tmp_path / "network.json")
@@ -285,12 +201,6 @@ def test_a_network_that_does_not_fit_together_is_refused(outputs: Vector) -> Non
 
 
 def test_steps_that_run_away_are_refused_in_a_line() -> None:
-    huge = replace(problem(0), feature_scales=np.full(4, 1e300))
+    huge = replace(binary_problem(0), feature_scales=np.full(4, 1e300))
     with pytest.raises(Refused, match="use a smaller learning_rate"):
         Gradient(learning_rate=1e20).minimise(LambdaRank(), huge, Run())
-
-
-@pytest.mark.parametrize("setting", [{"C": 0.0}, {"tolerance": -1.0}, {"passes": 0}, {"hidden": 0}])
-def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        Gradient(**setting)

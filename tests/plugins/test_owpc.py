@@ -194,19 +194,6 @@ def test_large_scores_do_not_cancel() -> None:
         assert near == far
 
 
-@pytest.mark.parametrize("inner", ["squared-hinge", "logistic"])
-def test_the_curvature_is_the_second_derivative(inner: str, rng: np.random.Generator) -> None:
-    loss = OWPC(generator="inverse", inner=inner)  # type: ignore[arg-type]
-    scores, labels = rng.normal(size=8), (np.arange(8) < 3).astype(np.float32)
-    _, _, curvature = evaluate_query(bind(loss), scores, labels)
-    for i in range(8):
-        step = np.zeros(8)
-        step[i] = 1e-6
-        above = loss.value_and_gradient(scores + step, labels)[1][i]
-        below = loss.value_and_gradient(scores - step, labels)[1][i]
-        assert curvature[i] == pytest.approx((above - below) / 2e-6, abs=1e-5)
-
-
 def test_a_newton_step_of_the_hinge_is_one_margin(rng: np.random.Generator) -> None:
     scores, labels = rng.normal(size=9), (np.arange(9) < 3).astype(np.float32)
     _, gradient, curvature = evaluate_query(bind(OWPC(margin=0.25)), scores, labels)
