@@ -11,9 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.plugin_checks import Judged
+
+IDS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
+)
+"""Ids that every format can hold: without blanks and characters that nobody sees."""
 
 
 def table(rows: Sequence[Judged], delimiter: str) -> bytes:

@@ -24,26 +24,24 @@ from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed
 from owpc_ltr.protocols import JudgmentWriter
 from tests.commands import Run
+from tests.judgment_writers import IDS
 
 WRITTEN = [one.name for one in installed().all("judgment-reader") if hasattr(one.cls, "to_bytes")]
 WHOLE = ("tsv", "csv", "jsonl", "parquet")
 """Formats that hold everything."""
 
-ids = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
-)
 texts = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=6
 ).map(str.strip).filter(bool)  # fmt: skip
 values = st.sampled_from(["Rome", 2010, 0.5, True, [0.25, -1], {"a": [1]}])
-weights = st.sampled_from([0.0, 0.1, 1.0, 3.0])
+weights = st.sampled_from([0.0, 0.1, 1.0, 3.0]) | st.floats(0, 2**100, width=32)
 
 
 @st.composite
 def judgments(draw: st.DrawFn) -> Judgments:
     queries: list[JudgedQuery] = []
     for text in draw(st.lists(texts, min_size=1, max_size=3, unique=True)):
-        documents = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+        documents = draw(st.lists(IDS, min_size=1, max_size=3, unique=True))
         size = len(documents)
         grades = draw(st.lists(st.floats(0, 2**60, width=32), min_size=size, max_size=size))
         further = draw(st.dictionaries(st.sampled_from(["city", "vector"]), values))

@@ -17,6 +17,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments, wri
 from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
+from tests.judgment_writers import IDS, told
 
 TSV = (
     "query_id\tquery\tdoc_id\tgrade\tcity\n"
@@ -57,13 +58,6 @@ def read(
     )
 
 
-def plain(judgments: Judgments) -> list[tuple[str, dict[str, str], dict[str, float]]]:
-    return [
-        (q.query_id, q.params, dict(zip(q.doc_ids, q.grades.tolist(), strict=True)))
-        for q in judgments.queries
-    ]
-
-
 def test_a_query_has_its_documents_grades_and_parameters(tmp_path: Path) -> None:
     judgments = read(TSV, tmp_path)
     first, second = judgments.queries
@@ -95,12 +89,12 @@ def test_a_query_has_its_documents_grades_and_parameters(tmp_path: Path) -> None
     ],
 )
 def test_the_dress_of_a_table_changes_nothing(content: str | bytes, tmp_path: Path) -> None:
-    assert plain(read(content, tmp_path)) == plain(read(TSV, tmp_path))
+    assert told(read(content, tmp_path)) == told(read(TSV, tmp_path))
 
 
 def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
     shuffled = "grade,keywords,docId\n4,rambo,7555\n0,rambo,1370\n3,rocky,60375\n"
-    assert plain(read(shuffled, tmp_path)) == [
+    assert told(read(shuffled, tmp_path)) == [
         ("rambo", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 0}),
         ("rocky", {"keywords": "rocky", "query": "rocky"}, {"60375": 3}),
     ]
@@ -116,7 +110,7 @@ def test_trec_judgments_take_their_texts_from_topics(tmp_path: Path) -> None:
     qrels = "302 0 d2 1\n301 0 FBIS3-10082 2\n301\tQ0\td1\t-2\n302 0 d3 -1\n"
     for topics in (TOPICS, "301\tInternational Organized Crime\n302\tpolio\n303\tunjudged\n"):
         judgments = read(qrels, tmp_path, topics)
-        assert plain(judgments) == [
+        assert told(judgments) == [
             ("302", {"keywords": "polio", "query": "polio"}, {"d2": 1, "d3": 0}),
             (
                 "301",
@@ -130,7 +124,7 @@ def test_trec_judgments_take_their_texts_from_topics(tmp_path: Path) -> None:
 
 def test_topics_as_xml_are_read(tmp_path: Path) -> None:
     topics = '<topics><topic number="1"><query>covid</query></topic></topics>'
-    assert plain(read("1 0 d 1\n", tmp_path, topics))[0][1]["query"] == "covid"
+    assert told(read("1 0 d 1\n", tmp_path, topics))[0][1]["query"] == "covid"
 
 
 def test_a_table_without_texts_takes_them_from_topics(tmp_path: Path) -> None:
@@ -146,7 +140,7 @@ def test_ranklib_lists_are_read_with_or_without_features(tmp_path: Path) -> None
         "3 qid:1 #docid = 1370\n"
     )
     judgments = read(content, tmp_path)
-    assert plain(judgments) == [
+    assert told(judgments) == [
         ("1", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 3}),
         ("2", {"keywords": "rocky horror", "query": "rocky horror"}, {"a/b": 0.5}),
     ]
@@ -192,7 +186,7 @@ def test_duplicates_are_settled_as_asked(
 def test_max_and_mean_do_not_depend_on_the_order_of_lines(order: list[str], tmp_path: Path) -> None:
     content = "query,doc_id,grade\n" + "\n".join(order)
     for policy, grade in (("max", 3), ("mean", 2)):
-        found = {q: grades for q, _, grades in plain(read(content, tmp_path, None, None, policy))}  # type: ignore[arg-type]
+        found = {q: grades for q, _, grades in told(read(content, tmp_path, None, None, policy))}  # type: ignore[arg-type]
         assert found == {"q": {"a": grade, "b": 5}, "r": {"a": 4}}
 
 
@@ -304,9 +298,6 @@ def test_bad_qrels_and_topics_are_named(
     assert message in str(raised.value)
 
 
-ids = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
-)
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 grades = st.floats(0, 2**100, width=32)
 
@@ -314,9 +305,9 @@ grades = st.floats(0, 2**100, width=32)
 @st.composite
 def judgment_lists(draw: st.DrawFn) -> Judgments:
     queries = []
-    for query_id in draw(st.lists(ids, min_size=1, max_size=4, unique=True)):
+    for query_id in draw(st.lists(IDS, min_size=1, max_size=4, unique=True)):
         text = draw(words.filter(str.strip))
-        documents = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+        documents = draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
         further = draw(st.dictionaries(st.sampled_from(["city", "user age"]), words.filter(bool)))
         size = len(documents)
         queries.append(
@@ -334,7 +325,7 @@ def judgment_lists(draw: st.DrawFn) -> Judgments:
 def test_what_is_written_reads_back_equal(judgments: Judgments, tmp_path: Path) -> None:
     write_judgments(judgments, tmp_path / "a.tsv")
     again = read_judgments(tmp_path / "a.tsv")
-    assert plain(again) == plain(judgments)
+    assert told(again) == told(judgments)
     assert [q.doc_ids for q in again.queries] == [q.doc_ids for q in judgments.queries]
 
 
@@ -356,7 +347,7 @@ def test_qrels_read_back_with_their_topics(tmp_path: Path) -> None:
     judgments = read("301 0 d1 2\n301 0 d2 0\n302 0 d1 1\n", tmp_path, TOPICS)
     write_qrels(judgments, tmp_path / "again.qrels")
     again = read_judgments(tmp_path / "again.qrels", topics=tmp_path / "topics")
-    assert plain(again) == plain(judgments)
+    assert told(again) == told(judgments)
 
 
 @pytest.mark.parametrize(
