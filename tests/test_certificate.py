@@ -18,7 +18,7 @@ from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
-from owpc_ltr.protocols import Certificate, Run, relative_gap
+from owpc_ltr.protocols import Certificate, Run
 from tests.commands import Run as RunCommand
 
 INSTALLED = registry.load()
@@ -37,13 +37,6 @@ def mirrored(queries: int = 8, documents: int = 6) -> RankingDataset:
     features = np.concatenate([rows, rows], axis=1).reshape(-1, 3)
     labels = np.tile(np.repeat([1.0, 0.0], documents), queries).astype(np.float32)
     return make_dataset(features, labels, np.repeat(np.arange(queries), 2 * documents))
-
-
-@pytest.mark.parametrize("gap", [0.0, 1e-12, 3.0])
-def test_a_gap_relative_to_nothing_is_no_number(gap: float) -> None:
-    assert math.isnan(relative_gap(gap, 0.0))
-    assert math.isnan(relative_gap(gap, -1e-9))
-    assert relative_gap(gap, 2.0) == gap / 2
 
 
 @pytest.mark.parametrize("value", INFINITE)

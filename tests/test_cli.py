@@ -282,12 +282,3 @@ def test_a_name_that_cannot_be_one_is_told_with_one_that_can(name: str, meant: s
     with pytest.raises(UsageError, match=f"did you mean {re.escape(meant)}\\?"):
         check_name("model", name)
     assert check_name("model", meant) == meant
-
-
-@pytest.mark.parametrize("group", [(), ("judge",)])
-def test_without_a_command_the_help_is_printed(run: Run, group: tuple[str, ...]) -> None:
-    code, out, err = run(*group)
-    assert (code, out) == (2, "")
-    assert " ".join((*group, "[OPTIONS] COMMAND")) in err.splitlines()[0]
-    assert max(map(len, err.splitlines())) <= 100
-    assert err.count("\n") > 8

@@ -19,7 +19,6 @@ from owpc_ltr.formats.engine_versions import (
     RANKLIB,
     XGBOOST,
     XGBOOST_RAW,
-    ServingProfile,
     serving_profile,
 )
 from owpc_ltr.formats.ltr_plugin import PluginTrees, emulate, read_definition, rejection_reason
@@ -232,11 +231,6 @@ def test_profiles_follow_the_versions() -> None:
 def test_an_unknown_engine_or_version_is_a_usage_error(engine: str, version: str) -> None:
     with pytest.raises(UsageError):
         serving_profile(engine, version)
-
-
-def test_profiles_are_values() -> None:
-    assert isinstance(RECORDED, ServingProfile)
-    assert serving_profile("opensearch", "3.8.0") == serving_profile("opensearch", "3.8.0")
 
 
 # Refusals that are about names, sets and parameters, not about the model itself.

@@ -223,11 +223,6 @@ def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
         load([str(plugin)])
 
 
-def test_candidates_without_validation_queries_are_refused() -> None:
-    with pytest.raises(UsageError, match="5 candidates need validation queries"):
-        train_plan(dataset(), Plan(OWPC, LARANK), Run())
-
-
 def test_a_loss_that_is_not_convex_is_refused_by_larank_before_any_work() -> None:
     with pytest.raises(UsageError, match="'larank' needs a convex loss, and 'lambdarank'"):
         train_plan(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())

@@ -112,17 +112,6 @@ def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
     assert any(one.startswith("all scores are equal") for one in ltr.evaluate(tied, parts).warnings)
 
 
-def test_a_model_of_the_folder_knows_its_test_queries_wherever_they_are(folder: Path) -> None:
-    parts = ltr.open_dataset(folder)
-    splits = parts.split()
-    model = ltr.train(splits.training, optimizer="bundle", settings={"C": 1.0})
-    for data in (parts, ltr.read_dataset(folder)):
-        found = ltr.evaluate(model, data)
-        assert found.split == "test"
-        assert set(found.data.query_ids.to_pylist()) == set(splits.test.query_ids.to_pylist())
-    assert ltr.evaluate(model, parts, split="train").data.n_queries == splits.training.n_queries
-
-
 def test_queries_without_a_split_are_known_again(folder: Path) -> None:
     parts = ltr.open_dataset(folder)
     some = parts.select(np.arange(0, 200))
