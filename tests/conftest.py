@@ -92,11 +92,13 @@ def no_comparisons_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="session", autouse=True)
 def errors_are_one_line() -> Iterator[None]:
-    """Every error that a user can fix is checked to be one line where it is made."""
+    """Every error of ours that a user can fix is checked to be one line where it is made."""
 
     def checked(error: OwpcLtrError, *args: object) -> None:
         Exception.__init__(error, *args)
-        assert "\n" not in str(error)
+        # Plugins that tests write may break the rule.
+        maker = sys._getframe(1).f_globals["__name__"]
+        assert "\n" not in str(error) or not maker.startswith("owpc_ltr")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OwpcLtrError, "__init__", checked)

@@ -389,6 +389,17 @@ def test_the_comparison_is_weighted_too() -> None:
     assert "weighted by the importance of queries" in found._repr_html_()
 
 
+def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
+    whole = data(WEIGHTS)
+    parts = ltr.partition(whole, out=tmp_path / "parts", buckets=4)
+    order = [whole.query_ids.to_pylist().index(one) for one in parts.query_ids.to_pylist()]
+    wanted = ltr.evaluate(MODEL, whole.select(np.array(order)), metrics=METRICS, baseline=OTHER,
+                          split="all")  # fmt: skip
+    found = ltr.evaluate(MODEL, parts, metrics=METRICS, baseline=OTHER, split="all")
+    assert found.weighted
+    assert found.as_dict() == wanted.as_dict()
+
+
 def test_the_command_says_that_means_are_weighted(run: RunCommand) -> None:
     for name, weights in (("weighted", WEIGHTS), ("plain", None)):
         ltr.save_dataset(data(weights), f"{name}.parquet")
