@@ -165,6 +165,8 @@ def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
     how = {"xyz": 2}
     with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
         ltr.train(DATA, **how)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):
+        ltr.evaluate("m.json", DATA, **how)
 
 
 FUNCTIONS = [name for name in ltr.__all__ if inspect.isfunction(getattr(ltr, name))]
