@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +28,10 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.search.client_rerank import (
-    HitWindow,
-    document_fields,
-    score_hits,
-    search_with_features,
-    within,
-)
+from owpc_ltr.engine.search.client_rerank import within
 from owpc_ltr.engine.search.request import COLLAPSE
-from owpc_ltr.engine.stores import Search, check_collapse
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
+from owpc_ltr.engine.stores import check_collapse
+from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr_serve.app import (
     MODEL_HEADER,
     STATUS_HEADER,
@@ -48,23 +42,24 @@ from owpc_ltr_serve.app import (
 )
 from owpc_ltr_serve.gateway_request import GatewaySearch, read_search
 from owpc_ltr_serve.impressions import Impression, ImpressionLog
+from owpc_ltr_serve.model_search import (
+    MARGIN,
+    PATH,
+    Degraded,
+    ModelSearch,
+    ScoredWindow,
+    hide_features,
+)
 
 if TYPE_CHECKING:
-    from owpc_ltr_serve.rankers import Rankers, ServedRanker
+    from owpc_ltr_serve.rankers import Rankers
 
-PATH = "/{index}/_search"
 QUERY_HEADER = "X-LTR-Query-Id"
 """Names the query that an impression was written of, for clicks to refer to."""
 ELASTICSEARCH = {"X-Elastic-Product": "Elasticsearch"}
 """What Elasticsearch's clients demand of each answer of their engine."""
 MODELS_SHARE = 0.5
 """The share of a request's deadline after which the search is sent without the model."""
-TOTAL_HITS = 10_000
-"""How many hits an engine counts where a search does not say."""
-_APART = frozenset({"_name", "inner_hits", "top_hits", "explain", "profile", "ext"})
-"""Keys of a search whose answer would show the features, were they asked for in the same one."""
-_MARGIN = 0.02
-"""Seconds that are kept for what comes after the engine's answer."""
 
 
 def gateway_endpoints(
@@ -74,12 +69,17 @@ def gateway_endpoints(
     return [Endpoint(PATH, _Gateway(rankers, observer, impressions).answer)]
 
 
-class _Degraded(Exception):
-    """The model does not answer: `reason` is one word for counting, the text says why."""
+@dataclass(frozen=True, eq=False)
+class Page:
+    """An answer with its page, and the ids of all documents down to the page's end.
 
-    def __init__(self, reason: str, why: str) -> None:
-        super().__init__(why)
-        self.reason = reason
+    Without an `answer` it is to be the engine's own.
+    """
+
+    status: str
+    answer: dict[str, Any] | None = None
+    model: str = ""
+    ids: list[str] | None = None
 
 
 class _Gateway:
@@ -89,6 +89,7 @@ class _Gateway:
         self, rankers: Rankers, observer: Observer, impressions: ImpressionLog | None
     ) -> None:
         self._rankers, self._observer, self._impressions = rankers, observer, impressions
+        self._models = ModelSearch(rankers, observer)
 
     @cached_property
     def _product(self) -> dict[str, str]:
@@ -121,143 +122,70 @@ class _Gateway:
             return _error(503, "engine_unavailable", why, {"Retry-After": "1"})
 
     def _answered(self, asked: GatewaySearch, call: Call) -> Reply:
-        model, listed = "", None
+        reason = ""
         try:
-            if asked.size == 0 or asked.first >= asked.window:
-                answer = self._plain(asked, call)
-                what = "no hits were asked for" if not asked.size else "beyond the window"
-                status = f"engine; {what}"
-            else:
-                until = time.monotonic() + MODELS_SHARE * call.left()
-                try:
-                    model, answer, listed = within(
-                        until - time.monotonic(), lambda: self._ranked(asked, until)
-                    )
-                except TimeoutError as fault:
-                    raise _Degraded("deadline", "the model did not answer in time") from fault
-                status = "ranked"
-        except _Degraded as degraded:
+            page = self._page(asked, time.monotonic() + MODELS_SHARE * call.left())
+        except Degraded as degraded:
+            reason = degraded.reason
+            page = Page(f"degraded; {reason}: {degraded}")
+        if page.answer is None:
             answer = self._plain(asked, call)
-            self._observer.degraded(PATH, degraded.reason)
-            status = f"degraded; {degraded.reason}: {degraded}"
-        headers = {STATUS_HEADER: status}
+            page = replace(page, answer=answer, ids=None if asked.first else _ids(answer))
+        if reason:
+            self._observer.degraded(PATH, reason)
+        headers = {STATUS_HEADER: page.status}
         with suppress(EngineUnavailable):
             headers |= self._product
-        if model:
-            headers[MODEL_HEADER] = model
-        if listed is None and not asked.first:
-            listed = _ids(answer)
-        if self._impressions is not None and listed:
-            headers[QUERY_HEADER] = self._log(self._impressions, asked, listed, model, status)
-        return Reply(_dumped(answer), 200, headers)
+        if page.model:
+            headers[MODEL_HEADER] = page.model
+        if self._impressions is not None and page.ids:
+            headers[QUERY_HEADER] = self._log(self._impressions, asked, page)
+        return Reply(_dumped(page.answer), 200, headers)
 
-    def _served(self, asked: GatewaySearch) -> ServedRanker:
-        try:
-            served = self._rankers.get(asked.model)
-            # Where a file was trained, the cluster is asked.
-            if served.store is None:
-                served = self._rankers.located(replace(served, index=asked.index))
-        except EngineUnavailable as fault:
-            raise _Degraded("model", "the engine did not say in time what it is") from fault
-        except OwpcLtrError as fault:
-            raise _Degraded("model", str(fault)) from fault
-        return served
+    def _page(self, asked: GatewaySearch, until: float) -> Page:
+        """The page in the model's order, or without an answer where it is the engine's."""
+        if not asked.size:
+            return Page("engine; no hits were asked for")
+        if asked.first >= asked.window:
+            return Page("engine; beyond the window")
+        return self._ranked(asked, until)
 
-    def _ranked(self, asked: GatewaySearch, until: float) -> tuple[str, dict[str, Any], list[str]]:
-        """The model, the answer in its order, and the ids of all documents to the page's end."""
-        served = self._served(asked)
-        store, featureset = served.store, served.featureset
-        assert store is not None  # noqa: S101 - told to the type checker
-        assert featureset is not None  # noqa: S101
-        started = time.monotonic()
-        fields = document_fields(served.ranker)
-        apart = _is_apart(asked, fields)
-        size = max(asked.window, asked.first + asked.size)
-        search = Search({**asked.body, "from": 0, "size": size}, asked.url_params)
-        window = HitWindow(asked.index, featureset, asked.params, asked.window, fields)
+    def _ranked(self, asked: GatewaySearch, until: float) -> Page:
+        """The page in the order of the model that the search names."""
+
+        def scored() -> ScoredWindow:
+            return self._models.scored(self._models.served(asked), asked, until)
+
         try:
-            values = None
-            if served.joined is not None:
-                values = served.joined.of_query(asked.query_id, asked.params)
-            answer, logged = search_with_features(
-                self._engine, store, window, search, apart=apart,
-                deadline=max(until - started - _MARGIN, _MARGIN),
-            )  # fmt: skip
-            searched = time.monotonic()
-            self._observer.stage(PATH, "engine", searched - started)
-            rows, scores = score_hits(served.ranker, store, featureset, values, logged)
-        except EngineUnavailable as fault:
-            raise _Degraded("engine", "no features came in time") from fault
-        except OwpcLtrError as fault:
-            raise _Degraded("features", str(fault)) from fault
-        if not np.isfinite(scores).all():
-            raise _Degraded("scores", "the model gives a score that is no finite number")
-        self._observer.stage(PATH, "score", time.monotonic() - searched)
-        self._observer.scored(served, rows)
-        if not apart:
-            _hide_features(answer, asked)
-        return served.model, answer, _reorder(answer, scores, asked)
+            window = within(until - time.monotonic(), scored)
+        except TimeoutError as fault:
+            raise Degraded("deadline", "the model did not answer in time") from fault
+        hide_features(window, asked)
+        ids = _reorder(window.answer, window.scores, asked)
+        return Page("ranked", window.answer, window.served.model, ids)
 
     def _plain(self, asked: GatewaySearch, call: Call) -> dict[str, Any]:
         """The engine's answer to the search as it came, without the model."""
         started = time.monotonic()
         answer = self._engine.request(
             "POST", f"/{asked.index}/_search", params=asked.url_params, body=asked.body,
-            deadline=max(call.left() - _MARGIN, _MARGIN),
+            deadline=max(call.left() - MARGIN, MARGIN),
         )  # fmt: skip
         self._observer.stage(PATH, "plain", time.monotonic() - started)
         if not isinstance(answer, dict):
             raise EngineUnavailable("what came is not an engine's answer")
         return answer
 
-    def _log(
-        self,
-        impressions: ImpressionLog,
-        asked: GatewaySearch,
-        listed: list[str],
-        model: str,
-        status: str,
-    ) -> str:
+    def _log(self, impressions: ImpressionLog, asked: GatewaySearch, page: Page) -> str:
         """The id under which an impression was written."""
         query_id = asked.user.get("query_id") or str(uuid.uuid4())
         client = asked.user.get("client_id")
         words = asked.user.get("user_query") or query_text(asked.params)
-        about = {"index": asked.index, "model": model, "status": status.partition(";")[0]}
-        impressions.write(
-            Impression(query_id, str(words), listed, None if client is None else str(client), about)
-        )
+        status = page.status.partition(";")[0]
+        about = {"index": asked.index, "model": page.model, "status": status}
+        client = None if client is None else str(client)
+        impressions.write(Impression(query_id, str(words), page.ids or (), client, about))
         return query_id
-
-
-def _is_apart(asked: GatewaySearch, fields: tuple[str, ...]) -> bool:
-    """Whether features come in a search of their own, so that the answer shows nothing of them."""
-    limited = {"_source", "stored_fields"} & asked.body.keys() or any(
-        name.startswith("_source") for name in asked.url_params
-    )
-    return (bool(fields) and bool(limited)) or _has_key(asked.body, _APART)
-
-
-def _has_key(tree: Any, keys: frozenset[str]) -> bool:
-    if isinstance(tree, dict):
-        return not keys.isdisjoint(tree) or any(_has_key(part, keys) for part in tree.values())
-    return isinstance(tree, list) and any(_has_key(part, keys) for part in tree)
-
-
-def _hide_features(answer: dict[str, Any], asked: GatewaySearch) -> None:
-    """Take out of an answer what came only because of the features."""
-    for hit in answer["hits"]["hits"]:
-        hit.pop("matched_queries", None)
-        fields = hit.get("fields")
-        if isinstance(fields, dict):
-            fields.pop("_ltrlog", None)
-            if not fields:
-                del hit["fields"]
-    most = asked.body.get("track_total_hits", TOTAL_HITS)
-    total = answer["hits"].get("total")
-    if most is False:
-        answer["hits"].pop("total", None)
-    elif type(most) is int and isinstance(total, dict) and total.get("value", 0) > most:
-        answer["hits"]["total"] = {"value": most, "relation": "gte"}
 
 
 def _reorder(answer: dict[str, Any], scores: Vector, asked: GatewaySearch) -> list[str]:

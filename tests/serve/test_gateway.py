@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
-from owpc_ltr_serve.gateway import PATH, QUERY_HEADER, gateway_endpoints
+from owpc_ltr_serve.gateway import QUERY_HEADER, gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr import connect

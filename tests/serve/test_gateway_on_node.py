@@ -17,7 +17,8 @@ from opensearchpy.exceptions import RequestError
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
-from owpc_ltr_serve.gateway import PATH, gateway_endpoints
+from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
 from owpc_ltr.engine.cluster import Cluster
