@@ -1,0 +1,182 @@
+"""Experiments as documents of the cluster: two frozen rankers, and what became of the comparison.
+
+They stand beside the aliases. A change is refused where another one came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, check_written
+from owpc_ltr.engine.deployment.alias import INDEX, prepare
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
+from owpc_ltr.names import check_name
+from owpc_ltr.plain_text import ShortRepr
+
+QUERY = "query"
+"""The arm that is the query alone, without a model."""
+RUNNING, PROMOTING, STOPPED = "running", "promoting", "stopped"
+_FORMAT = 1
+_KEY = "experiment"
+
+
+@dataclass(frozen=True, repr=False)
+class Experiment(ShortRepr):
+    """Two frozen rankers that are compared by the clicks of users.
+
+    `a` is what users have, `b` what is tried: NAME-HASH, or `query`. `alias` was set to `a` when
+    the experiment `started` (ISO 8601), if an alias was. `planned` is the number of clients at
+    which the interval is narrowest, `page` how many results a page has. With `shadow`, `b` is
+    computed and not shown. `state` is `running`, `promoting` (the alias is about to be switched) or
+    `stopped`; `result` is that of the look that promoted `b`.
+    """
+
+    name: str
+    a: str
+    b: str
+    index: str
+    planned: int
+    started: str
+    alias: str | None = None
+    page: int = 10
+    shadow: bool = False
+    state: str = RUNNING
+    result: Mapping[str, Any] | None = None
+    stopped: str | None = None
+
+    @property
+    def in_use(self) -> str:
+        """The ranker that users have without the experiment: the alias, or the frozen `a`."""
+        return self.alias or self.a
+
+    def ended(self) -> Experiment:
+        """The experiment, stopped now."""
+        return replace(self, state=STOPPED, stopped=now())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        shown = " (B is computed, not shown)" if self.shadow else ""
+        lines = [
+            f"experiment '{self.name}': {self.state}{shown}",
+            f"A: {self.a}" + (f" (of '{self.alias}')" if self.alias else ""),
+            f"B: {self.b}",
+            f"since {self.started}, for {self.planned:,} clients",
+        ]
+        if self.stopped:
+            lines.append(f"stopped {self.stopped}")
+        return "\n".join(lines)
+
+
+class Experiments:
+    """The experiments of a cluster."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Use the cluster behind `engine`."""
+        self._engine = engine
+
+    def find(self, name: str) -> Experiment | None:
+        """The experiment of this name, if there is one."""
+        stored = self._read(name)
+        return stored[0] if stored else None
+
+    def get(self, name: str) -> Experiment:
+        """The experiment of this name. Raises BadInput if there is none."""
+        experiment = self.find(name)
+        if experiment is None:
+            raise BadInput(
+                f"there is no experiment '{name}' in {self._engine.settings.url}: check the name, "
+                "or start it: owpc-ltr experiment start"
+            )
+        return experiment
+
+    def start(self, experiment: Experiment) -> None:
+        """Keep a new experiment. Raises Refused where one of its name runs."""
+        stored = self._read(experiment.name)
+        if stored and stored[0].state != STOPPED:
+            raise self._runs(stored[0])
+        self._write(experiment, stored[1] if stored else {"op_type": "create"})
+
+    def change(self, before: Experiment, after: Experiment) -> None:
+        """Replace an experiment as it was read. Raises Refused where it is another by now."""
+        stored = self._read(before.name)
+        if stored is None or stored[0] != before:
+            raise self._changed(before.name)
+        self._write(after, stored[1])
+
+    def _read(self, name: str) -> tuple[Experiment, dict[str, str]] | None:
+        try:
+            answer = self._engine.request("GET", self._path(name))
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+        document = AnswerPart(answer, f"the experiment '{name}'")
+        version = {f"if{key}": str(document[key].count) for key in ("_seq_no", "_primary_term")}
+        return _experiment(name, document["_source"].object), version
+
+    def _write(self, experiment: Experiment, version: dict[str, str]) -> None:
+        prepare(self._engine)
+        what = f"the experiment '{experiment.name}'"
+        try:
+            answer = self._engine.request(
+                "PUT",
+                self._path(experiment.name),
+                params={"refresh": "true", **version},
+                body={_KEY: {"format": _FORMAT, **experiment.as_dict()}},
+                idempotent=False,
+            )
+        except EngineRefusal as refusal:
+            if refusal.status == 409:
+                raise self._changed(experiment.name) from refusal
+            raise
+        except EngineUnavailable:
+            # The answer may be all that was lost.
+            if self.find(experiment.name) != experiment:
+                raise
+            return
+        check_written(answer, what, f"{_KEY}/{experiment.name}", "created", "updated")
+
+    def _path(self, name: str) -> str:
+        # Names have no slash, so that no alias has the id of an experiment.
+        return f"/{INDEX}/_doc/{_KEY}%2F{check_name('experiment', name)}"
+
+    def _runs(self, other: Experiment) -> Refused:
+        return Refused(
+            f"the experiment '{other.name}' runs since {other.started} ({other.a} against "
+            f"{other.b}): take another name, or stop it: owpc-ltr experiment stop {other.name}"
+        )
+
+    def _changed(self, name: str) -> Refused:
+        return Refused(
+            f"another process changed the experiment '{name}' at the same time: look at it "
+            f"(owpc-ltr experiment status {name}), and try again"
+        )
+
+
+def now() -> str:
+    """The time, in ISO 8601."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _experiment(name: str, source: Mapping[str, Any]) -> Experiment:
+    place = f"the record of the experiment '{name}' in the index {INDEX}"
+    content = source.get(_KEY)
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise BadInput(f"{place} is damaged, or of a later version of owpc-ltr: use that one")
+    names = {field.name for field in fields(Experiment)} & content.keys()
+    try:
+        experiment = Experiment(**{key: content[key] for key in names})
+    except TypeError as error:
+        raise BadInput(f"{place} is damaged: {error}") from error
+    texts = (experiment.name, experiment.a, experiment.b, experiment.index, experiment.started)
+    numbers = (experiment.planned, experiment.page)
+    if not all(isinstance(text, str) for text in texts) or not all(type(n) is int for n in numbers):
+        raise BadInput(f"{place} is damaged: delete it, and start the experiment again")
+    return experiment

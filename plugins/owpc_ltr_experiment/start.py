@@ -1,0 +1,110 @@
+"""`experiment start`: two rankers are frozen, and compared until it is stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from owpc_ltr.engine.deployment.alias import CHAMPION, Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
+from owpc_ltr.engine.options import SearchIndex
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.names import check_index, check_name
+from owpc_ltr.signatures import Help, job, option_name
+from owpc_ltr_experiment.record import QUERY, Experiment, Experiments, now
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+PAGE = 10
+
+
+@job(changes_cluster=True)
+def experiment_start(
+    cluster: Cluster,
+    name: Annotated[str, Help("What searches and clicks call the experiment.", metavar="NAME")],
+    *,
+    a: Annotated[
+        str,
+        Help(
+            "What users have: an alias, NAME:challenger, NAME-HASH, or query, the query alone.",
+            metavar="RANKER",
+        ),
+    ],
+    b: Annotated[str, Help("What is tried: the same.", metavar="RANKER")],
+    planned: Annotated[
+        int, Help("Clients until you expect to decide; the interval is narrowest there.", min=100)
+    ],
+    index: SearchIndex = None,
+    page: Annotated[int, Help("Results on a page.", min=1, max=100)] = PAGE,
+    shadow: Annotated[bool, Help("Compute B for each search, and do not show it.")] = False,
+) -> Experiment:
+    """Freeze two rankers to compare them by the clicks of users.
+
+    Aliases are resolved now: who uploads later does not change the experiment. Searches name it
+    (`ext.owpc_ltr.experiment`) at the gateway of `serve`, or applications merge both lists with
+    `interleave`.
+
+    Raises UsageError where both are the same model, BadInput where they cannot be shown for the
+    same searches, Refused where an experiment of this name runs.
+    """
+    check_name("experiment", name)
+    if index is not None:
+        check_index(index)
+    models = [_frozen(cluster, ranker) for ranker in (a, b)]
+    if models[0] == models[1]:
+        raise UsageError(
+            f"{option_name('a')} and {option_name('b')} are both {models[0]}: name two rankers"
+        )
+    records = [None if model == QUERY else cluster.models.deployment(model) for model in models]
+    experiment = Experiment(
+        name,
+        models[0],
+        models[1],
+        index=_common_index(cluster, models, records, index),
+        planned=planned,
+        started=now(),
+        alias=_alias(cluster, models[0], records[0]),
+        page=page,
+        shadow=shadow,
+    )
+    Experiments(cluster.engine).start(experiment)
+    return experiment
+
+
+def _frozen(cluster: Cluster, ranker: str) -> str:
+    return QUERY if ranker == QUERY else cluster.uploaded(ranker)[1]
+
+
+def _common_index(
+    cluster: Cluster,
+    models: list[str],
+    records: list[DeploymentRecord | None],
+    index: str | None,
+) -> str:
+    """The index of both. Raises BadInput where no search can be ranked by both."""
+    (a, b), proved = records, [record for record in records if record is not None]
+    if a is not None and b is not None:
+        more = sorted({*b.featureset.params} - {*a.featureset.params})
+        if more:
+            raise BadInput(
+                f"'{b.model}' needs {', '.join(more)} of a search, which '{a.model}' does without: "
+                "searches for A cannot be ranked by B; train B on features of the same parameters"
+            )
+        if index is None and a.index != b.index:
+            raise BadInput(
+                f"'{a.model}' is for the index '{a.index}', '{b.model}' for '{b.index}': name the "
+                f"one that users search with {option_name('index')}"
+            )
+    if index is not None or not proved:
+        model = next(model for model in models if model != QUERY)
+        return cluster.index_of(model, index)
+    return proved[0].index
+
+
+def _alias(cluster: Cluster, model: str, record: DeploymentRecord | None) -> str | None:
+    """The alias that is set to A, if one is: what `stop` may switch to B."""
+    if record is None or record.alias_name is None:
+        return None
+    aliases = Aliases(cluster.engine, cluster.holding(model).store)
+    alias = aliases.find(record.alias_name)
+    return alias.name if alias is not None and alias.model_of(CHAMPION) == model else None
