@@ -1,4 +1,4 @@
-"""The commands of this plugin: `owpc-ltr experiment start`."""
+"""The commands of this plugin: `owpc-ltr experiment start`, `status` and `stop`."""
 
 from __future__ import annotations
 
@@ -15,5 +15,15 @@ def ltr_commands() -> list[Command]:
             "experiment start",
             "owpc_ltr_experiment.start:experiment_start",
             "Freeze two rankers to compare them by the clicks of users.",
+        ),
+        Command(
+            "experiment status",
+            "owpc_ltr_experiment.status:experiment_status",
+            "Say what the clicks say so far: the verdict, and what it rests on.",
+        ),
+        Command(
+            "experiment stop",
+            "owpc_ltr_experiment.stop:experiment_stop",
+            "Stop an experiment, and switch the alias to B if it is better.",
         ),
     ]

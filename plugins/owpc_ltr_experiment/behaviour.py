@@ -1,0 +1,312 @@
+"""What users of an experiment did: its searches and clicks, out of files or a cluster.
+
+Both are documents of User Behavior Insights. Of an experiment are the queries with
+`query_attributes.experiment`, and the clicks with `event_attributes.experiment`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from owpc_ltr_clicks.cleaning import ACTIONS
+from owpc_ltr_clicks.events import seconds_of
+from owpc_ltr_clicks.ubi import UbiOptions
+from owpc_ltr_clicks.ubi.query_join import table_of
+from owpc_ltr_clicks.ubi.snapshot import ScanWindow, pages, snapshot
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import line_blocks, open_bytes
+from owpc_ltr.files.strict_json import NoJson, read_json_value
+from owpc_ltr_experiment.credit import ClickedPositions
+from owpc_ltr_experiment.record import Experiment
+
+_OF_QUERY = "query_attributes.experiment"
+_OF_EVENT = "event_attributes.experiment"
+QUERY_FIELDS = {
+    "search": "query_id",
+    "client": "client_id",
+    "time": "timestamp",
+    "shown": "query_response_hit_ids",
+    **{name: f"{_OF_QUERY}.{name}" for name in ("name", "leads", "failed", "tau", "ms_a", "ms_b")},
+}
+EVENT_FIELDS = {
+    "search": "query_id",
+    "time": "timestamp",
+    "action": "action_name",
+    "document": "event_attributes.object.object_id",
+    "configuration": "event_attributes._search_configuration_id",
+    "object_configuration": "event_attributes.object._search_configuration_id",
+    **{name: f"{_OF_EVENT}.{name}" for name in ("name", "leads", "a", "b", "in_a", "in_b")},
+}
+_PLACES = ("a", "b", "in_a", "in_b")
+_LINES = 10_000
+"""Lines of a file that are objects in memory at the same time."""
+_HOUR = 3600
+
+
+@dataclass
+class Behaviour:
+    """The queries and clicks of an experiment as tables, and the count of what cannot be used.
+
+    `team_draft` counts clicks on hits of the workbench's team draft by search configuration.
+    """
+
+    experiment: Experiment
+    queries: list[pa.Table] = field(default_factory=list)
+    clicks: list[pa.Table] = field(default_factory=list)
+    unusable: Counter[str] = field(default_factory=Counter)
+    team_draft: Counter[str] = field(default_factory=Counter)
+
+    def add_queries(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Add those of these queries that are of the experiment."""
+        self._add(table_of(documents, QUERY_FIELDS), self.queries)
+
+    def add_events(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Add those of these events that are clicks of the experiment."""
+        table = table_of(documents, EVENT_FIELDS)
+        table = table.filter(pc.is_in(table["action"], pa.array([*ACTIONS])))
+        drafted = pc.coalesce(table["configuration"], table["object_configuration"])
+        for count in pc.value_counts(drafted.drop_null()).to_pylist():
+            self.team_draft[count["values"]] += count["counts"]
+        self._add(table, self.clicks)
+
+    def _add(self, table: pa.Table, to: list[pa.Table]) -> None:
+        table = table.filter(pc.equal(table["name"], self.experiment.name))
+        began = datetime.fromisoformat(self.experiment.started).timestamp()
+        early = seconds_of(table["time"].combine_chunks()) < began
+        self.leave_out("before the experiment began", int(early.sum()))
+        to.append(table.filter(pa.array(~early)))
+
+    def leave_out(self, reason: str, number: int) -> None:
+        """Count what cannot be used."""
+        if number:
+            self.unusable[reason] += number
+
+
+def read_files(experiment: Experiment, paths: Sequence[Path]) -> Behaviour:
+    """The behaviour in files of JSON lines. Raises BadInput for a file that is none."""
+    behaviour = Behaviour(experiment)
+    for path in paths:
+        for documents in _objects(path, behaviour):
+            events = [document for document in documents if "action_name" in document]
+            behaviour.add_events(events)
+            behaviour.add_queries([one for one in documents if "action_name" not in one])
+    return behaviour
+
+
+def _objects(path: Path, behaviour: Behaviour) -> Iterator[list[dict[str, Any]]]:
+    """The objects of a file, some lines at a time."""
+    with open_bytes(path) as source:
+        for first, block in line_blocks(source):
+            lines = block.split(b"\n")
+            for start in range(0, len(lines), _LINES):
+                numbered = enumerate(lines[start : start + _LINES], first + start)
+                values = [_value(path, number, line) for number, line in numbered if line.strip()]
+                objects = [value for value in values if isinstance(value, dict)]
+                behaviour.leave_out("a line that is no object", len(values) - len(objects))
+                yield objects
+
+
+def _value(path: Path, number: int, line: bytes) -> Any:
+    """The value of a line; None where it is no JSON, as a line that was cut."""
+    try:
+        return read_json_value(line.decode())
+    except (NoJson, UnicodeDecodeError):
+        return None
+    except ValueError as error:
+        raise BadInput(f"cannot read {path}, line {number}: {error}") from error
+
+
+def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> Behaviour:
+    """The behaviour in the two indices of User Behavior Insights, since the experiment began."""
+    behaviour = Behaviour(experiment)
+    for documents in _documents(engine, options.queries, QUERY_FIELDS.values(), experiment):
+        behaviour.add_queries(documents)
+    for documents in _documents(engine, options.events, EVENT_FIELDS.values(), experiment):
+        behaviour.add_events(documents)
+    return behaviour
+
+
+def _documents(
+    engine: Engine, index: str, fields: Iterable[str], experiment: Experiment
+) -> Iterator[list[dict[str, Any]]]:
+    elastic = engine.about().distribution == "elasticsearch"
+    window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
+    with snapshot(engine, index, elastic=elastic) as pinned:
+        for part in window.slices(1, elastic=elastic):
+            yield from pages(pinned, index, sorted(fields), part)
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """The searches of an experiment as columns; `client` numbers the clients from 0.
+
+    `leads` is True where B led. `empty` marks searches without results, `clicks` counts those of a
+    search. Milliseconds and `tau` (rank agreement of both lists) are NaN where nothing logged them.
+    """
+
+    client: NDArray[np.int64]
+    leads: NDArray[np.bool_]
+    empty: NDArray[np.bool_]
+    clicks: NDArray[np.int64]
+    ms_a: Vector
+    ms_b: Vector
+    tau: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What counts of a behaviour: searches, and the clicks on their results, each once.
+
+    `of_client` is the client of each click; `bots` the number of clients that were dropped,
+    `failed` that of the searches that showed A alone, because B failed.
+    """
+
+    searches: Searches
+    clicks: ClickedPositions
+    of_client: NDArray[np.int64]
+    n_clients: int
+    bots: int
+    failed: int
+
+
+def counted(behaviour: Behaviour, max_clicks_per_hour: int) -> Counted:
+    """The searches and clicks that count; what does not is counted in the behaviour.
+
+    Clients with more clicks in an hour of the clock are dropped as bots; 0 keeps all.
+    """
+    queries, failed = _whole_queries(behaviour)
+    clients = queries["client"].combine_chunks().dictionary_encode()
+    client: NDArray[np.int64] = clients.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    leads = _equals(queries["leads"], "b")
+    clicks, of_search = _clicks_of(behaviour, queries)
+    of_client = client[of_search]
+    bots = _bots(clicks, of_client, len(clients.dictionary), max_clicks_per_hour)
+    behaviour.leave_out("a click of a bot", int(bots[of_client].sum()))
+    positions = {name: _whole_numbers(clicks[name]) for name in _PLACES}
+    by_b = _equals(clicks["leads"], "b")
+    right = (positions["in_a"] > 0) | (positions["in_b"] > 0)
+    behaviour.leave_out("a click without positions", int((~right).sum()))
+    contradicts = by_b != leads[of_search]
+    behaviour.leave_out("a click that its search contradicts", int((right & contradicts).sum()))
+    keep = right & ~contradicts & ~bots[of_client]
+    again = _repeated(of_search, clicks["document"])
+    behaviour.leave_out("clicked again", int((keep & again).sum()))
+    keep &= ~again
+    human = ~bots[client]
+    searches = Searches(
+        client=_renumbered(client[human], bots),
+        leads=leads[human],
+        empty=_is_empty(queries["shown"])[human],
+        clicks=np.bincount(of_search[keep], minlength=len(client))[human],
+        **{name: _numbers(queries[name])[human] for name in ("ms_a", "ms_b", "tau")},
+    )
+    return Counted(
+        searches,
+        ClickedPositions(**{name: positions[name][keep] for name in _PLACES}, leads=by_b[keep]),
+        of_client=_renumbered(of_client[keep], bots),
+        n_clients=int((~bots).sum()),
+        bots=int(bots.sum()),
+        failed=failed,
+    )
+
+
+def _whole_queries(behaviour: Behaviour) -> tuple[pa.Table, int]:
+    """The searches that count, each once, and how many showed A alone. Raises BadInput for none."""
+    table = _one_table(behaviour.queries, QUERY_FIELDS)
+    if not len(table):
+        name = behaviour.experiment.name
+        raise BadInput(
+            f"no search of the experiment '{name}' was logged since it began: log queries with "
+            "query_attributes.experiment, as the gateway does with --impressions"
+        )
+    alone = table["failed"].is_valid()
+    if not behaviour.experiment.shadow:
+        alone = pc.or_(alone, table["leads"].is_null())
+    failed = int(pc.sum(alone).as_py() or 0)
+    table = table.filter(pc.invert(alone))
+    nobody = pc.or_(table["client"].is_null(), table["search"].is_null())
+    behaviour.leave_out("a search without client or id", int(pc.sum(nobody).as_py() or 0))
+    table = table.filter(pc.invert(nobody))
+    repeated = _repeated(np.zeros(len(table), np.int64), table["search"])
+    behaviour.leave_out("a search that was logged again", int(repeated.sum()))
+    return table.filter(pa.array(~repeated)), failed
+
+
+def _clicks_of(behaviour: Behaviour, queries: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
+    """The clicks on results of these searches, and the row of the search of each."""
+    table = _one_table(behaviour.clicks, EVENT_FIELDS)
+    place = pc.index_in(table["search"], value_set=queries["search"].combine_chunks())
+    lost = place.is_null()
+    behaviour.leave_out("a click whose search was not logged", int(pc.sum(lost).as_py() or 0))
+    keep = pc.invert(lost)
+    return table.filter(keep), place.drop_null().to_numpy().astype(np.int64)
+
+
+def _bots(
+    clicks: pa.Table, client: NDArray[np.int64], clients: int, most: int
+) -> NDArray[np.bool_]:
+    """Which clients have more clicks than that within an hour; all untimed ones are of one hour."""
+    bots = np.zeros(clients, bool)
+    if most and len(client):
+        seconds = seconds_of(clicks["time"].combine_chunks())
+        hour = np.nan_to_num(seconds // _HOUR, nan=-1.0).astype(np.int64)
+        pairs, number = np.unique(np.stack([client, hour]), axis=1, return_counts=True)
+        bots[pairs[0][number > most]] = True
+    return bots
+
+
+def _one_table(tables: Sequence[pa.Table], fields: Mapping[str, str]) -> pa.Table:
+    return pa.concat_tables(tables or [table_of([], fields)])
+
+
+def _renumbered(client: NDArray[np.int64], bots: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Clients without bots, numbered from 0."""
+    numbers: NDArray[np.int64] = np.cumsum(~bots) - 1
+    return numbers[client]
+
+
+def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
+    """Where a text was in the same group before."""
+    encoded = texts.combine_chunks().dictionary_encode().indices.fill_null(-1)
+    codes = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    repeated = np.ones(len(codes), bool)
+    repeated[np.unique(np.stack([group, codes]), axis=1, return_index=True)[1]] = False
+    return repeated
+
+
+def _equals(column: Any, text: str) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = pc.equal(column, text).fill_null(False).to_numpy()
+    return same
+
+
+def _is_empty(lists: Any) -> NDArray[np.bool_]:
+    lengths = pc.list_value_length(lists)
+    empty: NDArray[np.bool_] = pc.equal(lengths, 0).fill_null(False).to_numpy()
+    return empty
+
+
+def _whole_numbers(column: Any) -> NDArray[np.int64]:
+    """Positions from 1; 0 for what is none."""
+    fits = pc.match_substring_regex(column, "^[0-9]{1,6}$")
+    numbers = pc.if_else(fits, column, None).cast(pa.int64()).fill_null(0)
+    positions: NDArray[np.int64] = numbers.to_numpy()
+    return positions
+
+
+def _numbers(column: Any) -> Vector:
+    """Numbers; NaN for what is none."""
+    fits = pc.match_substring_regex(column, r"^-?[0-9]{1,9}(\.[0-9]{1,20})?(e-[0-9]{1,3})?$")
+    numbers: Vector = pc.if_else(fits, column, None).cast(pa.float64()).to_numpy()
+    return np.where(np.isnan(numbers), np.nan, numbers)

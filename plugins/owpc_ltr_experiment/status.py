@@ -1,0 +1,273 @@
+"""`experiment status`: the verdict of the clicks so far, which may be asked for at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from owpc_ltr_clicks.ubi import EVENTS_INDEX, QUERIES_INDEX, UbiOptions
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
+from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
+from owpc_ltr_experiment.behaviour import (
+    Behaviour,
+    Counted,
+    Searches,
+    counted,
+    read_files,
+    read_indices,
+)
+from owpc_ltr_experiment.credit import debiased_credit, examination_exponent
+from owpc_ltr_experiment.record import Experiment, Experiments
+from owpc_ltr_experiment.verdict import ClientTotals, ExperimentResult, experiment_result
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+MAX_CLICKS_PER_HOUR = 100
+"""A client with more clicks within an hour is dropped as a bot."""
+Negligible = Annotated[
+    float,
+    Help(
+        "A difference in clicks a client that would not matter: an interval within it, both ways, "
+        "is no significant difference.",
+        min=0,
+    ),
+]
+_Z = 4.0
+"""Standard errors for a warning: it is looked at every day."""
+_SLOWER, _SLOWER_BY = 1.5, 20.0
+"""B is called slow where it takes so many times as long as A, and so many milliseconds more."""
+TEAM_DRAFT = (
+    "{clicks:,} clicks are on hits of the workbench's team draft, and give no verdict: where A "
+    "shows a, b, c, B shows b, c, a, and only c is relevant, B gets one click more in six "
+    "searches, which team draft cannot see."
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ClickLog(ShortRepr):
+    """Where the searches and clicks of an experiment are, and which clients are bots."""
+
+    events: Annotated[
+        Sequence[Path | str],
+        Reads(
+            "A log of searches and clicks, documents of User Behavior Insights (JSON lines), such "
+            "as the impressions of serve; may be repeated.",
+            cli=list[Path],
+        ),
+        Argument.LIST,
+    ] = ()
+    from_ubi: Annotated[bool, Help("Read User Behavior Insights out of the cluster.")] = False
+    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX
+    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX
+    max_clicks_per_hour: Annotated[
+        int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
+    ] = MAX_CLICKS_PER_HOUR
+
+    def read(self, cluster: Cluster, experiment: Experiment) -> Behaviour:
+        """The behaviour of an experiment. Raises UsageError where not one source is named."""
+        if bool(self.events) == self.from_ubi:
+            raise UsageError(
+                f"name the log with {option_name('events')}, or read it out of the cluster with "
+                f"{option_name('from_ubi')}: one of them"
+            )
+        if self.events:
+            return read_files(experiment, [Path(path) for path in self.events])
+        options = UbiOptions(self.ubi_queries, self.ubi_events)
+        return read_indices(cluster.engine, experiment, options)
+
+
+@dataclass(frozen=True, repr=False)
+class ExperimentStatus(ShortRepr):
+    """What the clicks of an experiment say so far; `result` is None where B is not shown.
+
+    `by_leader` has the figures of the searches that A and B led, `shadow` those of lists that were
+    not shown; milliseconds are medians and 99th percentiles. `unusable` counts what was left out,
+    `team_draft` clicks on hits of the workbench by search configuration.
+    """
+
+    experiment: Experiment
+    result: ExperimentResult | None
+    warnings: tuple[ResultWarning, ...]
+    by_leader: dict[str, dict[str, float | None]]
+    shadow: dict[str, float | None] | None
+    bots: int
+    failed: int
+    unusable: dict[str, int]
+    team_draft: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The status as JSON."""
+        return {
+            "experiment": self.experiment.as_dict(),
+            "result": None if self.result is None else self.result.as_dict(),
+            "warnings": [warning.as_dict() for warning in self.warnings],
+            "by_leader": self.by_leader,
+            "shadow": self.shadow,
+            "bots": self.bots,
+            "failed": self.failed,
+            "unusable": self.unusable,
+            "team_draft": self.team_draft,
+        }
+
+    def __str__(self) -> str:
+        first = "no verdict: B is computed, and not shown" if self.result is None else self.result
+        sides = [*self.by_leader.values()]
+        names = [name for name in sides[0] if any(side[name] is not None for side in sides)]
+        rows = [[name, *(_cell(name, side[name]) for side in sides)] for name in names]
+        headers = ["", *(f"{side.upper()} LEADS" for side in self.by_leader)]
+        if self.result is None:
+            headers = ["", *(side.upper() for side in self.by_leader)]
+        lines = [str(first), "", text_table(headers, rows), "", str(self.experiment)]
+        lines += [wrapped_text(f"warning: {warning.line}") for warning in self.warnings]
+        if self.shadow is not None:
+            tau, searches = _cell("tau", self.shadow["tau"]), self.shadow["searches"]
+            lines.append(f"rank agreement of both lists (tau): {tau}, of {searches:,.0f} searches")
+        if self.bots:
+            lines.append(f"{self.bots:,} clients were dropped as bots")
+        if self.failed:
+            lines.append(f"{self.failed:,} searches showed A alone, and do not count")
+        lines += [f"left out: {number:,} × {reason}" for reason, number in self.unusable.items()]
+        if self.team_draft:
+            lines.append(wrapped_text(TEAM_DRAFT.format(clicks=sum(self.team_draft.values()))))
+        return "\n".join(lines)
+
+
+@job
+def experiment_status(
+    cluster: Cluster,
+    name: Annotated[str, Help("The name of the experiment.", metavar="NAME")],
+    *,
+    log: Annotated[ClickLog | None, Argument.OPTIONS] = None,
+    negligible: Negligible = 0.0,
+) -> ExperimentStatus:
+    """Say what the clicks say so far: the verdict, and what it rests on.
+
+    The verdict may be asked for every day: its interval holds at all times at once, so that
+    looking often does not make it wrong. Each client counts as a whole, with all of its searches.
+
+    Raises BadInput where the log has no search of the experiment.
+    """
+    experiment = Experiments(cluster.engine).get(name)
+    return status_of(experiment, (log or ClickLog()).read(cluster, experiment), log, negligible)
+
+
+def status_of(
+    experiment: Experiment,
+    behaviour: Behaviour,
+    log: ClickLog | None = None,
+    negligible: float = 0.0,
+) -> ExperimentStatus:
+    """The status by what users did."""
+    limit = (log or ClickLog()).max_clicks_per_hour
+    counts = counted(behaviour, limit)
+    warnings = tuple(guard_rails(counts.searches, shadow=experiment.shadow))
+    result = None
+    if not experiment.shadow:
+        result = experiment_result(
+            client_totals(counts, experiment.page), planned=experiment.planned,
+            smallest=negligible, guard_rails=warnings,
+        )  # fmt: skip
+    return ExperimentStatus(
+        experiment,
+        result,
+        warnings=warnings,
+        by_leader=_by_leader(counts.searches, shadow=experiment.shadow),
+        shadow=_shadow(counts.searches) if experiment.shadow else None,
+        bots=counts.bots,
+        failed=counts.failed,
+        unusable=dict(behaviour.unusable.most_common()),
+        team_draft=dict(behaviour.team_draft.most_common()),
+    )
+
+
+def client_totals(counts: Counted, page: int) -> ClientTotals:
+    """The credit, searches and clicks of each client; one without clicks has the credit 0."""
+    exponent = examination_exponent(counts.clicks)[0]
+    credit = debiased_credit(counts.clicks, exponent, page)
+    searches, most = counts.searches, counts.n_clients
+    return ClientTotals(
+        credit=np.bincount(counts.of_client, credit, most).astype(np.float64),
+        searches=np.bincount(searches.client, minlength=most),
+        clicks=np.bincount(counts.of_client, minlength=most),
+        led_b=np.bincount(searches.client[searches.leads], minlength=most),
+    )
+
+
+def guard_rails(searches: Searches, *, shadow: bool) -> list[ResultWarning]:
+    """Warnings of what gets worse beside the credit: empty lists, searches left, slow answers."""
+    warnings = []
+    if not shadow:
+        for check, what, happens in (
+            ("empty", "have no results", searches.empty),
+            ("abandoned", "end without a click", searches.clicks == 0),
+        ):
+            a, b = (happens[searches.leads == side] for side in (False, True))
+            if _is_higher(a, b):
+                warnings.append(ResultWarning(
+                    check,
+                    f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of A's",
+                    "look at these searches before B replaces A", decides=False,
+                ))  # fmt: skip
+    a_ms, b_ms = _quantile(searches.ms_a, 0.5), _quantile(searches.ms_b, 0.5)
+    if a_ms is not None and b_ms is not None and b_ms > max(_SLOWER * a_ms, a_ms + _SLOWER_BY):
+        warnings.append(ResultWarning(
+            "slow", f"B takes {b_ms:.0f} ms, A {a_ms:.0f} ms (medians)",
+            "see what of it users would wait for: owpc-ltr profile", decides=False,
+        ))  # fmt: skip
+    return warnings
+
+
+def _is_higher(a: Any, b: Any) -> bool:
+    """Whether b happens more often than a, by more than chance at many looks."""
+    if not len(a) or not len(b):
+        return False
+    share = np.concatenate([a, b]).mean()
+    error = np.sqrt(share * (1 - share) * (1 / len(a) + 1 / len(b)))
+    return bool(b.mean() - a.mean() > _Z * error > 0)
+
+
+def _by_leader(searches: Searches, *, shadow: bool) -> dict[str, dict[str, float | None]]:
+    sides: dict[str, dict[str, float | None]] = {}
+    for side, ms in (("a", searches.ms_a), ("b", searches.ms_b)):
+        figures: dict[str, float | None] = {}
+        if not shadow:
+            led = searches.leads == (side == "b")
+            figures["searches"] = float(led.sum())
+            figures["without a click"] = _share(searches.clicks[led] == 0)
+            figures["without results"] = _share(searches.empty[led])
+        figures["median ms of the list"] = _quantile(ms, 0.5)
+        figures["99 % ms of the list"] = _quantile(ms, 0.99)
+        sides[side] = figures
+    return sides
+
+
+def _shadow(searches: Searches) -> dict[str, float | None]:
+    measured = searches.tau[~np.isnan(searches.tau)]
+    tau = float(measured.mean()) if len(measured) else None
+    return {"tau": tau, "searches": float(len(searches.tau))}
+
+
+def _share(happens: Any) -> float | None:
+    return float(happens.mean()) if len(happens) else None
+
+
+def _quantile(values: Any, share: float) -> float | None:
+    measured = values[~np.isnan(values)]
+    return float(np.quantile(measured, share)) if len(measured) else None
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if name.startswith("without"):
+        return f"{value:.1%}"
+    if name == "searches":
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if name == "tau" else f"{value:.1f}"

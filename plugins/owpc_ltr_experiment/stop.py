@@ -1,0 +1,157 @@
+"""`experiment stop`: end an experiment, and switch the alias to B where B is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.significance import Outcome
+from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import Argument, Help, job, option_name
+from owpc_ltr_experiment.record import (
+    PROMOTING,
+    QUERY,
+    RUNNING,
+    STOPPED,
+    Experiment,
+    Experiments,
+)
+from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, status_of
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+
+@dataclass(frozen=True, repr=False)
+class StoppedExperiment(ShortRepr):
+    """An experiment that was stopped, and whether its alias is set to B by it.
+
+    `status` is the look that decided; None where nothing was to be decided, or it was before.
+    """
+
+    experiment: Experiment
+    promoted: bool
+    status: ExperimentStatus | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record, and what was done, as JSON."""
+        return {
+            "experiment": self.experiment.as_dict(),
+            "promoted": self.promoted,
+            "status": None if self.status is None else self.status.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        experiment = self.experiment
+        done = f"users have {experiment.in_use} as before"
+        if self.promoted:
+            done = (
+                f"'{experiment.alias}' is set to {experiment.b}; back to {experiment.a}: "
+                f"owpc-ltr models rollback {experiment.alias}"
+            )
+        lines = [] if self.status is None else [str(self.status), ""]
+        return "\n".join([*lines, f"experiment '{experiment.name}' is stopped: {done}"])
+
+
+@job(changes_cluster=True)
+def experiment_stop(
+    cluster: Cluster,
+    name: Annotated[str, Help("The name of the experiment.", metavar="NAME")],
+    *,
+    promote_if: Annotated[
+        Literal["better"] | None,
+        Help("Switch the alias of A to B, if the verdict is this; else change nothing."),
+    ] = None,
+    log: Annotated[ClickLog | None, Argument.OPTIONS] = None,
+    negligible: Negligible = 0.0,
+) -> StoppedExperiment:
+    """Stop an experiment, and switch the alias to B if it is better.
+
+    Searches that name a stopped experiment are ranked by the alias, so that applications need no
+    change. With --promote-if and another verdict, the experiment goes on, and the exit code is 5.
+
+    Raises Refused where B is not better, or the alias is not set to A any more.
+    """
+    experiments = Experiments(cluster.engine)
+    experiment = experiments.get(name)
+    if experiment.state == STOPPED:
+        return StoppedExperiment(experiment, experiment.result is not None)
+    if experiment.state == RUNNING and promote_if is None:
+        return StoppedExperiment(_ended(experiments, experiment), promoted=False)
+    status = None
+    if experiment.state == RUNNING:
+        _check_promotable(cluster, experiment)
+        behaviour = (log or ClickLog()).read(cluster, experiment)
+        status = status_of(experiment, behaviour, log, negligible)
+        _check_better(experiment, status)
+        assert status.result is not None  # noqa: S101 - told to the type checker
+        # From here on a run that was killed is finished by the next one, with the same verdict.
+        decided = replace(experiment, state=PROMOTING, result=status.result.as_dict())
+        experiments.change(experiment, decided)
+        experiment = decided
+    _promote(cluster, experiment)
+    return StoppedExperiment(_ended(experiments, experiment), True, status)
+
+
+def _ended(experiments: Experiments, experiment: Experiment) -> Experiment:
+    ended = experiment.ended()
+    experiments.change(experiment, ended)
+    return ended
+
+
+def _check_better(experiment: Experiment, status: ExperimentStatus) -> None:
+    if status.result is None:
+        raise Refused(
+            f"B of '{experiment.name}' is not shown, and cannot be found better: start an "
+            "experiment without --shadow"
+        )
+    if status.result.verdict.outcome is not Outcome.BETTER:
+        raise Refused(
+            f"'{experiment.b}' is not promoted: {status.result.verdict}; the experiment goes on: "
+            f"look again later, or stop it without {option_name('promote_if')}"
+        ).with_result(status)
+
+
+def _check_promotable(cluster: Cluster, experiment: Experiment) -> None:
+    """Refuse what could not be promoted whatever the clicks say."""
+    if experiment.alias is None:
+        raise UsageError(
+            f"no alias was set to A of '{experiment.name}' ({experiment.a}): nothing to switch; "
+            f"stop it without {option_name('promote_if')}"
+        )
+    if experiment.b == QUERY:
+        raise UsageError(
+            f"B of '{experiment.name}' is the query alone, to which no alias can be set: stop it "
+            f"without {option_name('promote_if')}, and send searches without a model"
+        )
+    _check_alias(cluster, experiment)
+
+
+def _check_alias(cluster: Cluster, experiment: Experiment) -> Aliases:
+    """The aliases of the store of B. Raises Refused where the alias is set to a third model."""
+    store, _ = cluster.uploaded(experiment.b)
+    aliases = Aliases(cluster.engine, store)
+    name = str(experiment.alias)
+    alias = aliases.find(name)
+    current = None if alias is None else alias.current
+    if current not in {experiment.a, experiment.b}:
+        raise Refused(
+            f"alias '{name}' is set to {current or 'no model of this store'} now, and "
+            f"'{experiment.name}' compared {experiment.b} with {experiment.a}: start another "
+            "experiment"
+        )
+    return aliases
+
+
+def _promote(cluster: Cluster, experiment: Experiment) -> None:
+    """Switch the alias, with the result as evidence in B's deployment record; may be repeated."""
+    aliases = _check_alias(cluster, experiment)
+    store, model = cluster.uploaded(experiment.b)
+    records = DeploymentRecords(cluster.engine, store)
+    record = records.get(model)
+    evidence = {"name": experiment.name, "baseline": experiment.a, "result": experiment.result}
+    records.put(replace(record, gate={**(record.gate or {}), "experiment": evidence}))
+    aliases.switch(str(experiment.alias), model, better_than=experiment.a)
