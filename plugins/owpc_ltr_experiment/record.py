@@ -145,7 +145,7 @@ class Experiments:
 
     def _path(self, name: str) -> str:
         # Names have no slash, so that no alias has the id of an experiment.
-        return f"/{INDEX}/_doc/{_KEY}%2F{check_name('experiment', name)}"
+        return f"/{INDEX}/_doc/{_KEY}%2F{check_name('search experiment', name)}"
 
     def _runs(self, other: Experiment) -> Refused:
         return Refused(

@@ -47,7 +47,7 @@ def experiment_start(
     Raises UsageError where both are the same model, BadInput where they cannot be shown for the
     same searches, Refused where an experiment of this name runs.
     """
-    check_name("experiment", name)
+    check_name("search experiment", name)
     if index is not None:
         check_index(index)
     models = [_frozen(cluster, ranker) for ranker in (a, b)]

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.engine.search.client_rerank import within
@@ -39,6 +39,12 @@ from owpc_ltr_serve.app import (
     Endpoint,
     Observer,
     Reply,
+)
+from owpc_ltr_serve.experiment_search import (
+    HEADER,
+    ExperimentSearch,
+    KnownExperiments,
+    words_of,
 )
 from owpc_ltr_serve.gateway_request import GatewaySearch, read_search
 from owpc_ltr_serve.impressions import Impression, ImpressionLog
@@ -70,6 +76,14 @@ def gateway_endpoints(
 
 
 @dataclass(frozen=True, eq=False)
+class Shadowed:
+    """An experiment whose B is computed after the answer, and A's window, if A is a model."""
+
+    experiment: Experiment
+    window: ScoredWindow | None
+
+
+@dataclass(frozen=True, eq=False)
 class Page:
     """An answer with its page, and the ids of all documents down to the page's end.
 
@@ -80,6 +94,9 @@ class Page:
     answer: dict[str, Any] | None = None
     model: str = ""
     ids: list[str] | None = None
+    attributes: dict[str, Any] | None = None
+    """What an impression says of the experiment."""
+    shadowed: Shadowed | None = None
 
 
 class _Gateway:
@@ -90,6 +107,8 @@ class _Gateway:
     ) -> None:
         self._rankers, self._observer, self._impressions = rankers, observer, impressions
         self._models = ModelSearch(rankers, observer)
+        self._arms = ExperimentSearch(self._models)
+        self._experiments = KnownExperiments(rankers)
 
     @cached_property
     def _product(self) -> dict[str, str]:
@@ -128,6 +147,9 @@ class _Gateway:
         except Degraded as degraded:
             reason = degraded.reason
             page = Page(f"degraded; {reason}: {degraded}")
+            if asked.experiment is not None:
+                failed = {"name": asked.experiment, "failed": reason}
+                page = replace(page, attributes=failed)
         if page.answer is None:
             answer = self._plain(asked, call)
             page = replace(page, answer=answer, ids=None if asked.first else _ids(answer))
@@ -138,7 +160,10 @@ class _Gateway:
             headers |= self._product
         if page.model:
             headers[MODEL_HEADER] = page.model
-        if self._impressions is not None and page.ids:
+        if page.attributes and "leads" in page.attributes:
+            headers[HEADER] = f"{asked.experiment}; leads={page.attributes['leads']}"
+        # Also a search of an experiment that found nothing was made.
+        if self._impressions is not None and (page.ids or (page.attributes and page.ids == [])):
             headers[QUERY_HEADER] = self._log(self._impressions, asked, page)
         return Reply(_dumped(page.answer), 200, headers)
 
@@ -148,21 +173,67 @@ class _Gateway:
             return Page("engine; no hits were asked for")
         if asked.first >= asked.window:
             return Page("engine; beyond the window")
-        return self._ranked(asked, until)
+        if asked.experiment is None:
+            return self._ranked(asked, until)
+        return self._of_experiment(self._experiments.get(asked.experiment, until), asked, until)
 
-    def _ranked(self, asked: GatewaySearch, until: float) -> Page:
-        """The page in the order of the model that the search names."""
+    def _of_experiment(self, experiment: Experiment, asked: GatewaySearch, until: float) -> Page:
+        """The page of an experiment: of both arms, of one, or of what a stopped one has left."""
+        if experiment.state == STOPPED:
+            return self._arm(experiment.in_use, asked, until, "the experiment is stopped")
+        if experiment.shadow:
+            return self._shadowed(experiment, asked, until)
+        client = asked.user.get("client_id")
+        why: Degraded | None
+        if client in {None, ""}:
+            page = self._arm(experiment.a, asked, until, "A alone")
+            why = Degraded("client", "ext.ubi has no client_id, so that A is shown alone")
+        else:
+            shown = self._arms.page(experiment, asked, str(client), until)
+            page = Page("interleaved", shown.answer, ids=shown.ids, attributes=shown.attributes)
+            why = shown.degraded
+        if why is None:
+            return page
+        self._observer.degraded(PATH, why.reason)
+        failed = {"name": experiment.name, "failed": why.reason}
+        return replace(page, status=f"degraded; {why.reason}: {why}", attributes=failed)
+
+    def _arm(self, ranker: str, asked: GatewaySearch, until: float, why: str) -> Page:
+        """The page of one ranker, an alias or an arm; `why` is for the query alone."""
+        return Page(f"engine; {why}") if ranker == QUERY else self._ranked(asked, until, ranker)
+
+    def _shadowed(self, experiment: Experiment, asked: GatewaySearch, until: float) -> Page:
+        """A's page, for which B is computed later."""
+        attributes = {"name": experiment.name}
+        if experiment.a == QUERY:
+            status = "engine; B is not shown"
+            return Page(status, attributes=attributes, shadowed=Shadowed(experiment, None))
+        return replace(
+            self._ranked(asked, until, experiment.a, shadowed=experiment), attributes=attributes
+        )
+
+    def _ranked(
+        self,
+        asked: GatewaySearch,
+        until: float,
+        arm: str | None = None,
+        shadowed: Experiment | None = None,
+    ) -> Page:
+        """The page in the order of the model that the search names, or of an experiment's arm."""
 
         def scored() -> ScoredWindow:
-            return self._models.scored(self._models.served(asked), asked, until)
+            return self._models.scored(self._models.served(asked, arm), asked, until)
 
         try:
             window = within(until - time.monotonic(), scored)
         except TimeoutError as fault:
             raise Degraded("deadline", "the model did not answer in time") from fault
         hide_features(window, asked)
+        later = None
+        if shadowed is not None:
+            later = Shadowed(shadowed, replace(window, answer=_with_all_hits(window.answer)))
         ids = _reorder(window.answer, window.scores, asked)
-        return Page("ranked", window.answer, window.served.model, ids)
+        return Page("ranked", window.answer, window.served.model, ids, shadowed=later)
 
     def _plain(self, asked: GatewaySearch, call: Call) -> dict[str, Any]:
         """The engine's answer to the search as it came, without the model."""
@@ -180,12 +251,26 @@ class _Gateway:
         """The id under which an impression was written."""
         query_id = asked.user.get("query_id") or str(uuid.uuid4())
         client = asked.user.get("client_id")
-        words = asked.user.get("user_query") or query_text(asked.params)
+        client = None if client is None else str(client)
         status = page.status.partition(";")[0]
         about = {"index": asked.index, "model": page.model, "status": status}
-        client = None if client is None else str(client)
-        impressions.write(Impression(query_id, str(words), page.ids or (), client, about))
+
+        def write(attributes: dict[str, Any] | None) -> None:
+            more = {"experiment": attributes} if attributes else {}
+            impressions.write(
+                Impression(query_id, words_of(asked), page.ids or (), client, about | more)
+            )
+
+        if page.shadowed is None:
+            write(page.attributes)
+        else:
+            self._arms.in_background(page.shadowed.experiment, asked, page.shadowed.window, write)
         return query_id
+
+
+def _with_all_hits(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer with a list of hits of its own."""
+    return {**answer, "hits": {**answer["hits"], "hits": [*answer["hits"]["hits"]]}}
 
 
 def _reorder(answer: dict[str, Any], scores: Vector, asked: GatewaySearch) -> list[str]:

@@ -14,7 +14,7 @@ from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value, shown
-from owpc_ltr.names import check_index
+from owpc_ltr.names import check_index, check_name
 from owpc_ltr_serve.app import Call
 from owpc_ltr_serve.faults import DEEPEST_NESTING, check_params
 
@@ -29,6 +29,8 @@ PARAMETERS = frozenset(
     }
 )
 """Parameters of a search's URL that go to the engine as they are."""
+_LONGEST_ID = 1000
+"""Characters of a client's id."""
 _IN_BODY = ("from", "size", "track_total_hits")
 """Parameters of a URL that stand for keys of the body."""
 _COMBINED: Mapping[str, Callable[[Vector, Vector], Vector]] = {
@@ -61,7 +63,7 @@ class GatewaySearch:
     """A search that names a model: `body` and `url_params` are the engine's, without the model.
 
     `params` are those of the feature set, `query_id` is what external features know the query by;
-    `user` is UBI's part of the request.
+    `user` is UBI's part of the request. An `experiment` names two models in place of one.
     """
 
     index: str
@@ -73,6 +75,7 @@ class GatewaySearch:
     rescoring: Rescoring = Rescoring()
     query_id: str | None = None
     user: Mapping[str, Any] = field(default_factory=dict)
+    experiment: str | None = None
 
     @property
     def first(self) -> int:
@@ -121,16 +124,24 @@ def read_search(call: Call) -> GatewaySearch:
     check_params(read["params"])
     if _object(user, "'ext.ubi'").get("query_id") is not None:
         _query_id(user["query_id"])
+    if "experiment" in read:
+        _client_id(user.get("client_id"))
     check_body({key: part for key, part in body.items() if key != "query"})
     search = GatewaySearch(index, body, params, read["model"], read["params"], user=user)
-    given = {key: read[key] for key in ("window", "rescoring", "query_id") if key in read}
+    optional = ("window", "rescoring", "query_id", "experiment")
+    given = {key: read[key] for key in optional if key in read}
     return replace(search, **given)
 
 
 def _of_ext(own: Any) -> dict[str, Any]:
     place = "'ext.owpc_ltr'"
     own = _object(own, place)
-    read = _model_and_params(own, place, {"window", "query_id"})
+    read = _model_and_params(own, place, {"window", "query_id", "experiment"})
+    if "experiment" in own:
+        if read["model"] is not None:
+            raise UsageError(f"{place} has a model and an experiment, which names two: give one")
+        name = _text(own["experiment"], f"the experiment of {place}")
+        read["experiment"] = check_name("search experiment", name)
     if "window" in own:
         read["window"] = _count(own["window"], f"the window of {place}", 1, LARGEST_WINDOW)
     if "query_id" in own:
@@ -198,6 +209,13 @@ def _query_id(value: Any) -> None:
         0 < len(text) <= 100 and text.isascii() and text.isprintable() and text == text.strip()
     ):
         raise UsageError("the query_id of 'ext.ubi' is 1 to 100 printable ASCII characters")
+
+
+def _client_id(value: Any) -> None:
+    if value is not None and type(value) not in (int, str):
+        raise UsageError("the client_id of 'ext.ubi' is a text or a whole number")
+    if len(str(value)) > _LONGEST_ID:
+        raise UsageError(f"the client_id of 'ext.ubi' is longer than {_LONGEST_ID} characters")
 
 
 def _number(value: Any, what: str) -> float:

@@ -201,6 +201,15 @@ class Rankers:
             raise known.fault.with_traceback(None)
         return known.ranker
 
+    def arm(self, name: str) -> ServedRanker:
+        """The ranker of an experiment's arm, whatever names are served: NAME-HASH, or an alias.
+
+        Raises NoSuchModel, and what the model could not be loaded for.
+        """
+        if name not in self._names:
+            self._load(name)
+        return self.get(name)
+
     def loaded(self, name: str | None) -> ServedRanker | None:
         """The ranker that a name means now, where it is known without asking; else None."""
         known = self._names.get(self._default() if name is None else name)
@@ -233,6 +242,9 @@ class Rankers:
     def _first(self, name: str) -> _Name:
         if self._allowed and name not in self._allowed:
             raise NoSuchModel(f"no model '{name[:80]}' is served here: {_some(self.names)}")
+        return self._load(name)
+
+    def _load(self, name: str) -> _Name:
         with self._lock:
             known = self._names.get(name)
             if known is None:
