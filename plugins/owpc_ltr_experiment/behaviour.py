@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -179,13 +179,15 @@ class Counted:
     n_clients: int
     bots: int
     failed: int
+    unusable: Counter[str]
 
 
 def counted(behaviour: Behaviour, max_clicks_per_hour: int) -> Counted:
-    """The searches and clicks that count; what does not is counted in the behaviour.
+    """The searches and clicks that count, and by reason the number of those that do not.
 
     Clients with more clicks in an hour of the clock are dropped as bots; 0 keeps all.
     """
+    behaviour = replace(behaviour, unusable=behaviour.unusable.copy())
     queries, failed = _whole_queries(behaviour)
     clients = queries["client"].combine_chunks().dictionary_encode()
     client: NDArray[np.int64] = clients.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -219,6 +221,7 @@ def counted(behaviour: Behaviour, max_clicks_per_hour: int) -> Counted:
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
+        unusable=behaviour.unusable,
     )
 
 

@@ -182,7 +182,7 @@ def status_of(
         shadow=_shadow(counts.searches) if experiment.shadow else None,
         bots=counts.bots,
         failed=counts.failed,
-        unusable=dict(behaviour.unusable.most_common()),
+        unusable=dict(counts.unusable.most_common()),
         team_draft=dict(behaviour.team_draft.most_common()),
     )
 

@@ -1,0 +1,258 @@
+"""What counts of a log: each click once, each client as a whole; what is left out is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_clicks.ubi import UbiOptions
+from owpc_ltr_experiment.behaviour import Behaviour, counted, read_files, read_indices
+from owpc_ltr_experiment.credit import debiased_credit
+from owpc_ltr_experiment.record import Experiment
+from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
+
+from owpc_ltr.engine.client.engine import open_engine
+from owpc_ltr.errors import BadInput, UsageError
+from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
+from tests.experiment.users import click_line, log_of_users, query_line
+
+EXPERIMENT = Experiment("titles", "m-1", "m-2", "movies", 1000, "2026-01-01T00:00:00Z", alias="m")
+PLACES = {"a": 3, "b": 1, "in_a": 2, "in_b": 1}
+
+
+def attributes(leads: str = "a", **more: Any) -> dict[str, Any]:
+    return {"experiment": {"name": "titles", "leads": leads, **more}}
+
+
+def shown(search: str, client: str, leads: str = "a", **more: Any) -> dict[str, Any]:
+    return query_line(search, client, attributes(leads, **more), ["d1", "d2"])
+
+
+def clicked(search: str, client: str, document: str = "d1", leads: str = "a", **more: Any) -> Any:
+    second = more.pop("second", 0.0)
+    return click_line(search, client, document, attributes(leads, **{**PLACES, **more}), second)
+
+
+def read(lines: list[Any], folder: Path, experiment: Experiment = EXPERIMENT) -> Behaviour:
+    path = folder / "log.jsonl"
+    texts = (one if isinstance(one, str) else f"{json.dumps(one)}\n" for one in lines)
+    path.write_text("".join(texts))
+    return read_files(experiment, [path])
+
+
+def test_a_client_is_a_unit_with_all_of_its_searches(tmp_path: Path) -> None:
+    lines = [shown("s1", "u1"), shown("s2", "u1", "b"), shown("s3", "u2"), shown("s4", "u3", "b")]
+    lines += [clicked("s1", "u1"), clicked("s2", "u1", "d2", "b"), clicked("s4", "u3", leads="b")]
+    behaviour = read(lines, tmp_path)
+    counts = counted(behaviour, 100)
+    totals = client_totals(counts, page=10)
+    assert totals.searches.tolist() == [2, 1, 1]
+    assert totals.clicks.tolist() == [2, 0, 1]
+    assert totals.led_b.tolist() == [1, 0, 1]
+    one = debiased_credit(counts.clicks, 1.0, 10)[0]
+    # θ = 1/rank: (1 − 1/3) / (½ (1/2 + 1))
+    assert one == pytest.approx((1 - 1 / 3) / 0.75)
+    assert totals.credit == pytest.approx([2 * one, 0, one])
+    assert not counts.unusable
+
+
+REASONS: list[tuple[list[Any], str]] = [
+    ([clicked("s1", "u1"), clicked("s1", "u1", second=9)], "clicked again"),
+    ([clicked("s9", "u1")], "a click whose search was not logged"),
+    ([clicked("s1", "u1", leads="b")], "a click that its search contradicts"),
+    ([clicked("s1", "u1", in_a=None, in_b=None)], "a click without positions"),
+    ([clicked("s1", "u1", in_a="x", in_b=-2)], "a click without positions"),
+    ([shown("s1", "u1")], "a search that was logged again"),
+    ([query_line("s2", None, attributes(), [])], "a search without client or id"),  # type: ignore[arg-type]
+    ([{**shown("s2", "u1"), "timestamp": "2025-12-31T23:59:59Z"}], "before the experiment began"),
+    (["[1, 2]\n"], "a line that is no object"),
+    (['{"query_id": "s2", "client\n'], "a line that is no object"),
+]
+
+
+@pytest.mark.parametrize(("lines", "reason"), REASONS, ids=[why for _, why in REASONS])
+def test_what_cannot_be_used_is_counted_by_its_reason(
+    lines: list[Any], reason: str, tmp_path: Path
+) -> None:
+    behaviour = read([shown("s1", "u1"), *lines], tmp_path)
+    counts = counted(behaviour, 100)
+    assert dict(counts.unusable) == {reason: 1}
+    assert counts.n_clients == 1
+    assert f"left out: 1 × {reason}" in str(status_of(EXPERIMENT, behaviour))
+
+
+@given(order=st.permutations(range(9)))
+def test_the_order_of_the_log_does_not_matter(order: list[int], tmp_path_factory: Any) -> None:
+    lines = [shown(f"s{n}", f"u{n % 2}", "ab"[n % 2]) for n in range(4)]
+    lines += [clicked(f"s{n}", f"u{n % 2}", leads="ab"[n % 2]) for n in range(4)]
+    lines.append(clicked("s1", "u1", leads="b"))
+    folder = tmp_path_factory.mktemp("order")
+    totals = client_totals(counted(read([lines[n] for n in order], folder), 100), 10)
+    found = sorted(zip(totals.searches, totals.clicks, totals.credit.round(9), strict=True))
+    credit = round(2 * (1 - 1 / 3) / 0.75, 9)
+    assert found == [(2, 2, credit), (2, 2, credit)]
+
+
+def test_events_of_others_and_other_actions_are_not_read(tmp_path: Path) -> None:
+    other = {"experiment": {"name": "other", "leads": "a", **PLACES}}
+    lines = [
+        shown("s1", "u1"), query_line("s2", "u2", {}, []), query_line("s3", "u2", other, []),
+        click_line("s1", "u1", "d1", other), click_line("s1", "u1", "d1", {}),
+        {**clicked("s1", "u1"), "action_name": "hover"},
+    ]  # fmt: skip
+    behaviour = read(lines, tmp_path)
+    counts = counted(behaviour, 100)
+    assert (counts.n_clients, len(counts.of_client)) == (1, 0)
+    assert not counts.unusable
+
+
+def test_names_with_dots_are_read_as_objects_are(tmp_path: Path) -> None:
+    query = shown("s1", "u1")
+    query |= {"query_attributes.experiment": query.pop("query_attributes")["experiment"]}
+    click = clicked("s1", "u1")
+    own = click.pop("event_attributes")["experiment"]
+    click |= {f"event_attributes.experiment.{key}": part for key, part in own.items()}
+    click["event_attributes.object.object_id"] = "d1"
+    assert len(counted(read([query, click], tmp_path), 100).of_client) == 1
+
+
+def test_clients_with_too_many_clicks_in_an_hour_are_dropped_with_all_they_did(
+    tmp_path: Path,
+) -> None:
+    lines = [shown("s1", "bot"), shown("s2", "u1", "b"), shown("s3", "calm", "b")]
+    lines += [clicked("s1", "bot", f"d{n}", second=n) for n in range(6)]
+    lines += [clicked("s3", "calm", f"d{n}", leads="b", second=3600 * n) for n in range(6)]
+    lines += [clicked("s2", "u1", leads="b")]
+    behaviour = read(lines, tmp_path)
+    counts = counted(behaviour, 5)
+    assert (counts.n_clients, counts.bots) == (2, 1)
+    assert counts.of_client.tolist() == [1] * 6 + [0]
+    assert counts.searches.clicks.tolist() == [1, 6]
+    assert counts.unusable["a click of a bot"] == 6
+    assert "1 clients were dropped as bots" in str(status_of(EXPERIMENT, behaviour, _log(5)))
+    assert counted(read(lines, tmp_path), 0).bots == 0
+
+
+def _log(limit: int) -> ClickLog:
+    return ClickLog(max_clicks_per_hour=limit)
+
+
+def test_searches_that_showed_a_alone_do_not_count(tmp_path: Path) -> None:
+    failed = {"experiment": {"name": "titles", "failed": "deadline"}}
+    lines = [shown("s1", "u1"), query_line("s2", "u2", failed, ["d1"])]
+    counts = counted(read(lines, tmp_path), 100)
+    assert (counts.n_clients, counts.failed) == (1, 1)
+
+
+def test_a_log_without_the_experiment_says_what_to_log(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no search of the experiment 'titles' was logged"):
+        counted(read([query_line("s1", "u1", {}, [])], tmp_path), 100)
+
+
+def test_one_log_is_named_and_not_two() -> None:
+    for log in (ClickLog(), ClickLog(events=["x"], from_ubi=True)):
+        with pytest.raises(UsageError, match="name the log with events="):
+            log.read(None, EXPERIMENT)  # type: ignore[arg-type]
+
+
+def of_users(folder: Path, **how: Any) -> ExperimentStatus:
+    path = log_of_users(EXPERIMENT, folder / "log.jsonl", np.random.default_rng(4), **how)
+    return status_of(EXPERIMENT, read_files(EXPERIMENT, [path]))
+
+
+def test_the_verdict_comes_first_and_fits_the_terminal(tmp_path: Path) -> None:
+    status = of_users(tmp_path)
+    lines = str(status).splitlines()
+    assert lines[0].startswith("better")
+    assert max(map(len, lines)) <= 80
+    assert any("A LEADS" in line for line in lines)
+    content = json.loads(json.dumps(status.as_dict()))
+    assert content["result"]["verdict"]["outcome"] == "better"
+    assert content["by_leader"]["a"]["searches"] + content["by_leader"]["b"]["searches"] == 1500
+
+
+def test_lists_that_users_do_not_tell_apart_have_no_better_one(tmp_path: Path) -> None:
+    """d is fourth in both lists."""
+    assert str(of_users(tmp_path, wanted="d").result.verdict) != "better"  # type: ignore[union-attr]
+
+
+def test_more_searches_without_a_click_where_b_leads_are_warned_of(tmp_path: Path) -> None:
+    lines = []
+    for number in range(400):
+        leads = "ab"[number % 2]
+        lines.append(shown(f"s{number}", f"u{number}", leads, ms_a=10, ms_b=45))
+        if leads == "a" or number % 3 == 0:
+            lines.append(clicked(f"s{number}", f"u{number}", leads=leads))
+    status = status_of(EXPERIMENT, read(lines, tmp_path))
+    assert [one.check for one in status.warnings] == ["abandoned", "slow"]
+    assert not any(one.decides for one in status.warnings)
+    assert "66.5% of the searches that B leads end without a click" in str(status)
+    assert max(map(len, str(status).splitlines())) <= 80
+    alike = [query_line(f"s{n}", f"u{n}", attributes("ab"[n % 2]), []) for n in range(400)]
+    assert not status_of(EXPERIMENT, read(alike, tmp_path)).warnings
+    for line in alike[::2]:
+        line["query_response_hit_ids"] = ["d"]
+    (warning,) = status_of(EXPERIMENT, read(alike, tmp_path)).warnings
+    assert warning.check == "empty"
+
+
+def test_the_shadow_has_agreement_and_latency_and_no_verdict(tmp_path: Path) -> None:
+    experiment = replace(EXPERIMENT, shadow=True)
+    lines = [
+        query_line(f"s{n}", f"u{n}", {"experiment": {
+            "name": "titles", "tau": 0.5 + n / 100, "ms_a": 5.0, "ms_b": 50.0,
+        }}, ["d"])
+        for n in range(10)
+    ]  # fmt: skip
+    lines.append(query_line("s99", "u1", {"experiment": {"name": "titles", "failed": "busy"}}, []))
+    status = status_of(experiment, read(lines, tmp_path, experiment), _log(100))
+    assert status.result is None
+    assert status.shadow == {"tau": pytest.approx(0.545), "searches": 10.0}
+    assert [one.check for one in status.warnings] == ["slow"]
+    text = str(status)
+    assert text.startswith("no verdict: B is computed, and not shown")
+    assert "(tau): 0.55" in text or "(tau): 0.54" in text
+    assert status.failed == 1
+    assert json.loads(json.dumps(status.as_dict()))["result"] is None
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_clicks_of_the_workbenchs_team_draft_are_told_and_give_no_verdict(
+    tmp_path: Path, *, inside: bool
+) -> None:
+    own = {"_search_configuration_id": "config-7"}
+    drafted = {"object": {"object_id": "d1", **own}} if inside else own
+    lines = [shown("s1", "u1"), *(click_line("s1", "u1", "d1", drafted) for _ in range(3))]
+    status = status_of(EXPERIMENT, read(lines, tmp_path))
+    assert status.team_draft == {"config-7": 3}
+    assert status.result is not None
+    assert status.result.n_clicks == 0
+    assert "3 clicks are on hits of the workbench's team draft" in str(status)
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("mapping", [PLUGIN, DYNAMIC], ids=["plugin", "dynamic"])
+def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_path: Path) -> None:
+    path = log_of_users(EXPERIMENT, tmp_path / "log.jsonl", np.random.default_rng(5), clients=300)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["timestamp"] = "2026-06-01T12:00:00Z"
+    queries = [line for line in lines if "action_name" not in line]
+    events = [line for line in lines if "action_name" in line]
+    engine = open_engine(node_url)
+    with ubi_indices(engine, queries, events, mapping) as names:
+        options = UbiOptions(names["queries"], names["events"])
+        behaviour = read_indices(engine, EXPERIMENT, options)
+    other = read(lines, tmp_path)
+    assert behaviour.unusable == other.unusable == {}
+    totals = [client_totals(counted(one, 100), 10) for one in (behaviour, other)]
+    for name in ("credit", "searches", "clicks", "led_b"):
+        first, second = (np.sort(getattr(one, name)) for one in totals)
+        np.testing.assert_allclose(first, second)
+    assert len(totals[0].credit) == 300
