@@ -13,6 +13,8 @@ of depth 6. In turn:
   processes and the sender share all cores
 - with `--url`, documents by id, beside the engine's own search for the same features, in turn, each
   answer decoded
+- with `--url`, searches of the gateway that show two linear models interleaved, beside the engine's
+  own search and that with one model, in turn
 - with `--memory`, what the service holds after so many requests
 """
 
@@ -28,21 +30,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from feature_logging import INDEX, features, make_index, words
+from owpc_ltr_experiment.record import Experiment, Experiments, now
 from owpc_ltr_serve.app import Call
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 
-from owpc_ltr.engine.client.engine import open_engine
+from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.connect import connect
+from owpc_ltr.engine.deployment.alias import INDEX as POINTERS
 from owpc_ltr.engine.search.client_rerank import whole_answer
 from owpc_ltr.engine.staging_index import drop_index
 from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 
@@ -76,6 +82,7 @@ def main() -> None:
                 print_memory(port, process, body, given.memory)
         if given.url:
             by_ids(given.url, models[0])
+            by_experiments(given.url)
 
 
 def arguments() -> argparse.Namespace:
@@ -134,7 +141,7 @@ Service = tuple[int, subprocess.Popen[str]]
 
 
 @contextlib.contextmanager
-def service(path: Path, *options: str) -> Iterator[Service]:
+def service(path: Path | str, *options: str) -> Iterator[Service]:
     """A service of one model."""
     line = [sys.executable, "-m", "owpc_ltr", "serve", str(path), "--port", "0", *options]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)  # noqa: S603
@@ -280,6 +287,78 @@ def by_ids(url: str, path: Path) -> None:
         drop_index(engine, INDEX)
         store.delete_featureset(features().name)
         engine.close()
+
+
+def by_experiments(url: str) -> None:
+    """Searches of a window of 100: the engine's own, with a model, and with two interleaved.
+
+    The two rankers have one feature set, or two, which takes a second search.
+    """
+    engine = open_engine(url)
+    store = choose_store(engine, "plugin-free", "benchmark-serve")
+    make_index(engine, 1, 0)
+    store.prepare()
+    fewer = FeatureSet("benchmark-fewer", features().features[:-1])
+    rng = np.random.default_rng(3)
+    arms = []
+    for number, featureset in enumerate((features(), features(), fewer)):
+        names = featureset.feature_names
+        model = LinearModel(names, rng.normal(size=len(names)))
+        arms.append(f"benchmark-0000000{number}")
+        store.put_featureset(featureset)
+        store.put_model(export_linear(model, featureset, arms[-1]))
+    for name, b in (("benchmark-one-set", arms[1]), ("benchmark-two-sets", arms[2])):
+        Experiments(engine).start(Experiment(name, arms[0], b, INDEX, 1000, now()))
+    options = ("--index", INDEX, "--url", url, "--store-kind", "plugin-free",
+               "--store", store.name or "")  # fmt: skip
+    asked = {
+        "the engine alone": None,
+        "a model": {"model": arms[0]},
+        "two, one feature set": {"experiment": "benchmark-one-set"},
+        "two, two feature sets": {"experiment": "benchmark-two-sets"},
+    }
+    try:
+        with service(arms[0], *options) as (port, _):
+            print_header("\nsearches, window 100")
+            for what, values in searched_in_turn(port, engine, asked).items():
+                print_row(what, values)
+    finally:
+        for name in ("benchmark-one-set", "benchmark-two-sets"):
+            engine.request("DELETE", f"/{POINTERS}/_doc/experiment%2F{name}")
+        drop_index(engine, INDEX)
+        for arm in arms:
+            store.delete_model(arm)
+        for featureset in (features(), fewer):
+            store.delete_featureset(featureset.name)
+        engine.close()
+
+
+def searched_in_turn(
+    port: int, engine: Engine, asked: Mapping[str, Any], times: int = 400
+) -> dict[str, list[float]]:
+    """Milliseconds of each way to search; each is first in turn."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    rng = np.random.default_rng(9)
+    taken: dict[str, list[float]] = {what: [] for what in asked}
+    for number in range(times):
+        query = words(rng, 3)
+        body: dict[str, Any] = {"query": {"match": {"body": query}}, "size": 10}
+        turn = number % len(asked)
+        for what in [*asked, *asked][turn : turn + len(asked)]:
+            began = time.perf_counter()
+            if asked[what] is None:
+                engine.request("POST", f"/{INDEX}/_search", body=body)
+            else:
+                own = {**asked[what], "params": {"query": query}}
+                user = {"client_id": f"c{number}"}
+                content = json.dumps({**body, "ext": {"owpc_ltr": own, "ubi": user}})
+                connection.request("POST", f"/{INDEX}/_search", content)
+                answer = connection.getresponse()
+                answer.read()
+                status = answer.headers["X-LTR-Status"]
+                assert status in {"ranked", "interleaved"}, status
+            taken[what].append(1e3 * (time.perf_counter() - began))
+    return {what: values[times // 10 :] for what, values in taken.items()}
 
 
 def milliseconds(call: Callable[[], None]) -> float:
