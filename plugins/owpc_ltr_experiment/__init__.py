@@ -2,5 +2,5 @@
 
 - `interleaving`: the page that shows both rankers; `credit`, `sequence`, `verdict`: what clicks say
 - `record`: experiments in the cluster; `start`, `status`, `stop`: the commands
-- `behaviour`: what happened, out of User Behavior Insights or files
+- `experiment_log`: what happened, out of User Behavior Insights or files
 """

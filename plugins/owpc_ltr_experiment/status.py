@@ -14,15 +14,15 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
-from owpc_ltr_experiment.behaviour import (
-    Behaviour,
+from owpc_ltr_experiment.credit import debiased_credit, examination_exponent
+from owpc_ltr_experiment.experiment_log import (
     Counted,
-    Searches,
+    CountedSearches,
+    ExperimentLog,
     counted,
     read_files,
     read_indices,
 )
-from owpc_ltr_experiment.credit import debiased_credit, examination_exponent
 from owpc_ltr_experiment.record import Experiment, Experiments
 from owpc_ltr_experiment.verdict import ClientTotals, ExperimentResult, experiment_result
 
@@ -70,7 +70,7 @@ class ClickLog(ShortRepr):
         int, Help("Drop clients with more clicks in an hour as bots; 0 = keep all.", min=0)
     ] = MAX_CLICKS_PER_HOUR
 
-    def read(self, cluster: Cluster, experiment: Experiment) -> Behaviour:
+    def read(self, cluster: Cluster, experiment: Experiment) -> ExperimentLog:
         """The behaviour of an experiment. Raises UsageError where not one source is named."""
         if bool(self.events) == self.from_ubi:
             raise UsageError(
@@ -160,7 +160,7 @@ def experiment_status(
 
 def status_of(
     experiment: Experiment,
-    behaviour: Behaviour,
+    behaviour: ExperimentLog,
     log: ClickLog | None = None,
     negligible: float = 0.0,
 ) -> ExperimentStatus:
@@ -200,7 +200,7 @@ def client_totals(counts: Counted, page: int) -> ClientTotals:
     )
 
 
-def guard_rails(searches: Searches, *, shadow: bool) -> list[ResultWarning]:
+def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarning]:
     """Warnings of what gets worse beside the credit: empty lists, searches left, slow answers."""
     warnings = []
     if not shadow:
@@ -233,7 +233,7 @@ def _is_higher(a: Any, b: Any) -> bool:
     return bool(b.mean() - a.mean() > _Z * error > 0)
 
 
-def _by_leader(searches: Searches, *, shadow: bool) -> dict[str, dict[str, float | None]]:
+def _by_leader(searches: CountedSearches, *, shadow: bool) -> dict[str, dict[str, float | None]]:
     sides: dict[str, dict[str, float | None]] = {}
     for side, ms in (("a", searches.ms_a), ("b", searches.ms_b)):
         figures: dict[str, float | None] = {}
@@ -248,7 +248,7 @@ def _by_leader(searches: Searches, *, shadow: bool) -> dict[str, dict[str, float
     return sides
 
 
-def _shadow(searches: Searches) -> dict[str, float | None]:
+def _shadow(searches: CountedSearches) -> dict[str, float | None]:
     measured = searches.tau[~np.isnan(searches.tau)]
     tau = float(measured.mean()) if len(measured) else None
     return {"tau": tau, "searches": float(len(searches.tau))}

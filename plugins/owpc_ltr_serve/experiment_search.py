@@ -273,22 +273,22 @@ def _over_hits(tried: ScoredWindow, window: ScoredWindow) -> RankedList:
 
     Hits that one search has and the other lacks, as the index changed in between, are last.
     """
-    own = ranked_list(tried)
+    ranked = ranked_list(tried)
     if tried.answer is window.answer:
-        return own
+        return ranked
     hits = window.answer["hits"]["hits"]
     places = {(hit.get("_index"), hit["_id"]): place for place, hit in enumerate(hits)}
     scores = np.array([hit["_score"] for hit in hits], np.float64)
     order: dict[int, None] = {}
-    for number in own.order:
+    for number in ranked.order:
         hit = tried.answer["hits"]["hits"][number]
         place = places.get((hit.get("_index"), hit["_id"]))
         if place is not None:
             order[place] = None
-            if number < len(own.scores):
-                scores[place] = own.scores[number]
+            if number < len(ranked.scores):
+                scores[place] = ranked.scores[number]
     order.update(dict.fromkeys(range(len(hits))))
-    return RankedList([*order], scores, own.milliseconds)
+    return RankedList([*order], scores, ranked.milliseconds)
 
 
 def _interleaved(
@@ -311,14 +311,14 @@ def _interleaved(
 
     page = merged(asked.first, asked.size)
     ids = [str(hit["_id"]) for hit in (merged(0, end) if asked.first else page).hits]
-    own = page.query_attributes["experiment"]
-    leading = lists[0] if own["leads"] == "a" else lists[1]
+    attributes = page.query_attributes["experiment"]
+    leading = lists[0] if attributes["leads"] == "a" else lists[1]
     put_page(answer, leading, asked)
     for hit in page.hits:
         hit.setdefault("fields", {})[FIELD] = [page.event_attributes[hit["_id"]]]
     answer["hits"]["hits"] = page.hits
     took = {"ms_a": lists[0].milliseconds, "ms_b": lists[1].milliseconds}
-    return InterleavedPage(answer, {**own, **took}, ids)
+    return InterleavedPage(answer, {**attributes, **took}, ids)
 
 
 def put_page(answer: dict[str, Any], ranked: RankedList, asked: GatewaySearch) -> list[str]:

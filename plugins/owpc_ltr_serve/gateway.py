@@ -84,7 +84,7 @@ class Shadowed:
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class ShownPage:
     """An answer with its page, and the ids of all documents down to the page's end.
 
     Without an `answer` it is to be the engine's own.
@@ -146,7 +146,7 @@ class _Gateway:
             page = self._page(asked, time.monotonic() + MODELS_SHARE * call.left())
         except Degraded as degraded:
             reason = degraded.reason
-            page = Page(f"degraded; {reason}: {degraded}")
+            page = ShownPage(f"degraded; {reason}: {degraded}")
             if asked.experiment is not None:
                 failed = {"name": asked.experiment, "failed": reason}
                 page = replace(page, attributes=failed)
@@ -167,17 +167,19 @@ class _Gateway:
             headers[QUERY_HEADER] = self._log(self._impressions, asked, page)
         return Reply(_dumped(page.answer), 200, headers)
 
-    def _page(self, asked: GatewaySearch, until: float) -> Page:
+    def _page(self, asked: GatewaySearch, until: float) -> ShownPage:
         """The page in the model's order, or without an answer where it is the engine's."""
         if not asked.size:
-            return Page("engine; no hits were asked for")
+            return ShownPage("engine; no hits were asked for")
         if asked.first >= asked.window:
-            return Page("engine; beyond the window")
+            return ShownPage("engine; beyond the window")
         if asked.experiment is None:
             return self._ranked(asked, until)
         return self._of_experiment(self._experiments.get(asked.experiment, until), asked, until)
 
-    def _of_experiment(self, experiment: Experiment, asked: GatewaySearch, until: float) -> Page:
+    def _of_experiment(
+        self, experiment: Experiment, asked: GatewaySearch, until: float
+    ) -> ShownPage:
         """The page of an experiment: of both arms, of one, or of what a stopped one has left."""
         if experiment.state == STOPPED:
             return self._arm(experiment.in_use, asked, until, "the experiment is stopped")
@@ -190,7 +192,9 @@ class _Gateway:
             why = Degraded("client", "ext.ubi has no client_id, so that A is shown alone")
         else:
             shown = self._arms.page(experiment, asked, str(client), until)
-            page = Page("interleaved", shown.answer, ids=shown.ids, attributes=shown.attributes)
+            page = ShownPage(
+                "interleaved", shown.answer, ids=shown.ids, attributes=shown.attributes
+            )
             why = shown.degraded
         if why is None:
             return page
@@ -198,16 +202,18 @@ class _Gateway:
         failed = {"name": experiment.name, "failed": why.reason}
         return replace(page, status=f"degraded; {why.reason}: {why}", attributes=failed)
 
-    def _arm(self, ranker: str, asked: GatewaySearch, until: float, why: str) -> Page:
+    def _arm(self, ranker: str, asked: GatewaySearch, until: float, why: str) -> ShownPage:
         """The page of one ranker, an alias or an arm; `why` is for the query alone."""
-        return Page(f"engine; {why}") if ranker == QUERY else self._ranked(asked, until, ranker)
+        return (
+            ShownPage(f"engine; {why}") if ranker == QUERY else self._ranked(asked, until, ranker)
+        )
 
-    def _shadowed(self, experiment: Experiment, asked: GatewaySearch, until: float) -> Page:
+    def _shadowed(self, experiment: Experiment, asked: GatewaySearch, until: float) -> ShownPage:
         """A's page, for which B is computed later."""
         attributes = {"name": experiment.name}
         if experiment.a == QUERY:
             status = "engine; B is not shown"
-            return Page(status, attributes=attributes, shadowed=Shadowed(experiment, None))
+            return ShownPage(status, attributes=attributes, shadowed=Shadowed(experiment, None))
         return replace(
             self._ranked(asked, until, experiment.a, shadowed=experiment), attributes=attributes
         )
@@ -218,7 +224,7 @@ class _Gateway:
         until: float,
         arm: str | None = None,
         shadowed: Experiment | None = None,
-    ) -> Page:
+    ) -> ShownPage:
         """The page in the order of the model that the search names, or of an experiment's arm."""
 
         def scored() -> ScoredWindow:
@@ -233,7 +239,7 @@ class _Gateway:
         if shadowed is not None:
             later = Shadowed(shadowed, replace(window, answer=_with_all_hits(window.answer)))
         ids = _reorder(window.answer, window.scores, asked)
-        return Page("ranked", window.answer, window.served.model, ids, shadowed=later)
+        return ShownPage("ranked", window.answer, window.served.model, ids, shadowed=later)
 
     def _plain(self, asked: GatewaySearch, call: Call) -> dict[str, Any]:
         """The engine's answer to the search as it came, without the model."""
@@ -247,7 +253,7 @@ class _Gateway:
             raise EngineUnavailable("what came is not an engine's answer")
         return answer
 
-    def _log(self, impressions: ImpressionLog, asked: GatewaySearch, page: Page) -> str:
+    def _log(self, impressions: ImpressionLog, asked: GatewaySearch, page: ShownPage) -> str:
         """The id under which an impression was written."""
         query_id = asked.user.get("query_id") or str(uuid.uuid4())
         client = asked.user.get("client_id")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.ubi import UbiOptions
-from owpc_ltr_experiment.behaviour import Behaviour, counted, read_files, read_indices
 from owpc_ltr_experiment.credit import debiased_credit
+from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
 from owpc_ltr_experiment.record import Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
 
@@ -39,7 +39,7 @@ def clicked(search: str, client: str, document: str = "d1", leads: str = "a", **
     return click_line(search, client, document, attributes(leads, **{**PLACES, **more}), second)
 
 
-def read(lines: list[Any], folder: Path, experiment: Experiment = EXPERIMENT) -> Behaviour:
+def read(lines: list[Any], folder: Path, experiment: Experiment = EXPERIMENT) -> ExperimentLog:
     path = folder / "log.jsonl"
     texts = (one if isinstance(one, str) else f"{json.dumps(one)}\n" for one in lines)
     path.write_text("".join(texts))

@@ -56,7 +56,7 @@ _HOUR = 3600
 
 
 @dataclass
-class Behaviour:
+class ExperimentLog:
     """The queries and clicks of an experiment as tables, and the count of what cannot be used.
 
     `team_draft` counts clicks on hits of the workbench's team draft by search configuration.
@@ -94,18 +94,17 @@ class Behaviour:
             self.unusable[reason] += number
 
 
-def read_files(experiment: Experiment, paths: Sequence[Path]) -> Behaviour:
-    """The behaviour in files of JSON lines. Raises BadInput for a file that is none."""
-    behaviour = Behaviour(experiment)
+def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
+    """The log in files of JSON lines. Raises BadInput for a file that is none."""
+    log = ExperimentLog(experiment)
     for path in paths:
-        for documents in _objects(path, behaviour):
-            events = [document for document in documents if "action_name" in document]
-            behaviour.add_events(events)
-            behaviour.add_queries([one for one in documents if "action_name" not in one])
-    return behaviour
+        for documents in _objects(path, log):
+            log.add_events([event for event in documents if "action_name" in event])
+            log.add_queries([query for query in documents if "action_name" not in query])
+    return log
 
 
-def _objects(path: Path, behaviour: Behaviour) -> Iterator[list[dict[str, Any]]]:
+def _objects(path: Path, log: ExperimentLog) -> Iterator[list[dict[str, Any]]]:
     """The objects of a file, some lines at a time."""
     with open_bytes(path) as source:
         for first, block in line_blocks(source):
@@ -114,7 +113,7 @@ def _objects(path: Path, behaviour: Behaviour) -> Iterator[list[dict[str, Any]]]
                 numbered = enumerate(lines[start : start + _LINES], first + start)
                 values = [_value(path, number, line) for number, line in numbered if line.strip()]
                 objects = [value for value in values if isinstance(value, dict)]
-                behaviour.leave_out("a line that is no object", len(values) - len(objects))
+                log.leave_out("a line that is no object", len(values) - len(objects))
                 yield objects
 
 
@@ -128,14 +127,14 @@ def _value(path: Path, number: int, line: bytes) -> Any:
         raise BadInput(f"cannot read {path}, line {number}: {error}") from error
 
 
-def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> Behaviour:
-    """The behaviour in the two indices of User Behavior Insights, since the experiment began."""
-    behaviour = Behaviour(experiment)
+def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> ExperimentLog:
+    """The log in the two indices of User Behavior Insights, since the experiment began."""
+    log = ExperimentLog(experiment)
     for documents in _documents(engine, options.queries, QUERY_FIELDS.values(), experiment):
-        behaviour.add_queries(documents)
+        log.add_queries(documents)
     for documents in _documents(engine, options.events, EVENT_FIELDS.values(), experiment):
-        behaviour.add_events(documents)
-    return behaviour
+        log.add_events(documents)
+    return log
 
 
 def _documents(
@@ -149,7 +148,7 @@ def _documents(
 
 
 @dataclass(frozen=True, eq=False)
-class Searches:
+class CountedSearches:
     """The searches of an experiment as columns; `client` numbers the clients from 0.
 
     `leads` is True where B led. `empty` marks searches without results, `clicks` counts those of a
@@ -167,13 +166,13 @@ class Searches:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What counts of a behaviour: searches, and the clicks on their results, each once.
+    """What counts of a log: searches, and the clicks on their results, each once.
 
     `of_client` is the client of each click; `bots` the number of clients that were dropped,
     `failed` that of the searches that showed A alone, because B failed.
     """
 
-    searches: Searches
+    searches: CountedSearches
     clicks: ClickedPositions
     of_client: NDArray[np.int64]
     n_clients: int
@@ -182,32 +181,32 @@ class Counted:
     unusable: Counter[str]
 
 
-def counted(behaviour: Behaviour, max_clicks_per_hour: int) -> Counted:
+def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     """The searches and clicks that count, and by reason the number of those that do not.
 
     Clients with more clicks in an hour of the clock are dropped as bots; 0 keeps all.
     """
-    behaviour = replace(behaviour, unusable=behaviour.unusable.copy())
-    queries, failed = _whole_queries(behaviour)
+    log = replace(log, unusable=log.unusable.copy())
+    queries, failed = _whole_queries(log)
     clients = queries["client"].combine_chunks().dictionary_encode()
     client: NDArray[np.int64] = clients.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     leads = _equals(queries["leads"], "b")
-    clicks, of_search = _clicks_of(behaviour, queries)
+    clicks, of_search = _clicks_of(log, queries)
     of_client = client[of_search]
     bots = _bots(clicks, of_client, len(clients.dictionary), max_clicks_per_hour)
-    behaviour.leave_out("a click of a bot", int(bots[of_client].sum()))
+    log.leave_out("a click of a bot", int(bots[of_client].sum()))
     positions = {name: _whole_numbers(clicks[name]) for name in _PLACES}
     by_b = _equals(clicks["leads"], "b")
     right = (positions["in_a"] > 0) | (positions["in_b"] > 0)
-    behaviour.leave_out("a click without positions", int((~right).sum()))
+    log.leave_out("a click without positions", int((~right).sum()))
     contradicts = by_b != leads[of_search]
-    behaviour.leave_out("a click that its search contradicts", int((right & contradicts).sum()))
+    log.leave_out("a click that its search contradicts", int((right & contradicts).sum()))
     keep = right & ~contradicts & ~bots[of_client]
     again = _repeated(of_search, clicks["document"])
-    behaviour.leave_out("clicked again", int((keep & again).sum()))
+    log.leave_out("clicked again", int((keep & again).sum()))
     keep &= ~again
     human = ~bots[client]
-    searches = Searches(
+    searches = CountedSearches(
         client=_renumbered(client[human], bots),
         leads=leads[human],
         empty=_is_empty(queries["shown"])[human],
@@ -221,38 +220,38 @@ def counted(behaviour: Behaviour, max_clicks_per_hour: int) -> Counted:
         n_clients=int((~bots).sum()),
         bots=int(bots.sum()),
         failed=failed,
-        unusable=behaviour.unusable,
+        unusable=log.unusable,
     )
 
 
-def _whole_queries(behaviour: Behaviour) -> tuple[pa.Table, int]:
+def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
     """The searches that count, each once, and how many showed A alone. Raises BadInput for none."""
-    table = _one_table(behaviour.queries, QUERY_FIELDS)
+    table = _one_table(log.queries, QUERY_FIELDS)
     if not len(table):
-        name = behaviour.experiment.name
+        name = log.experiment.name
         raise BadInput(
             f"no search of the experiment '{name}' was logged since it began: log queries with "
             "query_attributes.experiment, as the gateway does with --impressions"
         )
     alone = table["failed"].is_valid()
-    if not behaviour.experiment.shadow:
+    if not log.experiment.shadow:
         alone = pc.or_(alone, table["leads"].is_null())
     failed = int(pc.sum(alone).as_py() or 0)
     table = table.filter(pc.invert(alone))
     nobody = pc.or_(table["client"].is_null(), table["search"].is_null())
-    behaviour.leave_out("a search without client or id", int(pc.sum(nobody).as_py() or 0))
+    log.leave_out("a search without client or id", int(pc.sum(nobody).as_py() or 0))
     table = table.filter(pc.invert(nobody))
     repeated = _repeated(np.zeros(len(table), np.int64), table["search"])
-    behaviour.leave_out("a search that was logged again", int(repeated.sum()))
+    log.leave_out("a search that was logged again", int(repeated.sum()))
     return table.filter(pa.array(~repeated)), failed
 
 
-def _clicks_of(behaviour: Behaviour, queries: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
+def _clicks_of(log: ExperimentLog, queries: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
     """The clicks on results of these searches, and the row of the search of each."""
-    table = _one_table(behaviour.clicks, EVENT_FIELDS)
+    table = _one_table(log.clicks, EVENT_FIELDS)
     place = pc.index_in(table["search"], value_set=queries["search"].combine_chunks())
     lost = place.is_null()
-    behaviour.leave_out("a click whose search was not logged", int(pc.sum(lost).as_py() or 0))
+    log.leave_out("a click whose search was not logged", int(pc.sum(lost).as_py() or 0))
     keep = pc.invert(lost)
     return table.filter(keep), place.drop_null().to_numpy().astype(np.int64)
 
