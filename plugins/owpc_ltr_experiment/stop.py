@@ -71,7 +71,7 @@ def experiment_stop(
     """Stop an experiment, and switch the alias to B if it is better.
 
     Searches that name a stopped experiment are ranked by the alias, so that applications need no
-    change. With --promote-if and another verdict, the experiment goes on, and the exit code is 5.
+    change. Where B is to be promoted and the verdict is another, the experiment goes on.
 
     Raises Refused where B is not better, or the alias is not set to A any more.
     """
