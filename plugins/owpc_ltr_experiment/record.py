@@ -129,7 +129,7 @@ class Experiments:
                 "PUT",
                 self._path(experiment.name),
                 params={"refresh": "true", **version},
-                body={_KEY: {"format": _FORMAT, **experiment.as_dict()}},
+                body={_KEY: {"format": _FORMAT, **experiment.as_dict()}, **_pins(experiment)},
                 idempotent=False,
             )
         except EngineRefusal as refusal:
@@ -158,6 +158,14 @@ class Experiments:
             f"another process changed the experiment '{name}' at the same time: look at it "
             f"(owpc-ltr experiment status {name}), and try again"
         )
+
+
+def _pins(experiment: Experiment) -> dict[str, Any]:
+    """What keeps the rankers from being deleted, until the experiment is stopped."""
+    if experiment.state == STOPPED:
+        return {}
+    models = [model for model in (experiment.a, experiment.b) if model != QUERY]
+    return {"pinned": models, "pinned_by": f"the experiment '{experiment.name}'"}
 
 
 def now() -> str:

@@ -213,7 +213,7 @@ def guard_rails(searches: CountedSearches, *, shadow: bool) -> list[ResultWarnin
                 warnings.append(ResultWarning(
                     check,
                     f"{b.mean():.1%} of the searches that B leads {what}, {a.mean():.1%} of A's",
-                    "look at these searches before B replaces A", decides=False,
+                    "look at these searches before B replaces A",
                 ))  # fmt: skip
     a_ms, b_ms = _quantile(searches.ms_a, 0.5), _quantile(searches.ms_b, 0.5)
     if a_ms is not None and b_ms is not None and b_ms > max(_SLOWER * a_ms, a_ms + _SLOWER_BY):

@@ -113,6 +113,12 @@ def _check_better(experiment: Experiment, status: ExperimentStatus) -> None:
             f"'{experiment.b}' is not promoted: {status.result.verdict}; the experiment goes on: "
             f"look again later, or stop it without {option_name('promote_if')}"
         ).with_result(status)
+    if status.warnings:
+        raise Refused(
+            f"'{experiment.b}' is not promoted, though it is better by clicks: "
+            f"{status.warnings[0].line}; to have it all the same, stop without "
+            f"{option_name('promote_if')} and promote it: owpc-ltr models promote"
+        ).with_result(status)
 
 
 def _check_promotable(cluster: Cluster, experiment: Experiment) -> None:

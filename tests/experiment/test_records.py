@@ -18,8 +18,9 @@ from owpc_ltr_experiment.stop import experiment_stop
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.alias import INDEX, Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias import INDEX, Alias, Aliases, all_aliases, check_unpinned
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.small_cluster import Unreliable
@@ -165,6 +166,26 @@ def test_a_damaged_record_is_an_error_in_one_line(world: World, damage: dict[str
         Experiments(world.engine).get("titles")
 
 
+@pytest.mark.parametrize("by", ["its name", "its alias", "being unused"])
+def test_a_frozen_model_is_not_deleted_before_the_experiment_is_stopped(
+    world: World, by: str
+) -> None:
+    engine, store = world.engine, PluginFreeStore(world.engine)
+    experiment = start(world)
+    if by != "its alias":
+        Aliases(engine, store).switch("m", experiment.b, history=0)
+    before = all_aliases(engine), store.list_models()
+    with pytest.raises(Refused, match="the experiment 'titles' uses 'm-"):
+        if by == "being unused":
+            prune(engine, store, [experiment.a])
+        else:
+            delete(engine, store, "m" if by == "its alias" else experiment.a)
+    assert (all_aliases(engine), store.list_models()) == before
+    assert experiment.a not in prunable(engine, store)
+    experiment_stop(cluster_of(engine), "titles")
+    check_unpinned(engine, store.list_models())
+
+
 def stop(engine: Any, log: Path, **options: Any) -> Any:
     return experiment_stop(
         cluster_of(engine), "titles", promote_if="better", log=ClickLog(events=[log]), **options
@@ -181,6 +202,17 @@ def empty(folder: Path) -> Path:
 def better(experiment: Experiment, folder: Path, seed: int = 1) -> Path:
     """A log in which B puts what users want first, and A puts it third."""
     return log_of_users(experiment, folder / f"{seed}.jsonl", np.random.default_rng(seed))
+
+
+def test_a_better_b_that_breaks_a_guard_rail_is_not_promoted(world: World, tmp_path: Path) -> None:
+    log = better(start(world), tmp_path)
+    slow = log.read_text().replace('"leads"', '"ms_a": 10.0, "ms_b": 60.0, "leads"')
+    log.write_text(slow)
+    before = alias_of(world)
+    with pytest.raises(Refused, match=r"better by clicks: B takes 60 ms, A 10 ms .* models promote"):
+        stop(world.engine, log)
+    assert alias_of(world) == before
+    assert Experiments(world.engine).get("titles").state == RUNNING
 
 
 def test_a_better_b_is_what_the_alias_is_set_to_with_the_evidence(

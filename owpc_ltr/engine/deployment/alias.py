@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +43,7 @@ INDEX = "owpc-ltr-pointers"
 _MOST = 10_000
 _PROPERTIES = {
     "name": {"type": "keyword"},
+    "pinned": {"type": "keyword"},
     # A deployment record: stored, not indexed, since it holds a whole model.
     "certificate": {"type": "object", "enabled": False},
 }
@@ -229,11 +230,12 @@ class Aliases:
         return [alias for alias in all_aliases(self._engine) if self._is_here(alias)]
 
     def models_in_use(self) -> set[str]:
-        """Every model that an alias uses: current, earlier ones, and challengers.
+        """Every model that an alias uses (current, earlier ones, challengers), or that is pinned.
 
         An alias from before aliases belonged to stores may mean a model of any of them.
         """
-        return {model for alias in self._possible() for model in alias.models}
+        used = {model for alias in self._possible() for model in alias.models}
+        return used | pinned(self._engine).keys()
 
     def users(self, model: str) -> list[Alias]:
         """The aliases that use a model."""
@@ -415,15 +417,41 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    body = {"size": _MOST, "sort": ["name"], "query": {"exists": {"field": "name"}}}
+    return [_alias(content) for content in _documents_with(engine, "name")]
+
+
+def pinned(engine: Engine) -> dict[str, str]:
+    """The models that a document beside the aliases pins, and what that document is.
+
+    Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
+    """
+    pins: dict[str, str] = {}
+    for content in _documents_with(engine, "pinned"):
+        models = content["pinned"]
+        if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
+            raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")
+        pins |= dict.fromkeys(models, str(content.get("pinned_by")))
+    return pins
+
+
+def check_unpinned(engine: Engine, models: Collection[str]) -> None:
+    """Raise Refused where one of these models is pinned."""
+    pins = pinned(engine)
+    for model in models:
+        if model in pins:
+            raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
+
+
+def _documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
+    body = {"size": _MOST, "sort": [field], "query": {"exists": {"field": field}}}
     try:
         answer = engine.request("POST", f"/{INDEX}/_search", body=body)
     except NoSuchIndex:
-        # Another 404 may come from a proxy, and does not say that no alias is in use.
+        # Another 404 may come from a proxy, and does not say that no document is there.
         return []
     what = "its list of names"
     hits = SearchAnswer.read(answer, body, what).hits
-    return [_alias(part_of(hit, "_source", what)) for hit in hits]
+    return [part_of(hit, "_source", what) for hit in hits]
 
 
 def prepare(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, check_unpinned, is_named_by_content
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
@@ -64,8 +64,14 @@ def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
 def to_delete(engine: Engine, store: Store, name: str) -> list[str]:
     """The models that `delete` would remove: this one, or all of an alias of this store.
 
-    Raises Refused where another alias uses one of them, or owpc-ltr did not make it.
+    Raises Refused where another alias uses one of them, it is pinned, or owpc-ltr did not make it.
     """
+    models = _to_delete(engine, store, name)
+    check_unpinned(engine, models)
+    return models
+
+
+def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
     aliases = Aliases(engine, store)
     alias = aliases.find(name)
     if alias is None:
@@ -150,6 +156,7 @@ def _check_unused(engine: Engine, store: Store, name: str) -> None:
             f"alias '{users[0].name}' uses '{name}', or can be rolled back to it: a model in use "
             "is not removed"
         )
+    check_unpinned(engine, [name])
 
 
 def promote(engine: Engine, store: Store, name: str) -> Alias:
