@@ -138,11 +138,11 @@ class ExperimentSearch:
         try:
             if second is not None:
                 lists[experiment.b] = _over_hits(second.window(until), window)
+            both = lists[experiment.a], lists[experiment.b]
+            return _interleaved(experiment, asked, client, window.answer, both)
         except Degraded as degraded:
             ids = put_page(window.answer, lists[experiment.a], asked)
             return InterleavedPage(window.answer, {}, ids, degraded)
-        both = lists[experiment.a], lists[experiment.b]
-        return _interleaved(experiment, asked, client, window.answer, both)
 
     def in_background(
         self,
@@ -298,16 +298,22 @@ def _interleaved(
     answer: dict[str, Any],
     lists: tuple[RankedList, RankedList],
 ) -> InterleavedPage:
-    """Put the page into the answer. Scores are those of the ranker that leads."""
+    """Put the page into the answer. Scores are those of the ranker that leads.
+
+    Raises Degraded where an id is in two indices, as clicks do not say which one they mean.
+    """
     hits = answer["hits"]["hits"]
     ordered = [[hits[place] for place in each.order] for each in lists]
     end = asked.first + asked.size
 
     def merged(start: int, size: int) -> Interleaved:
-        return interleave(
-            *ordered, experiment=experiment.name, client=client, query=words_of(asked),
-            size=size, start=start,
-        )  # fmt: skip
+        try:
+            return interleave(
+                *ordered, experiment=experiment.name, client=client, query=words_of(asked),
+                size=size, start=start,
+            )  # fmt: skip
+        except BadInput as error:
+            raise Degraded("experiment", str(error)) from error
 
     page = merged(asked.first, asked.size)
     ids = [str(hit["_id"]) for hit in (merged(0, end) if asked.first else page).hits]
