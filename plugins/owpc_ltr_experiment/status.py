@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from owpc_ltr_clicks.ubi import EVENTS_INDEX, QUERIES_INDEX, UbiOptions
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
-from owpc_ltr_experiment.credit import debiased_credit, examination_exponent
+from owpc_ltr_experiment.credit import (
+    coin_residuals,
+    debiased_credit,
+    examination_exponent,
+)
 from owpc_ltr_experiment.experiment_log import (
     Counted,
     CountedSearches,
@@ -170,10 +175,14 @@ def status_of(
     warnings = tuple(guard_rails(counts.searches, shadow=experiment.shadow))
     result = None
     if not experiment.shadow:
+        exponent, *_ = examination_exponent(counts.clicks, experiment.page)
         result = experiment_result(
-            client_totals(counts, experiment.page), planned=experiment.planned,
-            smallest=negligible, guard_rails=warnings,
-        )  # fmt: skip
+            client_totals(counts, experiment.page, exponent),
+            planned=experiment.planned,
+            exponent=exponent,
+            smallest=negligible,
+            guard_rails=warnings,
+        )
     return ExperimentStatus(
         experiment,
         result,
@@ -187,13 +196,16 @@ def status_of(
     )
 
 
-def client_totals(counts: Counted, page: int) -> ClientTotals:
+def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
     """The credit, searches and clicks of each client; one without clicks has the credit 0."""
-    exponent = examination_exponent(counts.clicks)[0]
-    credit = debiased_credit(counts.clicks, exponent, page)
     searches, most = counts.searches, counts.n_clients
+
+    def total(values: Vector) -> Vector:
+        return np.bincount(counts.of_client, values, most).astype(np.float64)
+
     return ClientTotals(
-        credit=np.bincount(counts.of_client, credit, most).astype(np.float64),
+        credit=total(debiased_credit(counts.clicks, exponent, page)),
+        residual=total(coin_residuals(counts.clicks, exponent, page)),
         searches=np.bincount(searches.client, minlength=most),
         clicks=np.bincount(counts.of_client, minlength=most),
         led_b=np.bincount(searches.client[searches.leads], minlength=most),

@@ -51,7 +51,7 @@ def test_a_client_is_a_unit_with_all_of_its_searches(tmp_path: Path) -> None:
     lines += [clicked("s1", "u1"), clicked("s2", "u1", "d2", "b"), clicked("s4", "u3", leads="b")]
     behaviour = read(lines, tmp_path)
     counts = counted(behaviour, 100)
-    totals = client_totals(counts, page=10)
+    totals = client_totals(counts, 10, 1.0)
     assert totals.searches.tolist() == [2, 1, 1]
     assert totals.clicks.tolist() == [2, 0, 1]
     assert totals.led_b.tolist() == [1, 0, 1]
@@ -93,7 +93,7 @@ def test_the_order_of_the_log_does_not_matter(order: list[int], tmp_path_factory
     lines += [clicked(f"s{n}", f"u{n % 2}", leads="ab"[n % 2]) for n in range(4)]
     lines.append(clicked("s1", "u1", leads="b"))
     folder = tmp_path_factory.mktemp("order")
-    totals = client_totals(counted(read([lines[n] for n in order], folder), 100), 10)
+    totals = client_totals(counted(read([lines[n] for n in order], folder), 100), 10, 1.0)
     found = sorted(zip(totals.searches, totals.clicks, totals.credit.round(9), strict=True))
     credit = round(2 * (1 - 1 / 3) / 0.75, 9)
     assert found == [(2, 2, credit), (2, 2, credit)]
@@ -252,7 +252,7 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
         behaviour = read_indices(engine, EXPERIMENT, options)
     other = read(lines, tmp_path)
     assert behaviour.unusable == other.unusable == {}
-    totals = [client_totals(counted(one, 100), 10) for one in (behaviour, other)]
+    totals = [client_totals(counted(one, 100), 10, 1.0) for one in (behaviour, other)]
     for name in ("credit", "searches", "clicks", "led_b"):
         first, second = (np.sort(getattr(one, name)) for one in totals)
         np.testing.assert_allclose(first, second)
