@@ -96,13 +96,14 @@ def experiment_result(
     `planned` is the number of clients at which the interval is narrowest, `exponent` that of
     examination in the credit. The verdict is `better` or `worse` where the interval excludes 0, and
     `no significant difference` where it lies within ±`smallest`. It is `cannot tell` where it does
-    neither, a guard rail decides, leaders are not equally frequent, clicks of one leader are lost,
-    or the mean rests on too few clients.
+    neither, a guard rail speaks against B, leaders are not equally frequent, clicks of one leader
+    are lost, or the mean rests on too few clients.
     """
     n = len(clients.credit)
     mean, sd = _mean_and_sd(clients.credit)
     low, high = confidence_sequence(n, mean, sd, planned=planned)
-    doubts = [rail for rail in guard_rails if rail.decides]
+    # That B breaks a guard rail is no doubt where it is worse.
+    doubts = [] if high < 0 else [rail for rail in guard_rails if rail.decides]
     doubts += _doubts(clients, planned)
     verdict = Verdict(Outcome.CANNOT_TELL, tuple(doubts))
     if not doubts:
