@@ -16,8 +16,8 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
 from owpc_ltr_experiment.credit import (
+    adjusted_credit,
     coin_residuals,
-    debiased_credit,
     examination_exponent,
 )
 from owpc_ltr_experiment.experiment_log import (
@@ -204,7 +204,7 @@ def client_totals(counts: Counted, page: int, exponent: float) -> ClientTotals:
         return np.bincount(counts.of_client, values, most).astype(np.float64)
 
     return ClientTotals(
-        credit=total(debiased_credit(counts.clicks, exponent, page)),
+        credit=total(adjusted_credit(counts.clicks, exponent, page)),
         residual=total(coin_residuals(counts.clicks, exponent, page)),
         searches=np.bincount(searches.client, minlength=most),
         clicks=np.bincount(counts.of_client, minlength=most),

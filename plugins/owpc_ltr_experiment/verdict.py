@@ -25,7 +25,7 @@ FEWEST_CREDITED = 30.0
 class ClientTotals:
     """What counts of each client, one a row.
 
-    `credit` is the sum of `debiased_credit` over its clicks, `searches` counts its searches,
+    `credit` is the sum of `adjusted_credit` over its clicks, `searches` counts its searches,
     `led_b` those that B led, `clicks` its clicks. `residual` is the sum of `coin_residuals` over
     its clicks: 0 on average, if no clicks are lost.
     """

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_experiment.credit import (
     ClickedPositions,
+    adjusted_credit,
     coin_residuals,
     debiased_credit,
     examination_exponent,
@@ -121,7 +122,7 @@ def test_rankers_that_change_places_change_the_sign(
     a, b, in_a, in_b = ([row[k] for row in rows] for k in range(4))
     clicks = clicked([a, b, in_a, in_b], [row[4] for row in rows])
     swapped = clicked([b, a, in_b, in_a], ~clicks.leads)
-    for values in (debiased_credit, coin_residuals):
+    for values in (debiased_credit, adjusted_credit, coin_residuals):
         first, second = (values(each, exponent, 10) for each in (clicks, swapped))
         np.testing.assert_allclose(first, -second, atol=1e-12)
         assert np.isfinite(first).all()
@@ -169,3 +170,36 @@ def test_the_leader_of_clicks_is_as_predicted_unless_some_are_lost() -> None:
     for lost, low, high in ((0.0, -0.01, 0.01), (0.2, -0.07, -0.03)):
         clicks = drawn(rng, 20_000, 1.0, lost)
         assert low < coin_residuals(clicks, 1.0, 10).mean() < high
+
+
+def whole_clicks(relevance: Vector, arriving: float) -> ClickedPositions:
+    """All clicks of 2 x 3600 searches on A = abc and B = bca, of which B's pages lose some."""
+    parts = []
+    for leads, merge in (
+        (False, balanced_merge("abc", "bca")),
+        (True, balanced_merge("bca", "abc")),
+    ):
+        chances = seen(places("abc", merge, 3), 1.0, 3) * relevance
+        counts = np.round(3600 * chances * (arriving if leads else 1.0)).astype(int)
+        documents = [d for d, count in zip("abc", counts, strict=True) for _ in range(count)]
+        parts.append(clicks_on(documents, "abc", "bca", leads, 3))
+    names = ("a", "b", "in_a", "in_b")
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    return clicked(columns, np.concatenate([part.leads for part in parts]))
+
+
+@pytest.mark.parametrize("arriving", [0.95, 0.8])
+def test_lost_clicks_of_one_leader_give_nobody_credit(arriving: float) -> None:
+    """A = abc, B = bca, and all attract alike: without the adjustment, A gets credit."""
+    clicks = whole_clicks(np.ones(3), arriving)
+    assert debiased_credit(clicks, 1.0, 3).sum() / 7200 < -0.1 * (1 - arriving)
+    assert abs(adjusted_credit(clicks, 1.0, 3).sum()) / 7200 < 0.1 * (1 - arriving) ** 2
+
+
+def test_without_lost_clicks_the_adjustment_changes_nothing() -> None:
+    for relevance in (np.ones(3), np.array([0.0, 0.0, 1.0]), np.array([0.2, 0.7, 0.4])):
+        clicks = whole_clicks(relevance, 1.0)
+        plain, adjusted = (f(clicks, 1.0, 3).sum() for f in (debiased_credit, adjusted_credit))
+        assert plain == pytest.approx(adjusted, abs=1e-6)
+        world: dict[str, Any] = {"exponent": 1.0, "page": 3}
+        assert plain / 7200 == pytest.approx(true_difference("abc", "bca", relevance, **world))
