@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.ubi import UbiOptions
-from owpc_ltr_experiment.credit import debiased_credit
+from owpc_ltr_experiment.credit import adjusted_credit, debiased_credit
 from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
 from owpc_ltr_experiment.record import Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
@@ -58,7 +58,11 @@ def test_a_client_is_a_unit_with_all_of_its_searches(tmp_path: Path) -> None:
     one = debiased_credit(counts.clicks, 1.0, 10)[0]
     # θ = 1/rank: (1 − 1/3) / (½ (1/2 + 1))
     assert one == pytest.approx((1 - 1 / 3) / 0.75)
-    assert totals.credit == pytest.approx([2 * one, 0, one])
+    # B leads two clicks of three, as predicted: nothing is adjusted but single clicks.
+    assert totals.residual == pytest.approx([-1 / 3, 0, 1 / 3])
+    assert totals.credit.sum() == pytest.approx(3 * one)
+    of_each = adjusted_credit(counts.clicks, 1.0, 10)
+    assert totals.credit == pytest.approx([of_each[:2].sum(), 0, of_each[2]])
     assert not counts.unusable
 
 
@@ -95,8 +99,9 @@ def test_the_order_of_the_log_does_not_matter(order: list[int], tmp_path_factory
     folder = tmp_path_factory.mktemp("order")
     totals = client_totals(counted(read([lines[n] for n in order], folder), 100), 10, 1.0)
     found = sorted(zip(totals.searches, totals.clicks, totals.credit.round(9), strict=True))
-    credit = round(2 * (1 - 1 / 3) / 0.75, 9)
-    assert found == [(2, 2, credit), (2, 2, credit)]
+    # Each click is worth (1 - 1/3) / .75 = 8/9, adjusted by 3/4 of 8/9 times the residual.
+    of_a, of_b = (2 * 8 / 9 * (1 - 0.75 * residual) for residual in (-2 / 3, 1 / 3))
+    assert found == [(2, 2, round(of_b, 9)), (2, 2, round(of_a, 9))]
 
 
 def test_events_of_others_and_other_actions_are_not_read(tmp_path: Path) -> None:
