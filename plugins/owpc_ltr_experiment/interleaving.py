@@ -71,14 +71,13 @@ def interleave(
     """The page from `start` on that shows `size` results of the rankers A and B.
 
     Hits are ids, or hits of an engine (with `_id`). Ask both rankers for `start + size` hits or
-    more, from the first on. A document that both have is shown as the leader has it. Raises
-    BadInput where one list ends before that and the other does not, or has a document twice.
+    more, from the first on: a shorter list is one that has no more. A document that both have is
+    shown as the leader has it. Raises BadInput where a list has a document twice.
     """
     end = start + size
     if start < 0 or size < 0:
         raise BadInput(f"there is no page of {size} hits from {start} on: neither is negative")
     a, b = (_ids(hits, name) for hits, name in ((a_hits, "A"), (b_hits, "B")))
-    _check_depth(len(a), len(b), end)
     leads = leader(experiment, client, query)
     merges = {"a": balanced_merge([*a], [*b]), "b": balanced_merge([*b], [*a])}
     lists = (a, a_hits), (b, b_hits)
@@ -110,13 +109,3 @@ def _ids(hits: Sequence[Any], name: str) -> dict[str, int]:
                 "send each document once"
             )
     return ranks
-
-
-def _check_depth(a: int, b: int, end: int) -> None:
-    """Refuse a list that was cut. Where both are shorter, the search has no more results."""
-    for name, length, other in (("A", a, b), ("B", b, a)):
-        if length < end <= other:
-            raise BadInput(
-                f"the list of {name} has {length} hits, and the page ends at {end}: ask both "
-                f"rankers for {end} hits from the first on"
-            )
