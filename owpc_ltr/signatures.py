@@ -314,6 +314,8 @@ def _given(
             values[name] = _ranker(function, name, values[name])
         elif kind is Argument.DATA:
             _check_data(function, name, values[name])
+        elif kind is Argument.OPTIONS:
+            _check_options(function, name, values[name])
         elif kind is Argument.LIST and isinstance(values[name], Path | str) and values[name]:
             values[name] = (values[name],)
     return given
@@ -350,6 +352,14 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
         )
 
 
+def _check_options(function: Callable[..., Any], name: str, value: Any) -> None:
+    cls = option_classes(function)[name]
+    if value is not None and not isinstance(value, cls):
+        raise UsageError(
+            f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…)"
+        )
+
+
 def _is_dataset(value: Any) -> bool:
     return hasattr(value, "n_queries") and hasattr(value, "n_documents")
 
@@ -383,9 +393,13 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     from owpc_ltr.names import closest
 
     known = inspect.signature(function).parameters
+    classes = option_classes(function)
     for name in named.keys() - known.keys():
         close = _OTHER_NAMES.get(name) or closest(name, known)
-        if close in known:
+        holder = next((key for key in classes if name in described(classes[key]).parameters), None)
+        if holder is not None:
+            hint = f"write {holder}={classes[holder].__name__}({name}=…)"
+        elif close in known:
             hint = f"did you mean '{close}'?"
         elif "settings" in known:
             hint = f"a setting is given as settings={{'{name}': {named[name]!r}}}"

@@ -259,6 +259,14 @@ def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Cal
         repeat(extent=Extent(listed="none.txt"))
 
 
+def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:
+    fields: Any = {"rounds": 5}
+    with pytest.raises(TypeError, match=r"argument 'rounds': write extent=Extent\(rounds=…\)$"):
+        repeat(**fields)
+    with pytest.raises(UsageError, match=r"^extent= is of type dict: give extent=Extent\(…\)$"):
+        repeat(extent=fields)
+
+
 def test_what_the_command_line_demands_python_may_leave_out(call: Call) -> None:
     with pytest.raises(Exception, match="Missing parameter: out"):
         call(everything, "data.txt")
