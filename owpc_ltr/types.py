@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.feature_reader import LogCounts as LogCounts
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
+    from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
     from owpc_ltr.engine.index import IndexReport as IndexReport
     from owpc_ltr.engine.legs import Leg as Leg

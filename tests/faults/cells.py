@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 from unittest import mock
 
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from tests.engine.fake_engine import Asked, FakeEngine
 from tests.faults.network import Fault, is_bulk, is_search
@@ -104,11 +106,12 @@ class Laboratory:
 def small_chunks() -> Iterator[None]:
     """Logs in several chunks and pages, though they are small, and short pauses."""
 
-    def options(**given: object) -> LogOptions:
-        return LogOptions(**{"chunk": 24, "pause": 0.01, **given})  # type: ignore[arg-type]
+    def in_small_chunks(*args: Any, options: LogOptions | None, **named: Any) -> LogReport:
+        small = replace(options or LogOptions(), chunk=24, pause=0.01)
+        return run_log(*args, options=small, **named)
 
     with (
-        mock.patch("owpc_ltr.engine.feature_log.log_features.LogOptions", options),
+        mock.patch("owpc_ltr.engine.feature_log.log.run_log", in_small_chunks),
         mock.patch("owpc_ltr_clicks.ubi.snapshot.PAGE", 15),
     ):
         yield

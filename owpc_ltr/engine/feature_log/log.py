@@ -26,7 +26,7 @@ from owpc_ltr.engine.feature_log.feature_reader import (
 )
 from owpc_ltr.engine.feature_log.job import LogJob, plan, refuse_drift
 from owpc_ltr.engine.feature_log.remote import RemoteWorkers, log_remotely
-from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit, wait_for
+from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit, Schedule, wait_for
 from owpc_ltr.engine.feature_log.run_folder import (
     PartitionedOutput,
     RunFolder,
@@ -207,8 +207,8 @@ def log_snapshot(
     rate = None if job.options.rate is None else RateLimit(job.options.rate)
     while True:
         kept = len(folder)
-        if job.options.hours is not None:
-            wait_for(job.options.hours, lambda line: give_warnings([line]))
+        if job.options.schedule is not None:
+            wait_for(Schedule.parse(job.options.schedule), lambda line: give_warnings([line]))
         try:
             logged = _log(job, folder, tell, limiter, rate=rate, workers=workers)
         except _ScheduleClosed:
@@ -258,7 +258,8 @@ def _log(
             if folder.has(chunk.number):
                 values = from_bytes(folder.read(chunk.number))
             else:
-                if job.options.hours is not None and job.options.hours.waiting(datetime.now()):
+                hours = job.options.schedule
+                if hours is not None and Schedule.parse(hours).waiting(datetime.now()):
                     asked.close()
                     raise _ScheduleClosed
                 values = _store_next(job, chunk, asked, reader, folder)

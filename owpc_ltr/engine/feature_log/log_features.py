@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, Columns, DuplicatePolicy, SkipUnjudged, Topics
-from owpc_ltr.engine.feature_log.request_options import MOST_DOCUMENTS, LogOptions
+from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.options import DEFAULT_WINDOW, ExtraFeatures, SearchIndex
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import (
@@ -87,39 +87,11 @@ def log_features(
     topics: Topics = None,
     duplicates: DuplicatePolicy = "refuse",
     skip_unjudged: SkipUnjudged = False,
-    in_flight: Annotated[
-        int | None,
-        Help(
-            "How many searches at the same time at most; default: as many as the engine takes.",
-            panel="Engine",
-        ),
+    options: Annotated[
+        LogOptions | None,
+        Argument.OPTIONS,
+        "How many searches, how fast and when, and which documents may be missing.",
     ] = None,
-    rate: Annotated[
-        float | None,
-        Help("At most so many documents per second, to spare a busy cluster.", panel="Engine"),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        Help(
-            "When to search, as 22:00-06:00; at other times the command waits.",
-            panel="Engine",
-        ),
-    ] = None,
-    batch: Annotated[
-        int, Help("At most so many documents per search.", panel="Engine")
-    ] = MOST_DOCUMENTS,
-    max_absent: Annotated[
-        float,
-        Help("Fail if a larger share of judged documents is not in the index.", panel="Advanced"),
-    ] = LogOptions.max_absent,
-    allow_rejected: Annotated[
-        bool,
-        Help(
-            "Leave out documents that the engine cannot score or whose values are not finite.",
-            panel="Advanced",
-        ),
-    ] = False,
-    restart: Annotated[bool, Help("Discard the unfinished work of an earlier run.")] = False,
     workers: Annotated[
         RemoteWorkers | str | None,
         Help(
@@ -129,11 +101,6 @@ def log_features(
             panel="Advanced",
         ),
     ] = None,
-    attempts: Annotated[int, "How often a request is made before the log fails."] = (
-        LogOptions.attempts
-    ),
-    pause: Annotated[float, "Seconds before the second attempt."] = LogOptions.pause,
-    chunk: Annotated[int, "Documents logged, checked and kept together."] = LogOptions.chunk,
     progress: Progress = silent,
 ) -> LogReport:
     """Log the engine's features of judged documents.
@@ -143,8 +110,7 @@ def log_features(
     --candidates a model learns to order what the legs of a hybrid search bring; then search with
     the query template that fuse writes.
 
-    Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
-    (documents) are those of `LogOptions`.
+    Python: `extra_features` may also be data frames.
     """
     from owpc_ltr.data.external_features.table import read_external_features
     from owpc_ltr.engine.feature_log.log import run_log
@@ -159,10 +125,6 @@ def log_features(
         raise UsageError(
             f"unfinished work is stored beside {option_name('out')}: name a file, not -"
         )
-    logging = LogOptions(
-        in_flight=in_flight, rate=rate, schedule=schedule, batch=batch, max_absent=max_absent,
-        allow_rejected=allow_rejected, restart=restart, attempts=attempts, pause=pause, chunk=chunk,
-    )  # fmt: skip
     judged, source = _read(judgments, topics, duplicates, skip_unjudged, columns)
     where, holding = cluster.the_index(index), cluster.holding_set(featureset)
     known = holding.the_featureset(featureset)
@@ -185,7 +147,7 @@ def log_features(
     with _started(workers) as remote:
         report = run_log(
             cluster.engine, holding.store, known, judged, index=where, out=target,
-            source=source, options=logging, joined=joined, parted=parted,
+            source=source, options=options, joined=joined, parted=parted,
             workers=remote, progress=accounted,
         )  # fmt: skip
     give_warnings(report.warnings)

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import option_name
+from owpc_ltr.signatures import Help, option_name
 
 MOST_IN_FLIGHT = 64
 LEAST_RATE = 0.01
@@ -22,30 +23,48 @@ MOST_DOCUMENTS = 500
 """The most documents of one search: answers stay small enough to be checked and repeated."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """How a feature log is run. UsageError where a value cannot be."""
 
-    in_flight: int | None = None
-    """The most searches under way at the same time; None: as many as the engine takes."""
-    batch: int = MOST_DOCUMENTS
-    """At most so many documents per search."""
-    max_absent: float = 0.01
-    """The largest share of judged documents that may be missing from the index."""
-    allow_rejected: bool = False
-    """Whether documents whose features cannot be had are left out and counted."""
-    restart: bool = False
-    """Whether unfinished work of another job is thrown away."""
-    attempts: int = 3
-    """How often an incomplete answer is asked for before the run fails."""
-    pause: float = 0.2
-    """Seconds before the first repetition; each further one waits twice as long."""
-    chunk: int = 6000
-    """Documents that are logged, checked and kept together."""
-    rate: float | None = None
-    """The most documents a second; None: as many as there can be."""
-    schedule: str | None = None
-    """The hours in which the engine is asked, as 22:00-06:00 in local time; None: at any time."""
+    in_flight: Annotated[
+        int | None,
+        Help(
+            "How many searches at the same time at most; default: as many as the engine takes.",
+            panel="Engine",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        Help("At most so many documents per second, to spare a busy cluster.", panel="Engine"),
+    ] = None
+    schedule: Annotated[
+        str | None,
+        Help(
+            "When to search, as 22:00-06:00; at other times the command waits.",
+            panel="Engine",
+        ),
+    ] = None
+    batch: Annotated[int, Help("At most so many documents per search.", panel="Engine")] = (
+        MOST_DOCUMENTS
+    )
+    max_absent: Annotated[
+        float,
+        Help("Fail if a larger share of judged documents is not in the index.", panel="Advanced"),
+    ] = 0.01
+    allow_rejected: Annotated[
+        bool,
+        Help(
+            "Leave out documents that the engine cannot score or whose values are not finite.",
+            panel="Advanced",
+        ),
+    ] = False
+    restart: Annotated[bool, Help("Discard the unfinished work of an earlier run.")] = False
+    attempts: Annotated[int, "How often a request is made before the log fails."] = 3
+    pause: Annotated[
+        float, "Seconds before the second attempt; each further one waits twice as long."
+    ] = 0.2
+    chunk: Annotated[int, "Documents logged, checked and kept together."] = 6000
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
@@ -73,11 +92,6 @@ class LogOptions:
             if attempt:
                 time.sleep(self.pause * 2 ** (attempt - 1))
             yield attempt
-
-    @property
-    def hours(self) -> Schedule | None:
-        """The hours in which the engine is asked, parsed."""
-        return None if self.schedule is None else Schedule.parse(self.schedule)
 
 
 _FORM = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
