@@ -21,7 +21,7 @@ from typing import Any
 from owpc_ltr import arrays, errors, protocols
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.python_help import in_python, parameter_lines
-from owpc_ltr.signatures import described, help_of
+from owpc_ltr.signatures import described, help_of, option_classes
 
 INTRODUCTION = """
 The public names are those of `owpc_ltr`{types}, and the checks of `owpc_ltr.plugin_checks`.
@@ -141,7 +141,9 @@ def public_names() -> dict[str, Any]:
             found.setdefault(name, one)
     for command in plugin_commands().commands:
         if command.function.startswith("owpc_ltr_"):
-            found[command.public_name] = command.load()
+            function = command.load()
+            found[command.public_name] = function
+            found |= {cls.__name__: cls for cls in option_classes(function).values()}
     return {
         name: one
         for name, one in found.items()

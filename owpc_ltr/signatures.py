@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import KW_ONLY, dataclass, is_dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import combinations
 from pathlib import Path
@@ -356,8 +356,14 @@ def _check_options(function: Callable[..., Any], name: str, value: Any) -> None:
     cls = option_classes(function)[name]
     if value is not None and not isinstance(value, cls):
         raise UsageError(
-            f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…)"
+            f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…), of "
+            f"{_home(cls)}"
         )
+
+
+def _home(cls: type) -> str:
+    """The module from which a class of options is imported."""
+    return "owpc_ltr.types" if cls.__module__.startswith("owpc_ltr.") else cls.__module__
 
 
 def _is_dataset(value: Any) -> bool:
@@ -398,7 +404,8 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
         close = _OTHER_NAMES.get(name) or closest(name, known)
         holder = next((key for key in classes if name in described(classes[key]).parameters), None)
         if holder is not None:
-            hint = f"write {holder}={classes[holder].__name__}({name}=…)"
+            cls = classes[holder]
+            hint = f"write {holder}={cls.__name__}({name}=…), of {_home(cls)}"
         elif close in known:
             hint = f"did you mean '{close}'?"
         elif "settings" in known:
@@ -521,9 +528,16 @@ def described(function: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(bare)
     known = vars(sys.modules[bare.__module__])
     hints = get_type_hints(bare, known, _Names(known), include_extras=True)
+    made = {
+        field.name: field.default_factory()
+        for field in (fields(bare) if is_dataclass(bare) else ())
+        if field.default_factory is not MISSING
+    }
     return signature.replace(
         parameters=[
-            parameter.replace(annotation=hints.get(name, Any))
+            parameter.replace(
+                annotation=hints.get(name, Any), default=made.get(name, parameter.default)
+            )
             for name, parameter in signature.parameters.items()
         ],
         return_annotation=hints.get("return", Any),

@@ -261,9 +261,13 @@ def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Cal
 
 def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:
     fields: Any = {"rounds": 5}
-    with pytest.raises(TypeError, match=r"argument 'rounds': write extent=Extent\(rounds=…\)$"):
+    with pytest.raises(
+        TypeError, match=rf"argument 'rounds': write extent=Extent\(rounds=…\), of {__name__}$"
+    ):
         repeat(**fields)
-    with pytest.raises(UsageError, match=r"^extent= is of type dict: give extent=Extent\(…\)$"):
+    with pytest.raises(
+        UsageError, match=rf"^extent= is of type dict: give extent=Extent\(…\), of {__name__}$"
+    ):
         repeat(extent=fields)
 
 

@@ -5,13 +5,15 @@ The defaults that decide what is left out, such as the limits for bots, are the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from owpc_ltr.data.options import parse_columns
 from owpc_ltr.errors import UsageError
+from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import Help
 from owpc_ltr_clicks.grading import MIN_PEOPLE
 
 ACTIONS: Mapping[str, float] = MappingProxyType({"click": 1.0})
@@ -49,33 +51,82 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The roles of columns, and the names that are known for each; a dot leads into an object."""
 
 
-@dataclass(frozen=True)
-class EventOptions:
-    """Which events of a log count, and how.
+def parse_actions(text: str) -> dict[str, float]:
+    """Actions and their values, as `click=1,add_to_cart=2`. Raises UsageError.
 
-    `actions` have values above 0, of which the greatest in a list counts; `impressions` are the
-    actions that say that a result was shown. Positions begin with `first_position`, 0 or 1; None
-    infers it from the log. Results below rank `depth` do not count. A session with more clicks than
-    `max_clicks_per_session`, or a client with more sessions than `max_sessions_per_client`, is
-    dropped as a bot; 0 keeps all. Queries that fewer than `min_people` asked are dropped. `since`
-    (included) and `until` (excluded) are times as in `2026-10-01` or `2026-10-01T12:00:00Z`. With
-    `keep_case` queries that differ in case are two. `document_field` is the field that the log
-    names documents by; None: what the log itself says. With `keep_repeats` the clicks of a person
-    on one result of a query count in every list, not in one of them.
+    >>> parse_actions("click=1, add_to_cart=2")
+    {'click': 1.0, 'add_to_cart': 2.0}
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        try:
+            number = float(value) if equals else 1.0
+        except ValueError:
+            number = -1.0
+        if not name.strip() or number <= 0:
+            raise UsageError(
+                f"cannot read the action '{part.strip()}': write click=1,add_to_cart=2"
+            )
+        found[name.strip()] = number
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EventOptions(ShortRepr):
+    """Which events of a log count, and how. UsageError where a value cannot be.
+
+    Of the actions of a list on one result, the one with the greatest value counts.
     """
 
-    actions: Mapping[str, float] = field(default_factory=lambda: dict(ACTIONS))
-    impressions: tuple[str, ...] = IMPRESSIONS
-    first_position: int | None = None
-    depth: int = MAX_RANK
-    max_clicks_per_session: int = MAX_CLICKS_PER_SESSION
-    max_sessions_per_client: int = MAX_SESSIONS_PER_CLIENT
-    min_people: int = MIN_PEOPLE
-    keep_case: bool = False
-    since: str | None = None
-    until: str | None = None
-    keep_repeats: bool = False
-    document_field: str | None = None
+    actions: Annotated[
+        Mapping[str, float],
+        Help(
+            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
+            cli=str,
+            parse=parse_actions,
+            panel="Data",
+            python='Actions and their values, above 0: {"click": 1, "add_to_cart": 2}.',
+        ),
+    ] = field(default_factory=lambda: dict(ACTIONS))
+    impressions: Annotated[
+        Sequence[str],
+        Help(
+            f"Actions that say that a result was shown; default: {','.join(IMPRESSIONS)}.",
+            cli=str,
+            parse=lambda text: tuple(text.split(",")),
+            panel="Data",
+        ),
+    ] = IMPRESSIONS
+    since: Annotated[
+        str | None, Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data")
+    ] = None
+    until: Annotated[str | None, Help("Before this time.", panel="Data")] = None
+    first_position: Annotated[
+        int | None,
+        Help("The first position, 0 or 1; default: inferred.", min=0, max=1, panel="Data"),
+    ] = None
+    depth: Annotated[int, Help("The lowest rank that counts.", min=1, panel="Data")] = MAX_RANK
+    max_clicks_per_session: Annotated[
+        int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_CLICKS_PER_SESSION
+    max_sessions_per_client: Annotated[
+        int, Help("Drop clients with more sessions as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_SESSIONS_PER_CLIENT
+    min_people: Annotated[
+        int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
+    ] = MIN_PEOPLE
+    keep_case: Annotated[bool, Help("Count queries that differ in case as two.", panel="Data")] = (
+        False
+    )
+    keep_repeats: Annotated[
+        bool,
+        Help("Count a person's clicks on one result of a query in every list.", panel="Data"),
+    ] = False
+    document_field: Annotated[
+        str | None,
+        Help("The field that names documents, as sku; default: as the log says.", panel="Data"),
+    ] = None
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""
@@ -107,27 +158,6 @@ class EventOptions:
     def greatest_value(self) -> float:
         """The greatest value of an action."""
         return max(self.actions.values())
-
-
-def parse_actions(text: str) -> dict[str, float]:
-    """Actions and their values, as `click=1,add_to_cart=2`. Raises UsageError.
-
-    >>> parse_actions("click=1, add_to_cart=2")
-    {'click': 1.0, 'add_to_cart': 2.0}
-    """
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        try:
-            number = float(value) if equals else 1.0
-        except ValueError:
-            number = -1.0
-        if not name.strip() or number <= 0:
-            raise UsageError(
-                f"cannot read the action '{part.strip()}': write click=1,add_to_cart=2"
-            )
-        found[name.strip()] = number
-    return found
 
 
 def click_columns(text: str) -> dict[str, str]:

@@ -23,26 +23,16 @@ from owpc_ltr.signatures import (
     option_name,
     silent,
 )
-from owpc_ltr_clicks.cleaning import (
-    ACTIONS,
-    IMPRESSIONS,
-    MAX_CLICKS_PER_SESSION,
-    MAX_RANK,
-    MAX_SESSIONS_PER_CLIENT,
-    EventOptions,
-    click_columns,
-    parse_actions,
-)
+from owpc_ltr_clicks.cleaning import EventOptions, click_columns
 from owpc_ltr_clicks.grading import (
     CLIP,
     GRADES,
-    MIN_PEOPLE,
     SRW_MAX_RANK,
     GradingOptions,
     QueryWeights,
     Weights,
 )
-from owpc_ltr_clicks.ubi import EVENTS_INDEX, MAX_SLICES, QUERIES_INDEX, UbiOptions
+from owpc_ltr_clicks.ubi import EVENTS_INDEX, QUERIES_INDEX, UbiOptions
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -87,52 +77,8 @@ def judge_clicks(
             panel="Data",
         ),
     ] = None,
-    actions: Annotated[
-        Mapping[str, float],
-        Help(
-            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
-            cli=str,
-            parse=parse_actions,
-            panel="Data",
-        ),
-    ] = ACTIONS,
-    impressions: Annotated[
-        Sequence[str],
-        Help(
-            f"Actions that say that a result was shown; default: {','.join(IMPRESSIONS)}.",
-            cli=str,
-            parse=lambda text: tuple(text.split(",")),
-            panel="Data",
-        ),
-    ] = IMPRESSIONS,
-    since: Annotated[
-        str | None, Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data")
-    ] = None,
-    until: Annotated[str | None, Help("Before this time.", panel="Data")] = None,
-    first_position: Annotated[
-        int | None,
-        Help("The first position, 0 or 1; default: inferred.", min=0, max=1, panel="Data"),
-    ] = None,
-    depth: Annotated[int, Help("The lowest rank that counts.", min=1, panel="Data")] = MAX_RANK,
-    max_clicks_per_session: Annotated[
-        int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
-    ] = MAX_CLICKS_PER_SESSION,
-    max_sessions_per_client: Annotated[
-        int, Help("Drop clients with more sessions as bots; 0 = keep all.", min=0, panel="Data")
-    ] = MAX_SESSIONS_PER_CLIENT,
-    min_people: Annotated[
-        int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
-    ] = MIN_PEOPLE,
-    keep_case: Annotated[
-        bool, Help("Count queries that differ in case as two.", panel="Data")
-    ] = False,
-    keep_repeats: Annotated[
-        bool,
-        Help("Count a person's clicks on one result of a query in every list.", panel="Data"),
-    ] = False,
-    document_field: Annotated[
-        str | None,
-        Help("The field that names documents, as sku; default: as the log says.", panel="Data"),
+    options: Annotated[
+        EventOptions | None, Argument.OPTIONS, "Which events count, and how."
     ] = None,
     index: Annotated[
         str | None,
@@ -176,16 +122,8 @@ def judge_clicks(
     from_ubi: Annotated[
         bool, Help("Read User Behavior Insights out of the cluster.", panel="Engine")
     ] = False,
-    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX,
-    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX,
-    slices: Annotated[
-        int | None,
-        Help(
-            f"Slices read at once; default: one per shard, {MAX_SLICES} at most.",
-            min=1,
-            max=64,
-            panel="Engine",
-        ),
+    ubi: Annotated[
+        UbiOptions | None, Argument.OPTIONS, "Its two indices, and how they are read."
     ] = None,
     report: ReportPage = None,
     cluster: Annotated[Cluster | None, NO_STORE] = None,
@@ -199,13 +137,15 @@ def judge_clicks(
     user or session. log-features reads them, with their weights.
 
     Python: `events` may also be a data frame of pandas, polars, Arrow or DuckDB. `cluster` is by
-    default that of `connect()`.
+    default that of `connect()`. `EventOptions` are of `owpc_ltr_clicks.cleaning`, `UbiOptions` of
+    `owpc_ltr_clicks.ubi`.
     Raises BadInput for a log that cannot be read or has no click, UsageError for invalid options.
     """
+    ubi = ubi or UbiOptions()
     grading = GradingOptions(
         grades, weights, query_weights, (CLIP if clip is None else clip) if ips else None
     )
-    _check_source(events, from_ubi=from_ubi, as_srw=as_srw, columns=columns, slices=slices)
+    _check_source(events, from_ubi=from_ubi, as_srw=as_srw, columns=columns, slices=ubi.slices)
     own = (grades, weights, query_weights) != (GRADES, "certainty", "none")
     _check_method(ips=ips, clip=clip, as_srw=as_srw, srw_max_rank=srw_max_rank, own=own)
     if as_srw and (model != "auto" or index is not None or report is not None):
@@ -213,28 +153,23 @@ def judge_clicks(
             f"{option_name('as_srw')} fits no click model: leave {option_name('model')}, "
             f"{option_name('index')} and {option_name('report')} out"
         )
-    options = EventOptions(
-        actions=actions, impressions=tuple(impressions), since=since, until=until,
-        first_position=first_position, depth=depth, min_people=min_people, keep_case=keep_case,
-        keep_repeats=keep_repeats,
-        max_clicks_per_session=max_clicks_per_session, document_field=document_field,
-        max_sessions_per_client=max_sessions_per_client,
-    )  # fmt: skip
+    options = options or EventOptions()
     if as_srw:
         found = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
     else:
         if from_ubi:
             behaviour = count_ubi(
-                cluster, queries=ubi_queries, events=ubi_events, since=since, until=until,
-                slices=slices, index=index, progress=progress, options=options,
+                cluster, queries=ubi.ubi_queries, events=ubi.ubi_events, since=options.since,
+                until=options.until, slices=ubi.slices, index=index, progress=progress,
+                options=options,
             )  # fmt: skip
-            index = index or _searched_index(cluster, {ubi_queries, ubi_events})
+            index = index or _searched_index(cluster, {ubi.ubi_queries, ubi.ubi_events})
         else:
             behaviour = count_clicks(
                 events, columns=columns, cluster=cluster, index=index, options=options
             )
         found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
-    log = ubi_events if events is None else _name_of(events)
+    log = ubi.ubi_events if events is None else _name_of(events)
     found = replace(
         found, settings=(("log", log), *found.settings), live=_live_options(index, cluster),
         path=None if out is None else Path(out),
@@ -290,8 +225,9 @@ def count_ubi(
     TimeWindow(since, until)
     # The window is applied while the indices are read.
     options = replace(options or EventOptions(**how), since=None, until=None)
-    ubi = UbiOptions(queries, events, since, until, slices)
-    with read_ubi(_connected(cluster).engine, ubi, progress) as batches:
+    ubi = UbiOptions(ubi_queries=queries, ubi_events=events, slices=slices)
+    engine = _connected(cluster).engine
+    with read_ubi(engine, ubi, progress, since=since, until=until) as batches:
         return count_events(batches, options, lookup=_lookup(cluster, index))
 
 

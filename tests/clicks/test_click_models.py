@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import counting
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.model_selection import choose_model, held_out
 from owpc_ltr_clicks.models import pbm
@@ -374,7 +375,8 @@ def ours(events: Any, max_rank: int, first: int | None = None) -> dict[tuple[str
     import pyarrow as pa
 
     table = pa.Table.from_pylist(events)
-    judged = judge_clicks(table, as_srw=True, srw_max_rank=max_rank, first_position=first).table
+    options = EventOptions(first_position=first)
+    judged = judge_clicks(table, as_srw=True, srw_max_rank=max_rank, options=options).table
     return {
         (row["query"], row["doc_id"]): Decimal(f"{row['grade']:.3f}") for row in judged.to_pylist()
     }

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.grading import (
     CLIP,
     GradingOptions,
@@ -108,7 +109,7 @@ def test_where_only_clicks_count_worth_is_attractiveness_and_else_it_grows_with_
 
 
 def test_a_document_that_was_seen_often_weighs_more() -> None:
-    found = judge_clicks(EVENTS, model="pbm", min_people=1)
+    found = judge_clicks(EVENTS, model="pbm", options=EventOptions(min_people=1))
     weight = np.asarray(found.table["weight"])
     assert ((weight > 0) & (weight < 1)).all()
     shown = found.behaviour.counts.by_pair(found.behaviour.counts.shown)
@@ -371,8 +372,9 @@ def test_clicks_that_a_person_repeats_can_be_kept() -> None:
         for model in ("dctr", "sdbn", "pbm", "coec")
     ]  # fmt: skip
     assert clicks == [10] * 4 + [30] * 4
+    options = EventOptions(keep_repeats=True)
     with pytest.warns(OwpcLtrWarning):
-        assert len(judge_clicks(pa.Table.from_pylist(rows), keep_repeats=True).table) == 3
+        assert len(judge_clicks(pa.Table.from_pylist(rows), options=options).table) == 3
 
 
 def test_a_model_of_ones_own_judges_from_a_file() -> None:

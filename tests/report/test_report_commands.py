@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.grading import CLIP, GradingOptions
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.judgments import judge
@@ -60,7 +61,7 @@ def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> 
 
 def test_what_to_doubt_comes_first() -> None:
     with pytest.warns(OwpcLtrWarning, match="clicks are few"):
-        few = judge_clicks(events(400), min_people=1)
+        few = judge_clicks(events(400), options=EventOptions(min_people=1))
     found = owpc_ltr.report(few)
     assert found.verdict is not None
     assert found.verdict.mood == "worse"

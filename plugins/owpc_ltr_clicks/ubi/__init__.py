@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from owpc_ltr.signatures import Help
 
 QUERIES_INDEX = "ubi_queries"
 EVENTS_INDEX = "ubi_events"
@@ -14,15 +17,18 @@ MAX_SLICES = 8
 """The most slices that are read at once by default: one per shard."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UbiOptions:
-    """The two indices, the time, and how many slices are read at once.
+    """The two indices, and how many slices of them are read at once."""
 
-    Without `until` the time ends when the run began; without `slices`, one per shard is read.
-    """
-
-    queries: str = QUERIES_INDEX
-    events: str = EVENTS_INDEX
-    since: str | None = None
-    until: str | None = None
-    slices: int | None = None
+    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX
+    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX
+    slices: Annotated[
+        int | None,
+        Help(
+            f"Slices read at once; default: one per shard, {MAX_SLICES} at most.",
+            min=1,
+            max=64,
+            panel="Engine",
+        ),
+    ] = None

@@ -32,14 +32,25 @@ from owpc_ltr_clicks.ubi.snapshot import (
 
 
 @contextmanager
-def read_ubi(engine: Engine, options: UbiOptions, show: Progress) -> Iterator[Iterator[EventBatch]]:
-    """The events, from a temporary folder that only its owner may read, as it has ids of users."""
-    reader = _IndexReader(engine, options, show)
+def read_ubi(
+    engine: Engine,
+    options: UbiOptions,
+    show: Progress,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> Iterator[Iterator[EventBatch]]:
+    """The events, from a temporary folder that only its owner may read, as it has ids of users.
+
+    Without `until` the time ends when the run began.
+    """
+    began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    reader = _IndexReader(engine, options.slices, ScanWindow(since, until, began), show)
     with tempfile.TemporaryDirectory(prefix="owpc-ltr-ubi-") as folder:
         queries, events = (PartFiles(Path(folder) / name) for name in ("queries", "events"))
         try:
-            reader.read(options.queries, QUERY_FIELDS, queries)
-            reader.read(options.events, EVENT_FIELDS, events)
+            reader.read(options.ubi_queries, QUERY_FIELDS, queries)
+            reader.read(options.ubi_events, EVENT_FIELDS, events)
             yield _joined(queries, events)
         finally:
             queries.close()
@@ -53,20 +64,20 @@ def _joined(queries: PartFiles, events: PartFiles) -> Iterator[EventBatch]:
 
 
 class _IndexReader:
-    """Reads an index in the window of time that the options ask for.
+    """Reads an index in a window of time.
 
     Documents without a time in the index are filtered by their own times.
     """
 
-    def __init__(self, engine: Engine, options: UbiOptions, show: Progress) -> None:
-        began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._engine, self._options, self._show = engine, options, show
-        self._window = ScanWindow(options.since, options.until, began)
+    def __init__(
+        self, engine: Engine, slices: int | None, window: ScanWindow, show: Progress
+    ) -> None:
+        self._engine, self._at_once, self._window, self._show = engine, slices, window, show
         self._elastic = engine.about().distribution == "elasticsearch"
 
     def read(self, index: str, fields: Mapping[str, str], into: PartFiles) -> None:
         """Read all of it. Raises Refused where the engine gives less than it counts."""
-        asked = self._options.slices
+        asked = self._at_once
         with (
             ConcurrencyLimiter(asked or MAX_SLICES) as limiter,
             snapshot(self._engine.limited(limiter), index, elastic=self._elastic) as pinned,
