@@ -354,7 +354,8 @@ def _check_data(function: Callable[..., Any], name: str, value: Any) -> None:
 
 def _check_options(function: Callable[..., Any], name: str, value: Any) -> None:
     cls = option_classes(function)[name]
-    if value is not None and not isinstance(value, cls):
+    # Of a class derived from it, the fields of its own would have no effect.
+    if value is not None and type(value) is not cls:
         raise UsageError(
             f"{name}= is of type {type(value).__name__}: give {name}={cls.__name__}(…), of "
             f"{_home(cls)}"

@@ -198,6 +198,7 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import Fold as Fold
     from owpc_ltr.training.cross_validation import Selection as Selection
     from owpc_ltr.training.feature_cost import Costs as Costs
+    from owpc_ltr.training.options import DataOptions as DataOptions
 else:
     __all__ = sorted(_HOMES)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.host.settings import named_grids, named_settings
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
 
 if TYPE_CHECKING:
@@ -87,9 +90,6 @@ TrainingData = Annotated[
     Argument.DATA,
 ]
 ModelFile = Annotated[Path | str | None, Writes("The model file (JSON).", required=True)]
-SourceOfData = Annotated[
-    "Mapping[str, Any] | None", "What the model's record says of where the data are from."
-]
 Normalise = Annotated[
     Normalisation,
     Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
@@ -116,3 +116,14 @@ Threads = Annotated[
     int,
     Help("Number of threads; more than the free cores only slow it down.", min=1, panel="Advanced"),
 ]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DataOptions(ShortRepr):
+    """How data are read, and what a model's record says of their source."""
+
+    max_features: MaxFeatures = None
+    memory: Memory = None
+    source: Annotated[
+        Mapping[str, Any] | None, "What the model's record says of where the data are from."
+    ] = None

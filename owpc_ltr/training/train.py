@@ -32,6 +32,7 @@ from owpc_ltr.training.options import (
     DEFAULT_OPTIMIZER,
     FEATURE_PRICE,
     KNOTS,
+    DataOptions,
     Folds,
     Grid,
     LossChoice,
@@ -39,7 +40,6 @@ from owpc_ltr.training.options import (
     Normalise,
     OptimizerChoice,
     Settings,
-    SourceOfData,
     TestShare,
     Threads,
     TrainingData,
@@ -182,7 +182,9 @@ def train(
     folds: Folds = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    source: SourceOfData = None,
+    source: Annotated[
+        Mapping[str, Any] | None, "What the model's record says of where the data are from."
+    ] = None,
     report: ReportPage = None,
     dask: Dask = None,
     seed: Seed = 0,
@@ -256,9 +258,8 @@ def train(
     given = (data, validation)
     with nullcontext() if dask is None else workers_at(dask, given, plugins) as workers:
         shares = (validation_share, test_share if folds is None else 0.0)
-        splits, known = training_splits(
-            data, validation, shares, max_features=max_features, memory=memory
-        )
+        how = DataOptions(max_features=max_features, memory=memory)
+        splits, known = training_splits(data, validation, shares, how)
         source = known if source is None else source
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
@@ -333,9 +334,7 @@ def training_splits(
     data: JudgedTable | Path | str,
     validation: JudgedTable | Path | str | None,
     shares: tuple[float, float],
-    *,
-    max_features: int | None = None,
-    memory: int | None = None,
+    options: DataOptions | None = None,
 ) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
     """The queries to train on and to choose settings on, and what a record says of their source.
 
@@ -346,8 +345,10 @@ def training_splits(
     from owpc_ltr.data.joining import check_same_features
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
+    how = options or DataOptions()
+
     def read(given: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(given, memory=memory, max_features=max_features)
+        opened = dataset_of(given, memory=how.memory, max_features=how.max_features)
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
         return opened, Path(given).name if isinstance(given, Path | str) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatures, Memory
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import give_warnings
 from owpc_ltr.evaluation.options import ChoosingMetric, Documents, IdField
 from owpc_ltr.host.commands import ReportPage, write_report
@@ -27,11 +27,11 @@ from owpc_ltr.training.options import (
     DEFAULT_RERANKER,
     RERANKING_LOSS,
     RERANKING_METRIC,
+    DataOptions,
     Grid,
     LossChoice,
     ModelFile,
     Settings,
-    SourceOfData,
     TestShare,
     Threads,
     TrainingData,
@@ -108,9 +108,11 @@ def train_reranker(
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
-    max_features: MaxFeatures = None,
-    memory: Memory = None,
-    source: SourceOfData = None,
+    options: Annotated[
+        DataOptions | None,
+        Argument.OPTIONS,
+        "How the data are read, and what the record says of their source.",
+    ] = None,
     report: ReportPage = None,
     seed: Seed = 0,
     threads: Threads = 1,
@@ -146,9 +148,9 @@ def train_reranker(
         grid=grid,
         select=metric,
     )
-    splits, known = training_splits(
-        data, validation, (validation_share, test_share), max_features=max_features, memory=memory
-    )
+    options = options or DataOptions()
+    shares = (validation_share, test_share)
+    splits, known = training_splits(data, validation, shares, options)
     if known is not None and isinstance(base, Path | str):
         known = {**known, "base": Path(base).name}
     training = in_memory(splits.training, "a reranker")
@@ -166,7 +168,7 @@ def train_reranker(
     run = Run(seed=seed, threads=threads, progress=progress)
     fitted = fit_reranker(
         training, ranker, plan, run, chosen_on,
-        source=known if source is None else source,
+        source=known if options.source is None else options.source,
     )  # fmt: skip
     model: ReorderingModel = with_warnings(fitted.model, told)
     if out is not None:
