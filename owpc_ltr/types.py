@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparison_table import ComparedRanker as ComparedRanker
     from owpc_ltr.evaluation.comparison_table import MeanInterval as MeanInterval
     from owpc_ltr.evaluation.measurement import Measured as Measured
+    from owpc_ltr.evaluation.options import ComparisonOptions as ComparisonOptions
     from owpc_ltr.evaluation.options import JudgmentChecker as JudgmentChecker
     from owpc_ltr.evaluation.other_libraries import LibraryConvention as LibraryConvention
     from owpc_ltr.evaluation.other_libraries import Reconciled as Reconciled

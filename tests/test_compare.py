@@ -20,6 +20,7 @@ from owpc_ltr import save_model
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import disagreements, verdict_lines
+from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.query_choice import choose_queries
 from owpc_ltr.evaluation.ranked_lists import ranked_lists
 from owpc_ltr.evaluation.significance import ResultWarning
@@ -35,6 +36,7 @@ SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)
 METRICS = ("ndcg@5", "map")
 RERANKING = {"reranker.kernels": "rbf", "loss.inner": "logistic", "reranker.penalty": 1e-3}
 QUICK: dict[str, Any] = {"resamples": 200, "metrics": METRICS}
+UNKNOWN = {"options": ComparisonOptions(unjudged="one")}  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -236,7 +238,9 @@ def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
 
 def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Path]) -> None:
     rankers = {"holes": runs["holes"], "plain": runs["plain"]}
-    condensed = ltr.compare(rankers, data=DATA, unjudged="condensed", **QUICK)
+    condensed = ltr.compare(
+        rankers, data=DATA, options=ComparisonOptions(unjudged="condensed"), **QUICK
+    )
     for metric in range(2):
         mine, theirs = (values(condensed, name, metric).tolist() for name in rankers)
         assert mine == theirs
@@ -252,7 +256,13 @@ def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Pa
 def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, Path]) -> None:
     rankers = {"holes": runs["holes"], "model": SHARP}
     metrics = ("precision@1", "precision@2")
-    found = ltr.compare(rankers, data=DATA, metrics=metrics, unjudged="skip", resamples=200)
+    found = ltr.compare(
+        rankers,
+        data=DATA,
+        metrics=metrics,
+        options=ComparisonOptions(unjudged="skip"),
+        resamples=200,
+    )
     firsts = [documents[:2] for documents in ltr.read_run(runs["holes"]).lists().values()]
     for k, pair in enumerate(found.pairs, 1):
         whole = [not any(name.startswith("x") for name in two[:k]) for two in firsts]
@@ -261,7 +271,7 @@ def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, P
     assert 2 < found.pairs[1].comparison.n_queries < found.pairs[0].comparison.n_queries < QUERIES
     assert any("precision@2 counts" in note for note in found.notes)
     with pytest.raises(Refused, match="0 of 40 queries count in map for every ranker"):
-        ltr.compare(rankers, data=DATA, metrics="map", unjudged="skip")
+        ltr.compare(rankers, data=DATA, metrics="map", options=ComparisonOptions(unjudged="skip"))
 
 
 def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, Path]) -> None:
@@ -362,7 +372,10 @@ def test_weights_are_the_importance_of_queries() -> None:
     assert mean == pytest.approx(np.average(values(plain, "a"), weights=importance))
     assert found.ranker("a").measured[0].mean == mean
     unweighted = ltr.compare(
-        {"a": SHARP, "b": DULL}, data=judged(importance), unweighted=True, **QUICK
+        {"a": SHARP, "b": DULL},
+        data=judged(importance),
+        options=ComparisonOptions(unweighted=True),
+        **QUICK,
     )
     assert unweighted.pairs == plain.pairs
     assert "weighted by the importance of queries" in " ".join(str(found).split())
@@ -428,7 +441,7 @@ def test_what_a_metric_leaves_out_has_no_value_in_the_table() -> None:
         (["feature:bm25", "feature:bm25"], {}, "'feature:bm25' is named twice"),
         (["feature:bm25", "feature:x"], {}, "no feature is called 'x'"),
         ([SHARP, DULL], {"baseline": "bm25"}, "baseline 'bm25' is none of the rankers"),
-        ([SHARP, DULL], {"unjudged": "one"}, "choose among zero, skip, condensed"),
+        ([SHARP, DULL], UNKNOWN, "choose among zero, skip, condensed"),
         ([SHARP, DULL], {"split": "left"}, "unknown split 'left'"),
         ([SHARP, DULL], {"resamples": 0}, "0 resamples"),
     ],

@@ -19,6 +19,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.prediction_powered import (
     FEWEST,
     PredictionPowered,
@@ -379,7 +380,11 @@ def test_importance_of_the_proxy_queries_weighs_everything() -> None:
     one = figures(found)
     assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
     assert one.by_both.mean != figures(plain).by_both.mean
-    again = compared(listed(PEOPLE, SAMPLE), replace(PROXY, query_weights=weights), unweighted=True)
+    again = compared(
+        listed(PEOPLE, SAMPLE),
+        replace(PROXY, query_weights=weights),
+        options=ComparisonOptions(unweighted=True),
+    )
     assert figures(again) == figures(plain)
 
 

@@ -19,6 +19,7 @@ from owpc_ltr.data.query_clusters import clusters_of, linked_queries
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.evaluation.looks import earlier_looks, looks_file
+from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
 from owpc_ltr.metrics import parse_metric
@@ -177,7 +178,11 @@ def test_a_gain_must_lie_above_the_smallest_that_is_worth_it(world: World) -> No
     how: dict[str, Any] = {"data": world.data, "metrics": "ndcg@5", "resamples": 500}
     plain = ltr.compare({"new": world.new, "old": world.old}, **how)
     low = plain.pairs[0].comparison.low
-    found = ltr.compare({"new": world.new, "old": world.old}, smallest_gain=low + 0.01, **how)
+    found = ltr.compare(
+        {"new": world.new, "old": world.old},
+        options=ComparisonOptions(smallest_gain=low + 0.01),
+        **how,
+    )
     assert str(found.verdict("new", "old")) == "no significant difference"
     assert str(found.verdict("old", "new")) == "worse"
     assert decide(-0.2, -0.1, 0.01, smallest_gain=0.5).outcome is Outcome.WORSE

@@ -12,20 +12,17 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
-    WORST_QUERIES,
     Baseline,
+    ComparisonOptions,
     Documents,
+    HowCompared,
     IdField,
     LatexTable,
     Metrics,
     PerQueryTable,
     Resamples,
-    SmallestGain,
     Split,
     Strata,
-    Unjudged,
-    Unweighted,
-    Worst,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
@@ -69,9 +66,7 @@ def compare(
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
-    unjudged: Unjudged = "zero",
-    unweighted: Unweighted = False,
-    smallest_gain: SmallestGain = 0.0,
+    options: HowCompared = None,
     proxy_labels: Annotated[
         OneData | None,
         Reads(
@@ -84,7 +79,6 @@ def compare(
     columns: Columns = None,
     documents: Documents = None,
     id_field: IdField = None,
-    worst: Worst = WORST_QUERIES,
     per_query: PerQueryTable = None,
     report: ReportPage = None,
     latex: LatexTable = None,
@@ -118,11 +112,11 @@ def compare(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
+    options = options or ComparisonOptions()
     named = named_rankers(rankers)
     request = comparison_request(
-        named, metrics, plugins, baseline=baseline, unjudged=unjudged,
-        drawing=Resampling(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
-        unweighted=unweighted, documents=documents, id_field=id_field,
+        named, metrics, plugins, options, baseline=baseline, split=split,
+        drawing=Resampling(seed, resamples, progress), documents=documents, id_field=id_field,
     )  # fmt: skip
     judged, proxy_labels = read_lists(columns, data, proxy_labels)
     if isinstance(judged, Path | str):
@@ -143,7 +137,7 @@ def compare(
 
         found = compare_on_data(request, judged)
     found = replace(
-        found, data_name=str(data) if isinstance(data, Path | str) else "", n_worst=worst
+        found, data_name=str(data) if isinstance(data, Path | str) else "", n_worst=options.worst
     )
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
@@ -154,12 +148,10 @@ def comparison_request(
     rankers: Mapping[str, Any],
     metrics: Any,
     plugins: Sequence[Path | str],
+    options: ComparisonOptions,
     *,
     baseline: str | None,
-    unjudged: str,
     drawing: Resampling,
-    smallest_gain: float,
-    unweighted: bool,
     **more: Any,
 ) -> ComparisonRequest:
     """What is compared how; `more` are fields of the request.
@@ -176,15 +168,16 @@ def comparison_request(
         raise UsageError(
             f"the baseline '{baseline}' is none of the rankers: choose among {', '.join(rankers)}"
         )
-    if unjudged not in _UNJUDGED:
+    if options.unjudged not in _UNJUDGED:
         raise UsageError(
-            f"unjudged documents cannot be taken for '{unjudged}': choose among "
+            f"unjudged documents cannot be taken for '{options.unjudged}': choose among "
             f"{', '.join(_UNJUDGED)}"
         )
     files = tuple(map(Path, plugins))
     parsed = parse_metrics(metrics, load(files))
-    plan = ComparisonPlan(parsed, unjudged, baseline, drawing, smallest_gain)
-    return ComparisonRequest(rankers, plan, weighted=not unweighted, plugins=files, **more)
+    plan = ComparisonPlan(parsed, options.unjudged, baseline, drawing, options.smallest_gain)
+    weighted = not options.unweighted
+    return ComparisonRequest(rankers, plan, weighted=weighted, plugins=files, **more)
 
 
 def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:

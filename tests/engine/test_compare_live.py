@@ -18,6 +18,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
@@ -91,7 +92,12 @@ def test_two_rankers_are_what_a_model_and_the_query_alone_are(
     assert isinstance(wanted, LiveEvaluation)
     asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
     for unjudged in ("zero", "condensed"):
-        found = compare(asked, judgments=data, metrics=["ndcg@10", "map"], unjudged=unjudged)
+        found = compare(
+            asked,
+            judgments=data,
+            metrics=["ndcg@10", "map"],
+            options=ComparisonOptions(unjudged=unjudged),
+        )
         assert (found.split, found.n_queries) == (wanted.split, wanted.n_queries)
         for pair, one in zip(found.pairs, wanted.pairs, strict=True):
             theirs = one.comparison if unjudged == "zero" else one.left_out
@@ -164,10 +170,21 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     gap = replace(judgments.queries[3], doc_ids=[], grades=np.empty(0, np.float32))
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    found = compare(asked, judgments=data, metrics="ndcg@10", unjudged="skip", **QUICK)
+    found = compare(
+        asked,
+        judgments=data,
+        metrics="ndcg@10",
+        options=ComparisonOptions(unjudged="skip"),
+        **QUICK,
+    )
     assert found.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
-        compare(asked, judgments=half(data), metrics="ndcg@10", unjudged="skip")
+        compare(
+            asked,
+            judgments=half(data),
+            metrics="ndcg@10",
+            options=ComparisonOptions(unjudged="skip"),
+        )
 
 
 @pytest.mark.parametrize(

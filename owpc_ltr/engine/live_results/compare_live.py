@@ -25,17 +25,14 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
-    WORST_QUERIES,
     Baseline,
+    ComparisonOptions,
+    HowCompared,
     LatexTable,
     Metrics,
     PerQueryTable,
     Resamples,
-    SmallestGain,
     Split,
-    Unjudged,
-    Unweighted,
-    Worst,
 )
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Plugins, Progress, Reads, Seed, job, option_name, silent
@@ -64,9 +61,7 @@ def compare_live(
     metrics: Metrics = METRICS,
     baseline: Baseline = None,
     split: Split = "auto",
-    unjudged: Unjudged = "zero",
-    unweighted: Unweighted = False,
-    smallest_gain: SmallestGain = 0.0,
+    options: HowCompared = None,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
     params: Params = None,
@@ -76,7 +71,6 @@ def compare_live(
     featureset: ModelFeatureSet = None,
     extra_features: ExtraFeatures = (),
     in_flight: InFlight = IN_FLIGHT,
-    worst: Worst = WORST_QUERIES,
     per_query: PerQueryTable = None,
     report: ReportPage = None,
     latex: LatexTable = None,
@@ -113,11 +107,12 @@ def compare_live(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
+    options = options or ComparisonOptions()
     alone = _is_one_model(rankers)
     if alone:
         for name, idle in {
-            "baseline": baseline, "unjudged": unjudged != "zero", "worst": worst != WORST_QUERIES,
-            "resamples": resamples != RESAMPLES,
+            "baseline": baseline, "unjudged": options.unjudged != ComparisonOptions.unjudged,
+            "worst": options.worst != ComparisonOptions.worst, "resamples": resamples != RESAMPLES,
         }.items():  # fmt: skip
             if idle:
                 raise UsageError(
@@ -129,20 +124,19 @@ def compare_live(
     else:
         named = named_rankers(rankers)
     request = comparison_request(
-        named, metrics, plugins, baseline=baseline, unjudged=unjudged,
-        drawing=Resampling(seed, resamples, progress), smallest_gain=smallest_gain, split=split,
-        unweighted=unweighted,
+        named, metrics, plugins, options, baseline=baseline, split=split,
+        drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
     live = LiveQueries.of(
         cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
-        split=split, params=params, in_flight=in_flight, unweighted=unweighted,
+        split=split, params=params, in_flight=in_flight, unweighted=options.unweighted,
     )  # fmt: skip
     compare = compare_with_query if alone else compare_rankers
     found = compare(
         request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
     )
     given = str(judgments) if isinstance(judgments, Path | str) else ""
-    found = replace(found, data_name=given, n_worst=worst)
+    found = replace(found, data_name=given, n_worst=options.worst)
     write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found
