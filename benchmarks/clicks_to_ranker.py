@@ -40,6 +40,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
+from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.protocols import Model
 
 METRIC = "ndcg@10"
@@ -74,8 +75,8 @@ def main() -> None:
             )
             live = cluster.compare_live(
                 {**models, SERVED: f"live:{query}"}, judgments=asked.judgments, metrics=METRIC,
-                baseline=TRUE, index=asked.index, query_template=query, window=asked.window,
-                featureset=featureset.name,
+                baseline=TRUE, index=asked.index, query_template=query,
+                search=SearchOptions(window=asked.window, featureset=featureset.name),
             )  # fmt: skip
             print_table(laptop, live)
 

@@ -31,6 +31,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -106,8 +107,8 @@ class _World:
     def asked(self) -> dict[str, Any]:
         """The index, and an application's query."""
         return {
-            "index": self.index, "query_template": _TEMPLATE, "window": DOCUMENTS,
-            "featureset": _NAME,
+            "index": self.index, "query_template": _TEMPLATE,
+            "search": SearchOptions(window=DOCUMENTS, featureset=_NAME),
         }  # fmt: skip
 
     @cached_property

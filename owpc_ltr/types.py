@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.index import IndexReport as IndexReport
     from owpc_ltr.engine.legs import Leg as Leg
     from owpc_ltr.engine.legs import Legs as Legs
+    from owpc_ltr.engine.live_queries import SearchOptions as SearchOptions
     from owpc_ltr.engine.live_results.judge_pool import Pooled as Pooled
     from owpc_ltr.engine.profile import Profile as Profile
     from owpc_ltr.engine.search.capacity import Capacity as Capacity

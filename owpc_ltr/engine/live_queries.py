@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
+from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT, ExtraFeatures, Params, Window
 from owpc_ltr.errors import UsageError
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, Reads, public
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ ModelFeatureSet = Annotated[
     Help("The feature set that model files were trained on; default: found by its hash."),
     Argument.FEATURESET,
 ]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SearchOptions(ShortRepr):
+    """How rankers search an index: parameters, how much they rescore, and their features."""
+
+    params: Params = None
+    window: Window = None
+    featureset: ModelFeatureSet = None
+    extra_features: ExtraFeatures = ()
+    in_flight: InFlight = IN_FLIGHT
 
 
 @dataclass(frozen=True)

@@ -269,6 +269,7 @@ def compare_live(
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
     from owpc_ltr.engine.connect import connect
+    from owpc_ltr.engine.live_queries import SearchOptions
 
     with session.step(
         "compare", "search the whole corpus live, by the true grades of held-out queries"
@@ -279,10 +280,11 @@ def compare_live(
         held_out = set(logged.splits.test.query_ids.to_pylist())
         judgments = _true_judgments(p for p in logged.pools if p.query.query_id in held_out)
         node = logged.engine
+        search = SearchOptions(window=POOL_SIZE, featureset=node.featureset.name)
         with session.narrator.working() as show:
             compared = connect(node.engine.settings.url).compare_live(
                 rankers, judgments=judgments, metrics=SELECT, baseline=FROM_CLICKS, index=INDEX,
-                query_template=query, window=POOL_SIZE, featureset=node.featureset.name,
+                query_template=query, search=search,
                 seed=session.options.seed, progress=show,
             )  # fmt: skip
         _comparison_lines(session, compared)

@@ -16,6 +16,7 @@ from owpc_ltr import Cluster, OwpcLtrError, RankerComparison, save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
@@ -209,7 +210,7 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
 ) -> None:
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
-        compare(asked, judgments=judgments, metrics="ndcg@10", window=5)
+        compare(asked, judgments=judgments, metrics="ndcg@10", search=SearchOptions(window=5))
 
 
 def test_the_command_asks_the_cluster_that_it_is_told(

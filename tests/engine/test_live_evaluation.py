@@ -19,6 +19,7 @@ from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lin
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
+from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
@@ -142,9 +143,21 @@ def test_what_the_query_does_not_bring_within_the_window_is_told(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     narrow = measured(
-        cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index, window=10
+        cluster,
+        trained(BY_TITLE),
+        judgments,
+        "ndcg@10",
+        index=small.index,
+        search=SearchOptions(window=10),
     )
-    wide = measured(cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index, window=150)
+    wide = measured(
+        cluster,
+        trained(BY_TITLE),
+        judgments,
+        "ndcg@10",
+        index=small.index,
+        search=SearchOptions(window=150),
+    )
     assert narrow.recall < 0.5 < wide.recall
     assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
     assert not any("that the query brings" in line for line in wide.warnings)
@@ -188,7 +201,14 @@ def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
     assert (found.split, found.n_queries) == ("unknown", 56)
     assert "it may have seen these" in found.warnings[0]
     with pytest.raises(UsageError, match="further than the window"):
-        measured(cluster, linear(BY_TITLE), judgments, "ndcg@10", index=small.index, window=5)
+        measured(
+            cluster,
+            linear(BY_TITLE),
+            judgments,
+            "ndcg@10",
+            index=small.index,
+            search=SearchOptions(window=5),
+        )
 
 
 def gated(

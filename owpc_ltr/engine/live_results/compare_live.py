@@ -7,20 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Columns, Topics
-from owpc_ltr.engine.live_queries import (
-    InFlight,
-    JudgedQueries,
-    LiveQueries,
-    ModelFeatureSet,
-)
-from owpc_ltr.engine.options import (
-    IN_FLIGHT,
-    ExtraFeatures,
-    Params,
-    QueryTemplate,
-    SearchIndex,
-    Window,
-)
+from owpc_ltr.engine.live_queries import JudgedQueries, LiveQueries, SearchOptions
+from owpc_ltr.engine.options import QueryTemplate, SearchIndex
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
@@ -64,13 +52,13 @@ def compare_live(
     options: HowCompared = None,
     index: SearchIndex = None,
     query_template: QueryTemplate = None,
-    params: Params = None,
-    window: Window = None,
     columns: Columns = None,
     topics: Topics = None,
-    featureset: ModelFeatureSet = None,
-    extra_features: ExtraFeatures = (),
-    in_flight: InFlight = IN_FLIGHT,
+    search: Annotated[
+        SearchOptions | None,
+        Argument.OPTIONS,
+        "How rankers search: parameters, how much they rescore, and their features.",
+    ] = None,
     per_query: PerQueryTable = None,
     report: ReportPage = None,
     latex: LatexTable = None,
@@ -107,7 +95,7 @@ def compare_live(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    options = options or ComparisonOptions()
+    options, how = options or ComparisonOptions(), search or SearchOptions()
     alone = _is_one_model(rankers)
     if alone:
         for name, idle in {
@@ -128,13 +116,15 @@ def compare_live(
         drawing=Resampling(seed, resamples, progress),
     )  # fmt: skip
     live = LiveQueries.of(
-        cluster, judgments, columns, query_template=query_template, window=window, topics=topics,
-        split=split, params=params, in_flight=in_flight, unweighted=options.unweighted,
+        cluster, judgments, columns, topics=topics, split=split,
+        query_template=query_template, window=how.window, params=how.params,
+        in_flight=how.in_flight, unweighted=options.unweighted,
     )  # fmt: skip
     compare = compare_with_query if alone else compare_rankers
     found = compare(
-        request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
-    )
+        request, live, cluster, index=index, featureset=how.featureset,
+        extra_features=how.extra_features,
+    )  # fmt: skip
     given = str(judgments) if isinstance(judgments, Path | str) else ""
     found = replace(found, data_name=given, n_worst=options.worst)
     write_comparison(found, per_query, latex)
