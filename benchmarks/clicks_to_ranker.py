@@ -42,6 +42,7 @@ from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.protocols import Model
+from owpc_ltr.training.options import TrainingOptions
 
 METRIC = "ndcg@10"
 TRUE, SERVED = "true grades", "the query alone"
@@ -125,7 +126,11 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
         # That metrics do not weigh documents is known here.
         warnings.simplefilter("ignore", ltr.OwpcLtrWarning)
         return ltr.train(
-            parts[0], validation=parts[1], settings=SETTINGS, metric=METRIC, source=sides.source
+            parts[0],
+            validation=parts[1],
+            settings=SETTINGS,
+            metric=METRIC,
+            options=TrainingOptions(source=sides.source),
         )
 
 

@@ -56,7 +56,8 @@ class Help:
     value of that type. `panel` is the part of the help page that lists the option. A parameter that
     is `required` has a default in Python only. `names` tells what the shell may complete the value
     with: an `index`, `model` or `featureset` of the cluster, a `feature` of the files on the line,
-    or a `ranker`, which is a feature with the prefix `feature:`.
+    or a `ranker`, which is a feature with the prefix `feature:`. The option of a field stands
+    `after` that of another parameter, where its object of options does not stand there.
     """
 
     text: str
@@ -73,6 +74,7 @@ class Help:
     names: Literal["", "index", "model", "featureset", "feature", "ranker"] = ""
     python: str = ""
     """The text for Python, where it differs."""
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -401,12 +403,13 @@ def _refuse(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
 
     known = inspect.signature(function).parameters
     classes = option_classes(function)
+    holders = {field: key for key, cls in classes.items() for field in described(cls).parameters}
     for name in named.keys() - known.keys():
-        close = _OTHER_NAMES.get(name) or closest(name, known)
-        holder = next((key for key in classes if name in described(classes[key]).parameters), None)
-        if holder is not None:
-            cls = classes[holder]
-            hint = f"write {holder}={cls.__name__}({name}=…), of {_home(cls)}"
+        close = _OTHER_NAMES.get(name) or closest(name, [*known, *holders])
+        field = name if name in holders else close
+        if field in holders:
+            cls = classes[holders[field]]
+            hint = f"write {holders[field]}={cls.__name__}({field}=…), of {_home(cls)}"
         elif close in known:
             hint = f"did you mean '{close}'?"
         elif "settings" in known:
@@ -581,7 +584,13 @@ def all_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
     found: dict[str, inspect.Parameter] = {}
     for name, parameter in described(function).parameters.items():
         found |= described(classes[name]).parameters if name in classes else {name: parameter}
-    return found
+    order = list(found)
+    for name in (name for cls in classes.values() for name in described(cls).parameters):
+        mark = help_of(found[name])
+        if mark is not None and mark.after in found:
+            order.remove(name)
+            order.insert(order.index(mark.after) + 1, name)
+    return {name: found[name] for name in order}
 
 
 def help_of(parameter: inspect.Parameter) -> Help | None:

@@ -57,7 +57,7 @@ from owpc_ltr.models.model_file import load_scoring_model, packed, save_model, u
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.train import train
+from owpc_ltr.training.train import ModelOptions, train
 from tests.datasets import frame, table_of, train_on_all, written
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "ba", "é", "a b", "ab" * 40])
@@ -548,7 +548,7 @@ def test_a_joined_feature_has_its_price_and_goes_where_it_is_not_worth_it(tmp_pa
         costs.write_text(f'{{"ctr": {milliseconds}}}')
         model = train(
             sides.training, validation=sides.validation, settings={"C": 1.0}, metric="ndcg@10",
-            feature_cost=costs,
+            model=ModelOptions(feature_cost=costs),
         )  # fmt: skip
         kept[milliseconds] = model.record["feature_cost"]["kept"]
         assert model.feature_names == ("title", "body", "ctr")

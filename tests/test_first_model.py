@@ -16,7 +16,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.training import first_model
 from owpc_ltr.training.candidates import fit_each
 from owpc_ltr.training.plan import Plan
-from owpc_ltr.training.train import TrainingSummary
+from owpc_ltr.training.train import ModelOptions, TrainingSummary
 
 PLACES: tuple[Literal["engine", "plugin", "client"], ...] = ("engine", "plugin", "client")
 
@@ -64,12 +64,14 @@ def test_where_a_line_does_the_line_is_chosen_and_its_metric_is_that_of_the_labe
 
 def test_what_runs_where_decides_what_may_be_chosen() -> None:
     data = world(crossed=1.0, queries=150)
-    known = {one: ltr.train(data, runs_in=one).record["kinds"] for one in PLACES}
+    known = {
+        one: ltr.train(data, model=ModelOptions(runs_in=one)).record["kinds"] for one in PLACES
+    }
     assert known["engine"]["kind"] != "boosted trees"
     assert known["plugin"]["kind"] != "piecewise-linear"
     assert known["engine"]["compared"][0]["mean"] == known["client"]["compared"][0]["mean"]
     with pytest.raises(UsageError, match="no model runs in 'cloud': choose among engine, plugin"):
-        ltr.train(data, runs_in="cloud")  # type: ignore[arg-type]
+        ltr.train(data, model=ModelOptions(runs_in="cloud"))  # type: ignore[arg-type]
 
 
 def test_a_kind_is_not_chosen_by_queries_that_are_held_out() -> None:
@@ -114,14 +116,14 @@ def test_where_a_part_cannot_be_trained_on_the_simplest_kind_is_taken(
         {"settings": {"C": 1.0}},
         {"grid": {"C": [0.1, 1.0]}},
         {"piecewise_linear": True},
-        {"feature_cost": {"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}},
+        {"model": "costs of features"},
     ],
 )
 def test_whoever_chose_gets_what_was_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
-    if "feature_cost" in chosen:
+    if "model" in chosen:
         costs = tmp_path / "costs.json"
         costs.write_text('{"1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0}')
-        chosen = {"feature_cost": costs}
+        chosen = {"model": ModelOptions(feature_cost=costs)}
     record = ltr.train(world(), **chosen).record
     assert "kinds" not in record
     assert record["select"] == "map"

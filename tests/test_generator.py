@@ -30,6 +30,7 @@ from owpc_ltr.signatures import (
     Reads,
     Seed,
     Writes,
+    all_parameters,
     job,
     option_name,
     silent,
@@ -116,12 +117,17 @@ def greet(*, name: Annotated[str, Help("Whom to greet."), Argument.NAME] = "all"
 class Extent:
     """How much is done."""
 
-    rounds: Annotated[int, Help("How often.")] = 3
+    rounds: Annotated[int, Help("How often.", after="last")] = 3
     listed: Annotated[Path | str | None, Reads("What is done.")] = None
 
 
 @job
-def repeat(*, extent: Annotated[Extent | None, Argument.OPTIONS, "How much."] = None) -> None:
+def repeat(
+    *,
+    extent: Annotated[Extent | None, Argument.OPTIONS, "How much."] = None,
+    last: Annotated[str, Help("What comes last.")] = "",
+    plugins: Plugins = (),
+) -> None:
     """Repeat."""
     print(extent)
 
@@ -257,6 +263,10 @@ def test_the_fields_of_an_object_of_options_are_options_of_the_command(call: Cal
         call(repeat, "--listed none.txt")
     with pytest.raises(BadInput, match=r"cannot read none\.txt: no such file"):
         repeat(extent=Extent(listed="none.txt"))
+
+
+def test_the_option_of_a_field_stands_where_its_mark_says() -> None:
+    assert list(all_parameters(repeat)) == ["listed", "last", "rounds", "plugins"]
 
 
 def test_python_names_the_object_of_options_that_a_field_belongs_to() -> None:

@@ -31,6 +31,7 @@ from owpc_ltr.inspection.result import listed
 from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
 from owpc_ltr.inspection.totals import Tails, column_facts, limits_of
 from owpc_ltr.inspection.units import factor_between
+from owpc_ltr.training.train import ModelOptions
 from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without
 
@@ -397,7 +398,7 @@ def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
             split.part(data, "train"),
             validation=split.part(data, "validation"),
             settings={"C": 1.0},
-            feature_cost=costs,
+            model=ModelOptions(feature_cost=costs),
         )
     assert model.record["feature_cost"]["kept"] == ["good"]
     (line,) = [str(each.message) for each in told if "in all documents" in str(each.message)]

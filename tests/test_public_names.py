@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 
@@ -127,20 +127,18 @@ def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield name, found
 
 
+def offered(passed_on: Collection[str], commands: str) -> Iterator[tuple[str, Any]]:
+    """What the public modules offer, and the functions of commands from modules so called."""
+    for module in MODULES:
+        yield from ((name, getattr(module, name)) for name in set(module.__all__) - {*passed_on})
+    for command in plugin_commands().commands:
+        if command.function.startswith(commands):
+            yield command.public_name, command.load()
+
+
 def signatures() -> Iterator[tuple[str, dict[str, Any], str]]:
     """The annotations of public functions, of methods of public classes, and of their fields."""
-    offered = [
-        (name, getattr(module, name))
-        for module in MODULES
-        for name in module.__all__
-        if name not in PASSED_ON
-    ]
-    offered += [
-        (command.public_name, command.load())
-        for command in plugin_commands().commands
-        if command.function.startswith("owpc_ltr.")
-    ]
-    for name, found in offered:
+    for name, found in offered(PASSED_ON, "owpc_ltr."):
         if inspect.isfunction(found):
             bare = inspect.unwrap(found)
             yield name, bare.__annotations__, bare.__module__
@@ -170,6 +168,18 @@ def test_every_class_in_a_public_signature_is_public() -> None:
         and cls.__name__ not in INSIDE
     }
     assert not lacking, "\n".join(sorted(lacking))
+
+
+def test_a_public_function_has_at_most_20_parameters() -> None:
+    counted: dict[str, int] = {}
+    for name, found in offered((), "owpc_ltr"):
+        if inspect.isfunction(found):
+            counted[name] = len(inspect.signature(found).parameters)
+        elif inspect.isclass(found):
+            for method, function in methods(found):
+                counted[f"{name}.{method}"] = len(inspect.signature(function).parameters)
+    assert {"train", "judge_clicks", "Cluster.compare_live"} <= counted.keys()
+    assert not {name: number for name, number in counted.items() if number > 20}
 
 
 def test_no_name_is_public_in_two_modules() -> None:

@@ -159,8 +159,11 @@ def write_letor(path: Path) -> None:
 
 
 def test_an_unknown_keyword_names_the_parameter_that_was_meant() -> None:
-    how: Any = {"Threads": 2}
-    with pytest.raises(TypeError, match="did you mean 'threads'"):
+    how: Any = {"metrics": "map"}
+    with pytest.raises(TypeError, match=r"'metrics': did you mean 'metric'\?"):
+        ltr.train(DATA, **how)
+    how = {"Threads": 2}
+    with pytest.raises(TypeError, match=r"write options=TrainingOptions\(threads=…\)"):
         ltr.train(DATA, **how)
     how = {"xyz": 2}
     with pytest.raises(TypeError, match="unexpected keyword argument 'xyz'"):

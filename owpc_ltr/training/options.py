@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.evaluation.options import Dask
 from owpc_ltr.host.settings import named_grids, named_settings
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, Reads, Writes
@@ -114,7 +115,12 @@ Folds = Annotated[
 ]
 Threads = Annotated[
     int,
-    Help("Number of threads; more than the free cores only slow it down.", min=1, panel="Advanced"),
+    Help(
+        "Number of threads; more than the free cores only slow it down.",
+        min=1,
+        panel="Advanced",
+        after="seed",
+    ),
 ]
 
 
@@ -127,3 +133,11 @@ class DataOptions(ShortRepr):
     source: Annotated[
         Mapping[str, Any] | None, "What the model's record says of where the data are from."
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingOptions(DataOptions):
+    """How data are read and worked through, and what a model's record says of their source."""
+
+    dask: Dask = None
+    threads: Threads = 1

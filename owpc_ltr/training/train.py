@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE, MaxFeatures, Memory
+from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import ChoosingMetric, Dask, by_workers, workers_at
+from owpc_ltr.evaluation.options import ChoosingMetric, by_workers, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
-from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import (
+    Argument,
     Help,
     Plugins,
     Progress,
@@ -41,8 +42,8 @@ from owpc_ltr.training.options import (
     OptimizerChoice,
     Settings,
     TestShare,
-    Threads,
     TrainingData,
+    TrainingOptions,
     Validation,
     ValidationShare,
 )
@@ -105,6 +106,62 @@ class TrainingSummary:
             yield wrapped_text(_cost_of_filling(self.kind))
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ModelOptions(ShortRepr):
+    """What a model may be: where it runs, the knots of its curves, and what its features cost."""
+
+    runs_in: Annotated[
+        Literal["engine", "plugin", "client"],
+        Help(
+            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
+            "plugin, or the client, which scores any.",
+            flag="--in",
+            panel="Model",
+            after="metric",
+        ),
+    ] = "engine"
+    knots: Annotated[
+        int | None,
+        Help(
+            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
+            min=2,
+            panel="Model",
+        ),
+    ] = None
+    feature_cost: Annotated[
+        Costs | Path | str | None,
+        Reads(
+            "Leave out features that cost more than they are worth: what `profile --json` "
+            'printed, or {"feature": milliseconds}. Chosen on the validation queries.',
+            panel="Model",
+        ),
+    ] = None
+    feature_price: Annotated[
+        float | None,
+        Help(
+            f"The gain that a feature must bring per millisecond; default: {FEATURE_PRICE}.",
+            min=0,
+            panel="Model",
+        ),
+    ] = None
+    keep_gain: Annotated[
+        float | None,
+        Help(
+            "Instead of a price: choose the cheapest model that keeps this share (as .95) of the "
+            "gain of all features over the best single one.",
+            panel="Model",
+        ),
+    ] = None
+    baseline: Annotated[
+        str | float | None,
+        Help(
+            "The feature from which --keep-gain measures; default: the best single one.",
+            names="feature",
+            panel="Model",
+        ),
+    ] = None
+
+
 @job(shows=TrainingSummary.of)
 def train(
     data: TrainingData,
@@ -115,15 +172,6 @@ def train(
     settings: Settings = None,
     grid: Grid = None,
     metric: ChoosingMetric = None,
-    runs_in: Annotated[
-        Literal["engine", "plugin", "client"],
-        Help(
-            "Where the kind of model that is chosen must run: every engine, an engine with the LTR "
-            "plugin, or the client, which scores any.",
-            flag="--in",
-            panel="Model",
-        ),
-    ] = "engine",
     normalise: Normalise = DEFAULT_NORMALISATION,
     missing: Annotated[
         Literal["zero"] | None,
@@ -136,59 +184,22 @@ def train(
             panel="Model",
         ),
     ] = False,
-    knots: Annotated[
-        int | None,
-        Help(
-            f"The most knots of a curve of a piecewise-linear model; default: {KNOTS}.",
-            min=2,
-            panel="Model",
-        ),
-    ] = None,
-    feature_cost: Annotated[
-        Costs | Path | str | None,
-        Reads(
-            "Leave out features that cost more than they are worth: what `profile --json` "
-            'printed, or {"feature": milliseconds}. Chosen on the validation queries.',
-            panel="Model",
-        ),
-    ] = None,
-    feature_price: Annotated[
-        float | None,
-        Help(
-            f"The gain that a feature must bring per millisecond; default: {FEATURE_PRICE}.",
-            min=0,
-            panel="Model",
-        ),
-    ] = None,
-    keep_gain: Annotated[
-        float | None,
-        Help(
-            "Instead of a price: choose the cheapest model that keeps this share (as .95) of the "
-            "gain of all features over the best single one.",
-            panel="Model",
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | float | None,
-        Help(
-            "The feature from which --keep-gain measures; default: the best single one.",
-            names="feature",
-            panel="Model",
-        ),
+    model: Annotated[
+        ModelOptions | None,
+        Argument.OPTIONS,
+        "Where the model must run, the knots of its curves, and what its features may cost.",
     ] = None,
     validation: Validation = None,
     validation_share: ValidationShare = VALIDATION_SHARE,
     test_share: TestShare = TEST_SHARE,
     folds: Folds = None,
-    max_features: MaxFeatures = None,
-    memory: Memory = None,
-    source: Annotated[
-        Mapping[str, Any] | None, "What the model's record says of where the data are from."
+    options: Annotated[
+        TrainingOptions | None,
+        Argument.OPTIONS,
+        "How the data are read and worked through, and what the record says of their source.",
     ] = None,
     report: ReportPage = None,
-    dask: Dask = None,
     seed: Seed = 0,
-    threads: Threads = 1,
     plugins: Plugins = (),
     progress: Progress = silent,
 ) -> Model:
@@ -208,7 +219,7 @@ def train(
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
     side of a split (`data.split().training`) are not split again; `validation_share=0,
     test_share=0` trains on everything. `missing="zero"` sends missing values where 0 goes; left
-    out, trees learn where they go. `source` is what the record says of where the data are from.
+    out, trees learn where they go.
     `model.record` tells everything of how the model was trained. Warnings (a collapsed optimum,
     say) are given as `OwpcLtrWarning`.
     Raises UsageError for a choice that cannot be made, Refused for data that nothing can be
@@ -232,7 +243,8 @@ def train(
     from owpc_ltr.training.folds import fold_models
     from owpc_ltr.training.plan import model_plan
 
-    _check_knots(knots, piecewise_linear)
+    model, options = model or ModelOptions(), options or TrainingOptions()
+    _check_knots(model.knots, piecewise_linear)
     make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
     # What cannot be planned is refused before any data are read.
     planned = make(
@@ -242,31 +254,31 @@ def train(
         grid=grid,
         select=metric or DEFAULT_METRIC,
         piecewise_linear=piecewise_linear,
-        knots=KNOTS if knots is None else knots,
+        knots=KNOTS if model.knots is None else model.knots,
     )
-    chosen = any((loss, optimizer, settings, grid, piecewise_linear, feature_cost, dask))
+    named = (loss, optimizer, settings, grid, piecewise_linear, model.feature_cost, options.dask)
+    chosen = any(named)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
         if chosen:
             return planned, None
-        choice = choose_kind(queries, make, metric, runs_in, validation_share, run=run)
+        choice = choose_kind(queries, make, metric, model.runs_in, validation_share, run=run)
         return choice.kind.plan, choice
 
-    costs = _costs(feature_cost, feature_price, keep_gain, baseline)
+    costs, dask = _costs(model), options.dask
     others = {"validation": validation, "feature_cost": costs, "dask": dask}
     _check_folds(folds, others, test_share)
     given = (data, validation)
     with nullcontext() if dask is None else workers_at(dask, given, plugins) as workers:
         shares = (validation_share, test_share if folds is None else 0.0)
-        how = DataOptions(max_features=max_features, memory=memory)
-        splits, known = training_splits(data, validation, shares, how)
-        source = known if source is None else source
+        splits, known = training_splits(data, validation, shares, options)
+        source = known if options.source is None else options.source
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
         if costs is not None:
             training = in_memory(training, "a price of features")
-        run = Run(seed=seed, threads=threads, progress=progress)
+        run = Run(seed=seed, threads=options.threads, progress=progress)
         plan, choice = plan_of(splits.seen, run)
         goes_through_parts(plan, training, chosen_on)
         before = warnings_before_training(training.head)
@@ -278,14 +290,14 @@ def train(
         )  # fmt: skip
     after = (*trained.warnings, *silent_in_training(trained.silent_features))
     give_warnings(after)
-    model: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
+    ranker: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
     if choice is not None:
-        model = with_record(model, {**model.record, "kinds": choice.as_dict()})
+        ranker = with_record(ranker, {**ranker.record, "kinds": choice.as_dict()})
     if out is not None:
-        save_model(model, out)
+        save_model(ranker, out)
     name = "the model" if out is None else Path(out).name
-    write_report([{name: model}, splits.training], report, plugins)
-    return model
+    write_report([{name: ranker}, splits.training], report, plugins)
+    return ranker
 
 
 def _check_folds(folds: int | None, others: Mapping[str, Any], test_share: float) -> None:
@@ -409,15 +421,11 @@ def read_costs(
     return read(Path(path), FEATURE_PRICE if price is None else price, keep_gain, baseline)
 
 
-def _costs(
-    given: Costs | Path | str | None,
-    price: float | None,
-    keep_gain: float | None,
-    baseline: str | float | None,
-) -> Costs | None:
+def _costs(model: ModelOptions) -> Costs | None:
+    given, price, gain = model.feature_cost, model.feature_price, model.keep_gain
     if isinstance(given, Path | str):
-        return read_costs(given, price, keep_gain=keep_gain, baseline=baseline)
-    options = {"feature_price": price, "keep_gain": keep_gain, "baseline": baseline}
+        return read_costs(given, price, keep_gain=gain, baseline=model.baseline)
+    options = {"feature_price": price, "keep_gain": gain, "baseline": model.baseline}
     for option, value in options.items():
         if value is not None:
             raise UsageError(

@@ -130,9 +130,9 @@ def _value(path: Path, number: int, line: bytes) -> Any:
 def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> ExperimentLog:
     """The log in the two indices of User Behavior Insights, since the experiment began."""
     log = ExperimentLog(experiment)
-    for documents in _documents(engine, options.queries, QUERY_FIELDS.values(), experiment):
+    for documents in _documents(engine, options.ubi_queries, QUERY_FIELDS.values(), experiment):
         log.add_queries(documents)
-    for documents in _documents(engine, options.events, EVENT_FIELDS.values(), experiment):
+    for documents in _documents(engine, options.ubi_events, EVENT_FIELDS.values(), experiment):
         log.add_events(documents)
     return log
 

@@ -84,7 +84,7 @@ class ClickLog(ShortRepr):
             )
         if self.events:
             return read_files(experiment, [Path(path) for path in self.events])
-        options = UbiOptions(self.ubi_queries, self.ubi_events)
+        options = UbiOptions(ubi_queries=self.ubi_queries, ubi_events=self.ubi_events)
         return read_indices(cluster.engine, experiment, options)
 
 

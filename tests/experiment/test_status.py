@@ -253,7 +253,7 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
     events = [line for line in lines if "action_name" in line]
     engine = open_engine(node_url)
     with ubi_indices(engine, queries, events, mapping) as names:
-        options = UbiOptions(names["queries"], names["events"])
+        options = UbiOptions(ubi_queries=names["queries"], ubi_events=names["events"])
         behaviour = read_indices(engine, EXPERIMENT, options)
     other = read(lines, tmp_path)
     assert behaviour.unusable == other.unusable == {}
