@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -57,6 +57,8 @@ from owpc_ltr.evaluation.significance import Outcome
 CLIENTS = 10_000
 _BLOCKS = 40
 """The exponent is estimated, and the log checked, at so many clients of the same ratio."""
+LONGEST = 60_000
+"""Searches after which no method goes on."""
 CHECKS = {"sample-ratio", "lost-clicks"}
 Logged = tuple[Searches, Clicks]
 
@@ -132,12 +134,17 @@ def looks_at(credit: Vector, first: int, planned: int) -> Looks:
     deviations = np.sqrt(np.maximum(squares - n * means**2, 0) / np.maximum(n - 1, 1))
     fourth = np.cumsum(credit**4)
     effective = np.divide(squares**2, fourth, out=np.zeros(len(n)), where=fourth > 0)
-    widths = np.array([half_width(each, planned) for each in n[first:].tolist()])
+    widths = _widths(LONGEST, planned)[first : len(n)]
     means, deviations, effective = means[first:], deviations[first:], effective[first:]
     outside = (np.abs(means) > deviations * widths) & (effective >= FEWEST_CREDITED)
     by_z = np.abs(means) > deviations * 1.96 / np.sqrt(n[first:])
     signs = np.sign(means).astype(np.int64)
     return Looks(signs * outside, signs * by_z)
+
+
+@cache
+def _widths(clients: int, planned: int) -> Vector:
+    return np.array([half_width(n, planned) for n in range(1, clients + 1)])
 
 
 def blocks(clients: int) -> Iterator[tuple[int, int]]:
@@ -186,13 +193,14 @@ def null_course(name: str, seed: int) -> Course:
     """One world without a difference."""
     null, rng = NULLS[name], np.random.default_rng([seed, [*NULLS].index(name)])
     world = null.world(rng)
-    searches = searches_of(rng, world, null.counts(rng), null.loyal)
+    counts = null.counts(rng)
+    searches = searches_of(rng, world, counts, null.loyal)
     if null.bots:
         searches, clicks = with_bots(rng, world, searches, null.users, null.bots)
     else:
         clicks = clicks_of(rng, world, searches, null.users)
     clients = int(searches.client.max()) + 1
-    return course_of(searches, clicks, clients, clients)
+    return course_of(searches, clicks, clients, len(counts))
 
 
 def returning_course(seed: int) -> tuple[int, int]:
@@ -204,7 +212,7 @@ def returning_course(seed: int) -> tuple[int, int]:
     searches = Searches(searches.client[order], searches.query[order], searches.b_leads[order])
     clicks = clicks_of(rng, world, searches, position_users(1.0))
     claims = np.zeros(2, np.int64)
-    for last in range(200, len(order) + 1, 25):
+    for last in range(200, len(order) + 1, 50):
         before = clicks.part(clicks.search < last)
         exponent = examination_exponent(before.positions, PAGE)[0]
         client = np.unique(searches.client[:last], return_inverse=True)[1]
@@ -220,11 +228,11 @@ def returning_course(seed: int) -> tuple[int, int]:
     return int(claims[0]), int(claims[1])
 
 
-def null_table(worlds: int, workers: ProcessPoolExecutor) -> None:
+def null_table(names: list[str], worlds: int, workers: ProcessPoolExecutor) -> None:
     """The first table."""
     print(f"no difference, {worlds} worlds: share with a claim at any look")
     print(f"{'':26s} {'wrong':>6s} {'exponent 1':>11s} {'z test':>7s} {'checks':>7s}")
-    for name in NULLS:
+    for name in names:
         courses = list(workers.map(partial(null_course, name), range(worlds), chunksize=10))
         shares = [
             np.mean([getattr(course, column).any() for course in courses])
@@ -240,8 +248,6 @@ def null_table(worlds: int, workers: ProcessPoolExecutor) -> None:
     print(f"{'clients come back':26s} {back[0]:6.1%} {'':11s} {back[1]:7.1%}\n", flush=True)
 
 
-LONGEST = 60_000
-"""Searches after which no method goes on."""
 PLANNED = 3000
 METHODS = ("debiased", "balanced", "team draft", "A/B")
 
@@ -387,6 +393,7 @@ def broken_table(worlds: int, workers: ProcessPoolExecutor) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Verdicts of experiments, by simulated users.")
     parser.add_argument("--worlds", type=int, default=500, help="without a difference")
+    parser.add_argument("--nulls", nargs="+", default=[*NULLS], choices=[*NULLS], metavar="NAME")
     parser.add_argument("--different", type=int, default=30, help="worlds with one, or a fault")
     parser.add_argument("--tables", nargs="+", type=int, default=[1, 2, 3], choices=[1, 2, 3])
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -394,7 +401,7 @@ def main() -> None:
     start = time.monotonic()
     with ProcessPoolExecutor(options.workers) as workers:
         if 1 in options.tables:
-            null_table(options.worlds, workers)
+            null_table(options.nulls, options.worlds, workers)
         if 2 in options.tables:
             difference_table(options.different, workers)
         if 3 in options.tables:

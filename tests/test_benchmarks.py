@@ -333,3 +333,53 @@ def test_every_model_orders_documents_better_than_srw(setting: str) -> None:
         assert found.ndcg["coec"] > found.ndcg["COEC, no prior"] + 0.01
         if users.kind == "position":
             assert found.examination < 0.05
+
+
+@pytest.fixture(scope="module")
+def experiment_worlds() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+        return importlib.import_module("experiment_worlds")
+
+
+def test_worlds_without_a_difference_have_none(experiment_worlds: ModuleType) -> None:
+    for name, null in experiment_worlds.NULLS.items():
+        world = null.world(np.random.default_rng(1))
+        assert world.difference(1.0) == pytest.approx(0.0, abs=1e-12), name
+        assert (world.a != world.b).any()
+    assert abs(experiment_worlds.drawn_world(np.random.default_rng(1)).difference(1.0)) > 1e-3
+
+
+def test_simulated_users_click_as_often_as_their_model_says(experiment_worlds: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    attraction = np.full((40_000, 4), 0.5)
+    clicks = experiment_worlds.position_users(1.0)(rng, attraction).mean(0)
+    assert clicks == pytest.approx(0.5 / np.arange(1, 5), abs=0.01)
+    # After a click 3 of 10 go on, and 9 of 10 of these at each place.
+    clicks = experiment_worlds.cascade_users(rng, attraction).mean(0)
+    assert clicks == pytest.approx(0.5 * (0.65 * 0.9) ** np.arange(4), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["position users", "heavy clients", "equal, cascade users"])
+def test_looking_after_every_client_claims_no_difference_and_a_z_test_does(
+    experiment_worlds: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment_worlds, "CLIENTS", 2000)
+    courses = [experiment_worlds.null_course(name, seed) for seed in range(12)]
+    # Of 12 worlds, 3 claims at 5 % have a chance of 2 %.
+    assert sum(course.verdict.any() for course in courses) <= 2
+    assert sum(course.z_test.any() for course in courses) >= 3
+
+
+def test_a_log_that_loses_clicks_of_one_leader_cannot_tell(
+    experiment_worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment_worlds, "BROKEN_CLIENTS", 8000)
+    for fault, check in (
+        ("30 % of B's clicks lost", "lost-clicks"),
+        ("20 % of B's searches lost", "sample-ratio"),
+        ("a cache shows A's to 20 %", "sample-ratio"),
+    ):
+        course = experiment_worlds.broken_course(fault, True, 2)
+        assert check in course.at_end
+    assert experiment_worlds.broken_course("nothing", True, 2).at_end == "better"

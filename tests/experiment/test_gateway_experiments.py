@@ -259,6 +259,22 @@ def test_where_b_fails_or_is_late_the_page_is_as_and_does_not_count(
     assert line["query_attributes"]["experiment"] == {"name": "titles", "failed": "experiment"}
 
 
+def test_where_two_indices_have_a_document_of_one_id_the_page_is_as(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clicks do not say which of the two they mean."""
+    hit = SearchedEngine._hit
+
+    def of_two_indices(engine: Any, number: int, *more: Any) -> Any:
+        twice = hit(engine, number, *more)
+        return {**twice, "_id": "d0", "_index": "other"} if number == 1 else twice
+
+    monkeypatch.setattr(SearchedEngine, "_hit", of_two_indices)
+    status, headers, answer = served.search()
+    assert (status, len(ids(answer))) == (200, 10)
+    assert "degraded; experiment: the list of A has 'd0' at ranks" in headers[STATUS_HEADER]
+
+
 def test_where_a_fails_the_page_is_the_engines(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
