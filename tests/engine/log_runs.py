@@ -13,15 +13,40 @@ import numpy as np
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
+from owpc_ltr.errors import EngineUnavailable
 from tests.datasets import written
 from tests.engine.memory_engine import MemoryEngine, is_log_search
 from tests.engine.memory_engine import log as log_in_memory
 
 QUICK = LogOptions(pause=0, chunk=10, in_flight=2)
+SIX_CHUNKS = LogOptions(pause=0, chunk=5, in_flight=2)
+"""A query each."""
+TWO_CHUNKS = LogOptions(pause=0, chunk=15, in_flight=2)
 
 
 def log(engine: MemoryEngine, out: Path, **changes: Any) -> LogReport:
     return log_in_memory(engine, out, **{"options": QUICK, **changes})
+
+
+def log_in_six(
+    out: Path, engine: MemoryEngine | None = None, options: LogOptions = SIX_CHUNKS
+) -> LogReport:
+    return log_in_memory(engine or MemoryEngine(), out, options=options)
+
+
+def away_after(calls: int) -> Callable[..., Any]:
+    """The fault of an engine that answers so many calls and no more."""
+
+    def away(number: int, _path: str, _body: Any, answer: Any) -> Any:
+        if number > calls:
+            raise EngineUnavailable("the engine does not answer")
+        return answer
+
+    return away
+
+
+def run_folder(out: Path) -> Path:
+    return out.with_name(out.name + ".run")
 
 
 def without(*documents: str) -> MemoryEngine:
@@ -37,7 +62,7 @@ def digest(path: Path) -> str:
 def assert_nothing_published(out: Path, *, kept: bool | None = None) -> None:
     """No output, and besides it at most the run folder."""
     names = {path.name for path in out.parent.iterdir()}
-    assert names <= {out.name + ".run"}
+    assert names <= {run_folder(out).name}
     if kept is not None:
         assert bool(names) is kept
 
@@ -92,13 +117,6 @@ class Spoiler:
 
 def timed_out() -> Change:
     return edited(lambda answer: answer.update(timed_out=True))
-
-
-def clean_digest(folder: Path) -> str:
-    """The digest of an undisturbed run."""
-    path = folder / "clean.parquet"
-    log(MemoryEngine(), path)
-    return digest(path)
 
 
 def ctr(scale: float = 1.0) -> dict[tuple[str, str], float]:

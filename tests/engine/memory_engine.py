@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from owpc_ltr.data.external_features.table import ExternalTable
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
@@ -229,6 +230,7 @@ def log(
     kind: str = "plugin-free",
     options: LogOptions,
     parted: PartitionedOutput | None = None,
+    joined: Sequence[ExternalTable] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogReport:
     """The log of an engine in memory through a real store."""
@@ -243,6 +245,7 @@ def log(
         out,
         options=options,
         parted=parted,
+        joined=joined,
         progress=progress,
     )
 

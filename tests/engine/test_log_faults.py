@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,40 +13,27 @@ import pytest
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.feature_log.log import LogReport
-from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import DiskFault, EngineUnavailable, OwpcLtrWarning, Refused
 from tests.engine.log_runs import (
     QUICK,
+    TWO_CHUNKS,
     Change,
     Spoiler,
     assert_nothing_published,
     assert_only,
-    clean_digest,
     digest,
     edited,
     first,
     lenient,
     log,
+    log_in_six,
     replaced,
+    run_folder,
     timed_out,
     title,
 )
 from tests.engine.memory_engine import MemoryEngine
-from tests.engine.memory_engine import log as log_in_memory
 from tests.faults.disk import failing_disk, full_after
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder / "movies.parquet"
-
-
-@pytest.fixture
-def clean(tmp_path: Path) -> str:
-    return clean_digest(tmp_path)
 
 
 def shards(**counts: int) -> Change:
@@ -258,37 +244,6 @@ def test_what_was_rejected_with_leave_is_refused_when_the_run_goes_on_without(ou
     assert log(MemoryEngine(), out, options=lenient()).counts.n_rejected == 1
 
 
-OPTIONS = LogOptions(pause=0, chunk=5, in_flight=2)
-"""Six chunks of one query each."""
-TWO_CHUNKS = LogOptions(pause=0, chunk=15, in_flight=2)
-
-
-def log_anomalies(
-    out: Path, engine: MemoryEngine | None = None, options: LogOptions = OPTIONS
-) -> LogReport:
-    return log_in_memory(engine or MemoryEngine(), out, options=options)
-
-
-def digest_anomalies(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def run_folder(out: Path) -> Path:
-    return out.with_name(out.name + ".run")
-
-
-def assert_only_anomalies(out: Path) -> None:
-    assert [path.name for path in out.parent.iterdir()] == [out.name]
-
-
-@pytest.fixture(scope="module")
-def clean_anomalies(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The digest of an undisturbed run."""
-    path = tmp_path_factory.mktemp("clean") / "clean.parquet"
-    log_anomalies(path)
-    return digest_anomalies(path)
-
-
 def unavailable(_answer: Any) -> Any:
     raise EngineUnavailable("the engine does not answer")
 
@@ -319,10 +274,10 @@ CALL_FAULTS = [unavailable, interrupt, crash, time_out, empty, hollow]
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 @pytest.mark.parametrize("lasting", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_whichever_call_fails_the_run_ends_whole_or_publishes_nothing(
-    tmp_path: Path, clean_anomalies: str, fault: Callable[[Any], Any], lasting: bool
+    tmp_path: Path, clean: str, fault: Callable[[Any], Any], lasting: bool
 ) -> None:
     counter = MemoryEngine()
-    log_anomalies(tmp_path / "count.parquet", counter)
+    log_in_six(tmp_path / "count.parquet", counter)
     assert counter.calls > 15
     for n in range(1, counter.calls + 1):
         out = tmp_path / f"{n}" / "out.parquet"
@@ -332,22 +287,22 @@ def test_whichever_call_fails_the_run_ends_whole_or_publishes_nothing(
             return fault(answer) if number == n or (lasting and number > n) else answer
 
         try:
-            log_anomalies(out, MemoryEngine(fault=spoil))
+            log_in_six(out, MemoryEngine(fault=spoil))
         except (OwpcLtrError, KeyboardInterrupt, MemoryError):
             assert not out.exists()
-            log_anomalies(out)
-        assert digest_anomalies(out) == clean_anomalies
-        assert_only_anomalies(out)
+            log_in_six(out)
+        assert digest(out) == clean
+        assert_only(out)
 
 
 @pytest.mark.parametrize("lasting", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
-    tmp_path: Path, clean_anomalies: str, lasting: bool
+    tmp_path: Path, clean: str, lasting: bool
 ) -> None:
     first = tmp_path / "count" / "out.parquet"
     first.parent.mkdir()
     with failing_disk(first.parent, 0) as disk:
-        log_anomalies(first, options=TWO_CHUNKS)
+        log_in_six(first, options=TWO_CHUNKS)
     operations = disk.seen
     assert operations > 35
     failures: list[str] = []
@@ -356,18 +311,18 @@ def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
         out.parent.mkdir()
         try:
             with failing_disk(out.parent, n, lasting=lasting):
-                log_anomalies(out, options=TWO_CHUNKS)
+                log_in_six(out, options=TWO_CHUNKS)
         except DiskFault as fault:
             failures.append(str(fault))
             # Once it is in its place, whole, only making that durable can fail.
-            assert not out.exists() or digest_anomalies(out) == clean_anomalies
+            assert not out.exists() or digest(out) == clean
             assert {path.name for path in out.parent.iterdir()} <= {out.name, out.name + ".run"}
-            log_anomalies(out, options=TWO_CHUNKS)
-        assert digest_anomalies(out) == clean_anomalies
+            log_in_six(out, options=TWO_CHUNKS)
+        assert digest(out) == clean
         if run_folder(out).exists():  # taking it away was what failed
-            log_anomalies(out, options=TWO_CHUNKS)
-            assert digest_anomalies(out) == clean_anomalies
-        assert_only_anomalies(out)
+            log_in_six(out, options=TWO_CHUNKS)
+            assert digest(out) == clean
+        assert_only(out)
         shutil.rmtree(out.parent)
     assert len(failures) > operations / 2
     assert all("No space left" in line and "\n" not in line for line in failures)
@@ -376,29 +331,29 @@ def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_failing_disk_leaves_the_earlier_output_or_the_whole_new_one(
-    out: Path, clean_anomalies: str, lasting: bool
+    out: Path, clean: str, lasting: bool
 ) -> None:
     stayed = 0
     for n in range(1, 40):
         out.write_bytes(b"earlier")
         try:
             with failing_disk(out.parent, n, lasting=lasting):
-                log_anomalies(out)
+                log_in_six(out)
         except DiskFault:
             stayed += out.read_bytes() == b"earlier"
-        assert out.read_bytes() == b"earlier" or digest_anomalies(out) == clean_anomalies
+        assert out.read_bytes() == b"earlier" or digest(out) == clean
     assert stayed > 10
 
 
 @pytest.mark.parametrize("limit", [0, 1, 50, 300, 600, 1000, 2000, 3000, 4000])
 def test_a_full_disk_ends_the_run_and_leaves_it_resumable(
-    out: Path, clean_anomalies: str, limit: int
+    out: Path, clean: str, limit: int
 ) -> None:
     try:
         with full_after(limit):
-            log_anomalies(out)
+            log_in_six(out)
     except DiskFault:
         assert not out.exists()
-    log_anomalies(out)
-    assert digest_anomalies(out) == clean_anomalies
-    assert_only_anomalies(out)
+    log_in_six(out)
+    assert digest(out) == clean
+    assert_only(out)

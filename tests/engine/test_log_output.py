@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,18 +18,16 @@ from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.log_features import output_parts
-from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.datasets import by_query, content, frame
 from tests.engine.log_runs import (
     QUICK,
     assert_nothing_published,
+    away_after,
     ctr,
     ctr_file,
     digest,
@@ -37,7 +35,6 @@ from tests.engine.log_runs import (
     log,
     without,
 )
-from tests.engine.log_runs import log as log_plainly
 from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
 
 JUDGMENTS = small_judgments(queries=24)
@@ -67,25 +64,12 @@ def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
 
 
 def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
-    from typing import cast
-
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.feature_log.log import run_log
-    from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-
-    engine = MemoryEngine()
-    store = PluginFreeStore(cast(Engine, engine))
     tables = read_external_features(ctr_file(tmp_path))
-    found = []
-    for name, parted in (("a.parquet", None), ("parts", WHOLE)):
-        run_log(
-            engine, store, engine.featureset, JUDGMENTS, engine.index, tmp_path / name,
-            options=QUICK, joined=tables, parted=parted,
-        )  # fmt: skip
-        path = tmp_path / name
-        found.append(load_dataset(path) if parted is None else open_partitioned(path).load())
-    assert by_query(found[0]) == by_query(found[1])
-    assert found[0].manifest == found[1].manifest
+    logged(tmp_path / "a.parquet", joined=tables)
+    logged(tmp_path / "parts", joined=tables, parted=WHOLE)
+    data, parts = load_dataset(tmp_path / "a.parquet"), open_partitioned(tmp_path / "parts")
+    assert by_query(parts.load()) == by_query(data)
+    assert parts.manifest == data.manifest
     with pytest.raises(UsageError, match="--extra-features counts a table's rows once"):
         part(1, 2).check(tmp_path / "other", tables)
 
@@ -99,11 +83,11 @@ def test_several_writers_log_what_one_does(tmp_path: Path) -> None:
     one, three = open_partitioned(tmp_path / "one"), open_partitioned(tmp_path / "three")
     assert three.manifest == one.manifest
     assert three.fingerprint == one.fingerprint
-    files = [
-        {name: data for name, data in content(tmp_path / folder).items() if "part-" in name}
-        for folder in ("one", "three")
-    ]
-    assert files[0] == files[1]
+    assert parts_in(tmp_path / "one") == parts_in(tmp_path / "three")
+
+
+def parts_in(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in content(folder).items() if "part-" in name}
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
@@ -132,15 +116,9 @@ def test_a_log_that_stops_goes_on_to_the_same_bytes(
     parted: PartitionedOutput, tmp_path: Path
 ) -> None:
     logged(tmp_path / "clean", parted=parted)
-
-    def gone(number: int, _path: str, _body: Any, answer: Any) -> Any:
-        if number > 12:
-            raise EngineUnavailable("the engine has gone")
-        return answer
-
     out = tmp_path / "out"
     with pytest.raises(EngineUnavailable, match="chunks are kept"):
-        logged(out, MemoryEngine(fault=gone), parted=parted)
+        logged(out, MemoryEngine(fault=away_after(12)), parted=parted)
     assert not out.exists()
     report = logged(out, parted=parted)
     assert report.resumed > 0
@@ -172,14 +150,7 @@ def test_a_full_disk_at_the_end_costs_no_search(
 def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
-    searches = 0
-
-    def count(_number: int, _path: str, _body: Any, answer: Any) -> Any:
-        nonlocal searches
-        searches += 1
-        return answer
-
-    engine = MemoryEngine(fault=count)
+    engine = MemoryEngine()
     for parted, out, message in (
         (part(1, 21), "a", "20 buckets cannot be shared by 21"),
         (WHOLE, "other", "it has files that are no part of a dataset"),
@@ -191,7 +162,7 @@ def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> N
     empty = next(n for n in (1, 2) if not _has(part(n, 2), few))
     with pytest.raises(BadInput, match=f"none of the 1 queries is in part {empty}/2"):
         logged(tmp_path / "a", engine, judgments=few, parted=part(empty, 2))
-    assert searches == 0
+    assert engine.calls == 0
 
 
 def _has(parted: PartitionedOutput, judgments: Any) -> bool:
@@ -199,13 +170,6 @@ def _has(parted: PartitionedOutput, judgments: Any) -> bool:
         return bool(parted.own(judgments).queries)
     except BadInput:
         return False
-
-
-def test_a_log_without_a_document_is_refused(tmp_path: Path) -> None:
-    engine = MemoryEngine()
-    engine.documents = {"elsewhere"}
-    with pytest.raises(Refused, match="could be logged"):
-        logged(tmp_path / "a", engine, options=lenient(), parted=WHOLE)
 
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "/", "-1/4", "1/4/2"])
@@ -223,10 +187,7 @@ def test_parts_share_the_queries(tmp_path: Path) -> None:
     assert np.diff([len(queries) for queries in own]).size == 2
 
 
-PLAIN = small_judgments(queries=24)
-
-
-def weighed(judgments: Judgments = PLAIN) -> Judgments:
+def weighed() -> Judgments:
     """Weights from 0 up for most documents, an importance for most queries."""
     queries = [
         replace(
@@ -234,13 +195,9 @@ def weighed(judgments: Judgments = PLAIN) -> Judgments:
             weights=None if n % 5 == 3 else np.array([(n + d) % 4 / 2 for d in range(5)], "f4"),
             importance=None if n % 7 == 2 else n % 3 + 0.5,
         )
-        for n, query in enumerate(judgments.queries)
+        for n, query in enumerate(JUDGMENTS.queries)
     ]
     return Judgments(queries)
-
-
-def logged_weights(out: Path, judgments: Judgments, engine: Any = None, **how: Any) -> LogReport:
-    return log(engine or MemoryEngine(), out, judgments=judgments, **how)
 
 
 def told(data: RankingDataset) -> dict[str, Any]:
@@ -270,7 +227,7 @@ def expected(judgments: Judgments, lacking: str = "") -> dict[str, Any]:
 
 
 def test_a_dataset_has_the_weights_of_what_was_logged(tmp_path: Path) -> None:
-    logged_weights(tmp_path / "a.parquet", weighed(), without("d3"), options=lenient())
+    logged(tmp_path / "a.parquet", without("d3"), judgments=weighed(), options=lenient())
     data = load_dataset(tmp_path / "a.parquet")
     assert told(data) == expected(weighed(), "d3")
     assert data.document_weights is not None
@@ -279,7 +236,7 @@ def test_a_dataset_has_the_weights_of_what_was_logged(tmp_path: Path) -> None:
 
 
 def test_every_way_of_a_dataset_keeps_them(tmp_path: Path) -> None:
-    logged_weights(tmp_path / "a.parquet", weighed())
+    logged(tmp_path / "a.parquet", judgments=weighed())
     data = ltr.read_dataset(tmp_path / "a.parquet")
     whole = expected(weighed())
     assert told(data) == whole
@@ -296,72 +253,52 @@ def test_every_way_of_a_dataset_keeps_them(tmp_path: Path) -> None:
 
 def test_weights_of_1_are_the_same_bytes_as_none(tmp_path: Path) -> None:
     ones = [
-        replace(query, weights=np.ones(5, np.float32), importance=1.0) for query in PLAIN.queries
+        replace(query, weights=np.ones(5, np.float32), importance=1.0)
+        for query in JUDGMENTS.queries
     ]
-    logged_weights(tmp_path / "a.parquet", PLAIN)
-    logged_weights(tmp_path / "b.parquet", Judgments(ones))
+    logged(tmp_path / "a.parquet")
+    logged(tmp_path / "b.parquet", judgments=Judgments(ones))
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     assert load_dataset(tmp_path / "b.parquet").document_weights is None
 
 
 def test_folders_of_parts_have_them_whoever_writes(tmp_path: Path) -> None:
     # A weight of one query alone: the other writers do not see it, and have its column.
-    one = [replace(PLAIN.queries[0], importance=2.0), *PLAIN.queries[1:]]
+    one = [replace(JUDGMENTS.queries[0], importance=2.0), *JUDGMENTS.queries[1:]]
     for name, judgments in (("all", weighed()), ("one", Judgments(one))):
-        logged_weights(tmp_path / f"{name}.parquet", judgments)
-        logged_weights(tmp_path / name, judgments, parted=PartitionedOutput())
+        logged(tmp_path / f"{name}.parquet", judgments=judgments)
+        logged(tmp_path / name, judgments=judgments, parted=WHOLE)
         for number in (2, 3, 1):
-            share = PartitionedOutput(share=Share(number, 3))
-            logged_weights(tmp_path / f"{name}-of-3", judgments, parted=share)
+            logged(tmp_path / f"{name}-of-3", judgments=judgments, parted=part(number, 3))
         data = load_dataset(tmp_path / f"{name}.parquet")
         for folder in (name, f"{name}-of-3"):
             parts = open_partitioned(tmp_path / folder)
             assert by_query(parts.load()) == by_query(data)
             assert told(parts.load()) == expected(judgments)
-        files = [
-            {path: data for path, data in content(tmp_path / folder).items() if "part-" in path}
-            for folder in (name, f"{name}-of-3")
-        ]
-        assert files[0] == files[1]
+        assert parts_in(tmp_path / name) == parts_in(tmp_path / f"{name}-of-3")
 
 
 def test_a_log_goes_on_with_the_same_weights_and_with_no_others(tmp_path: Path) -> None:
-    def gone(number: int, _path: str, _body: Any, answer: Any) -> Any:
-        if number > 12:
-            raise EngineUnavailable("the engine has gone")
-        return answer
-
     out, options = tmp_path / "a.parquet", replace(QUICK, chunk=5)
     with pytest.raises(EngineUnavailable, match="kept"):
-        logged_weights(out, weighed(), MemoryEngine(fault=gone), options=options)
+        logged(out, MemoryEngine(fault=away_after(12)), judgments=weighed(), options=options)
     with pytest.raises(Refused, match=r"unfinished work of another job \(other judgments\)"):
-        logged_weights(out, PLAIN, options=options)
-    logged_weights(out, weighed(), options=options)
-    logged_weights(tmp_path / "clean.parquet", weighed(), options=options)
-    assert out.read_bytes() == (tmp_path / "clean.parquet").read_bytes()
+        logged(out, options=options)
+    logged(out, judgments=weighed(), options=options)
+    logged(tmp_path / "clean.parquet", judgments=weighed(), options=options)
+    assert digest(out) == digest(tmp_path / "clean.parquet")
 
 
 def log_extra(
     out: Path, extra_features: Any, engine: MemoryEngine | None = None, **options: Any
 ) -> LogReport:
-    engine = engine or MemoryEngine()
-    client = cast(Engine, engine)
-    return run_log(
-        engine, PluginFreeStore(client), engine.featureset, small_judgments(), engine.index, out,
-        options=LogOptions(**{**vars(QUICK), **options}),
-        joined=read_external_features(extra_features),
-    )  # fmt: skip
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    (tmp_path / "results").mkdir()
-    return tmp_path / "results" / "movies.parquet"
+    tables = read_external_features(extra_features)
+    return log(engine or MemoryEngine(), out, joined=tables, options=replace(QUICK, **options))
 
 
 def test_joined_columns_stand_after_the_sets_own_in_order(tmp_path: Path, out: Path) -> None:
     views = frame({"doc_id": ["d0", "d1"], "views": [10, None], "new": [True, False]})
-    log_plainly(MemoryEngine(), tmp_path / "plain.parquet")
+    log(MemoryEngine(), tmp_path / "plain.parquet")
     report = log_extra(out, [ctr_file(tmp_path), views])
     plain, data = load_dataset(tmp_path / "plain.parquet"), load_dataset(out)
     assert data.feature_names == (*NAMES, "ctr", "views", "new")
@@ -397,17 +334,10 @@ def test_documents_that_are_absent_keep_others_values_in_place(tmp_path: Path, o
     np.testing.assert_array_equal(data.features[:, 4], np.array(expected, np.float32))
 
 
-def test_without_tables_a_log_is_what_it_was(tmp_path: Path, out: Path) -> None:
+def test_without_tables_a_log_is_what_it_was(out: Path, clean: str) -> None:
     log_extra(out, None)
-    log_plainly(MemoryEngine(), tmp_path / "plain.parquet")
-    assert digest(out) == digest(tmp_path / "plain.parquet")
+    assert digest(out) == clean
     assert "joined_tables" not in (load_dataset(out).manifest or {})
-
-
-def away(number: int, _path: str, _body: Any, answer: Any) -> Any:
-    if number > 14:
-        raise EngineUnavailable("the engine does not answer")
-    return answer
 
 
 def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
@@ -415,7 +345,7 @@ def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
 ) -> None:
     log_extra(tmp_path / "clean.parquet", ctr_file(tmp_path), chunk=5)
     with pytest.raises(EngineUnavailable, match="kept"):
-        log_extra(out, ctr_file(tmp_path), MemoryEngine(fault=away), chunk=5, in_flight=1)
+        log_extra(out, ctr_file(tmp_path), MemoryEngine(fault=away_after(14)), chunk=5, in_flight=1)
     (tmp_path / "newer").mkdir()
     for other in (ctr_file(tmp_path / "newer", scale=2.0), None, [ctr_file(tmp_path), frame(
             {"doc_id": ["d0"], "views": [1]})]):  # fmt: skip
@@ -424,13 +354,8 @@ def test_an_interrupted_log_goes_on_with_the_same_table_and_with_no_other(
     report = log_extra(out, ctr_file(tmp_path), chunk=5)
     assert report.resumed > 0
     assert digest(out) == digest(tmp_path / "clean.parquet")
-    assert digest(out) != digest(log_with_other(tmp_path))
-
-
-def log_with_other(folder: Path) -> Path:
-    path = folder / "other.parquet"
-    log_extra(path, ctr_file(folder / "newer", scale=2.0), chunk=5)
-    return path
+    log_extra(tmp_path / "other.parquet", ctr_file(tmp_path / "newer", scale=2.0), chunk=5)
+    assert digest(out) != digest(tmp_path / "other.parquet")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr import OwpcLtrError, read_judgments
+from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
-from owpc_ltr.errors import EngineUnavailable
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply, make_engine
+from tests.engine.log_runs import digest
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 
 OPTIONS = LogOptions(pause=0, chunk=10)
@@ -63,25 +62,12 @@ class Cluster:
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeEngine]:
-    with FakeEngine() as fake:
-        yield fake
-
-
-@pytest.fixture
 def cluster(fake: FakeEngine) -> Cluster:
     cluster = Cluster(fake.url)
     fake.on("GET", "*", cluster)
     fake.on("POST", "*", cluster)
     fake.on("DELETE", "*", cluster)
     return cluster
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder / "movies.parquet"
 
 
 @pytest.fixture
@@ -108,10 +94,6 @@ def log(
         return run_log(engine, store, featureset, small_judgments(), "movies", out, options=options)
     finally:
         engine.close()
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def status(code: int, body: Any = None, **headers: str) -> Fault:
@@ -144,17 +126,14 @@ PASSING: dict[str, list[Fault]] = {
 
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING.keys())
 def test_a_fault_that_passes_leaves_no_trace_in_the_bytes(
-    cluster: Cluster, out: Path, faults: list[Fault]
+    cluster: Cluster, out: Path, clean: str, faults: list[Fault]
 ) -> None:
-    log(cluster, out)
-    undisturbed = digest(out)
-    out.unlink()
-    cluster.searches, cluster.faults = 0, list(faults)
+    cluster.faults = list(faults)
     clock = Clock()
     log(cluster, out, clock)
     assert not cluster.faults
     assert clock.pauses
-    assert digest(out) == undisturbed
+    assert digest(out) == clean
 
 
 LASTING: dict[str, tuple[Fault, int, str]] = {
@@ -197,24 +176,13 @@ def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
     log(cluster, out)
 
 
-def test_an_engine_that_goes_away_keeps_what_is_done(cluster: Cluster, out: Path) -> None:
-    cluster.faults, cluster.for_ever, cluster.searches = [status(503)], True, -2
-    with pytest.raises(EngineUnavailable, match="2 of 3 chunks are kept"):
-        log(cluster, out, Clock(), deadline=1.0)
-    cluster.faults = []
-    assert log(cluster, out).resumed == 20
-
-
 @pytest.mark.parametrize("code", [403, 404, 405])
 def test_an_engine_that_opens_no_point_in_time_is_logged_to_the_same_bytes(
-    cluster: Cluster, fake: FakeEngine, out: Path, code: int
+    cluster: Cluster, fake: FakeEngine, out: Path, clean: str, code: int
 ) -> None:
-    log(cluster, out)
-    pinned = digest(out)
-    out.unlink()
     fake.on("POST", "/movies/_search/point_in_time", Reply({"error": "no"}, code))
     log(cluster, out)
-    assert digest(out) == pinned
+    assert digest(out) == clean
     assert len(fake.asked("POST", "/movies/_search")) > 0
 
 
@@ -228,16 +196,14 @@ def command(cluster: Cluster, judgments: Path, out: Path, *more: str) -> list[st
 
 
 @pytest.fixture
-def here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs commands in this process, which give up soon."""
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
     monkeypatch.setenv("OWPC_LTR_DEADLINE", "1")
-    return commands_in(tmp_path, monkeypatch, capsys)
+    return run
 
 
-def run(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_in_process(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, capture_output=True, text=True, check=False, timeout=300, env=environment(folder)
     )
@@ -252,7 +218,7 @@ def environment(folder: Path) -> dict[str, str]:
 def test_the_command_tells_in_words_what_became_of_every_judgment(
     cluster: Cluster, judgments: Path, out: Path
 ) -> None:
-    done = run(command(cluster, judgments, out), out.parent)
+    done = run_in_process(command(cluster, judgments, out), out.parent)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert f"{out}: 30 documents of 6 queries, 4 features" in done.stdout
@@ -320,7 +286,7 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     cluster: Cluster, judgments: Path, out: Path, tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:
     undisturbed = tmp_path / "undisturbed.parquet"
-    run(command(cluster, judgments, undisturbed), tmp_path)
+    run_in_process(command(cluster, judgments, undisturbed), tmp_path)
     released = threading.Event()
 
     def hang(reply: Reply) -> Reply:
@@ -347,7 +313,7 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     assert not out.exists()
     released.set()
     cluster.faults = []
-    assert run(command(cluster, judgments, out), tmp_path).returncode == 0
+    assert run_in_process(command(cluster, judgments, out), tmp_path).returncode == 0
     assert digest(out) == digest(undisturbed)
 
 
@@ -356,7 +322,7 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
     cluster: Cluster, judgments: Path, out: Path, rng: np.random.Generator
 ) -> None:
     log_file = out.parent / "undisturbed.parquet"
-    assert run(command(cluster, judgments, log_file), out.parent).returncode == 0
+    assert run_in_process(command(cluster, judgments, log_file), out.parent).returncode == 0
     cluster.pause = 0.03
     line = command(cluster, judgments, out, "--in-flight", "1")
     for _ in range(4):
@@ -367,10 +333,5 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
             time.sleep(0.005)
         child.kill()
         child.wait()
-    assert run(line, out.parent).returncode == 0
+    assert run_in_process(line, out.parent).returncode == 0
     assert digest(out) == digest(log_file)
-
-
-def test_judgments_survive_the_way_through_a_file(judgments: Path) -> None:
-    read = read_judgments(judgments)
-    assert [q.doc_ids for q in read.queries] == [q.doc_ids for q in small_judgments().queries]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import shutil
 import signal
@@ -16,61 +15,20 @@ import numpy as np
 import pytest
 
 from owpc_ltr import OwpcLtrWarning
-from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.files.output import Journal
+from tests.engine.log_runs import assert_only, away_after, digest, run_folder
+from tests.engine.log_runs import log_in_six as log
 from tests.engine.memory_engine import MemoryEngine, log_slowly
-from tests.engine.memory_engine import log as log_in_memory
 from tests.faults.seeds import Seeds
-
-OPTIONS = LogOptions(pause=0, chunk=5, in_flight=2)
-"""Six chunks of one query each."""
-TWO_CHUNKS = LogOptions(pause=0, chunk=15, in_flight=2)
-
-
-def log(out: Path, engine: MemoryEngine | None = None, options: LogOptions = OPTIONS) -> LogReport:
-    return log_in_memory(engine or MemoryEngine(), out, options=options)
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def run_folder(out: Path) -> Path:
-    return out.with_name(out.name + ".run")
-
-
-def assert_only(out: Path) -> None:
-    assert [path.name for path in out.parent.iterdir()] == [out.name]
-
-
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The digest of an undisturbed run."""
-    path = tmp_path_factory.mktemp("clean") / "clean.parquet"
-    log(path)
-    return digest(path)
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder / "movies.parquet"
 
 
 @pytest.fixture
 def half_done(out: Path) -> Path:
     """An output whose run was stopped by the engine after three of six chunks."""
-
-    def away(number: int, _path: str, _body: Any, answer: Any) -> Any:
-        if number > 14:
-            raise EngineUnavailable("the engine does not answer")
-        return answer
-
     with pytest.raises(EngineUnavailable, match="kept"):
-        log(out, MemoryEngine(fault=away), LogOptions(pause=0, chunk=5, in_flight=1))
+        log(out, MemoryEngine(fault=away_after(14)), LogOptions(pause=0, chunk=5, in_flight=1))
     assert 2 <= len(list((run_folder(out) / "chunks").iterdir())) <= 4
     return out
 
@@ -97,31 +55,11 @@ def test_a_journal_torn_at_any_byte_loses_no_more_than_its_tail(
         assert digest(copy / half_done.name) == clean
 
 
-def empty_chunk(run: Path) -> None:
-    next((run / "chunks").iterdir()).write_bytes(b"")
-
-
 def flip_bit(run: Path) -> None:
     path = next((run / "chunks").iterdir())
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-def lose_chunk(run: Path) -> None:
-    next((run / "chunks").iterdir()).unlink()
-
-
-def lose_chunks(run: Path) -> None:
-    shutil.rmtree(run / "chunks")
-
-
-def lose_description(run: Path) -> None:
-    (run / "job.json").unlink()
-
-
-def lose_journal(run: Path) -> None:
-    (run / "journal").unlink()
 
 
 def leave_litter(run: Path) -> None:
@@ -133,17 +71,18 @@ def leave_litter(run: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        empty_chunk,
+        lambda run: next((run / "chunks").iterdir()).write_bytes(b""),
         flip_bit,
-        lose_chunk,
-        lose_chunks,
-        lose_description,
-        lose_journal,
+        lambda run: next((run / "chunks").iterdir()).unlink(),
+        lambda run: shutil.rmtree(run / "chunks"),
+        lambda run: (run / "job.json").unlink(),
+        lambda run: (run / "journal").unlink(),
         leave_litter,
     ],
+    ids=["empty chunk", "bit", "no chunk", "no chunks", "no description", "no journal", "litter"],
 )
 def test_whatever_a_crash_leaves_behind_the_run_goes_on_to_the_same_bytes(
-    half_done: Path, clean: str, damage: Callable[[Path], None]
+    half_done: Path, clean: str, damage: Callable[[Path], object]
 ) -> None:
     damage(run_folder(half_done))
     log(half_done)

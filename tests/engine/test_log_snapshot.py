@@ -28,20 +28,18 @@ from tests.engine.log_runs import (
     digest,
     lenient,
     log,
-    replaced,
 )
-from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments, value_of
+from tests.engine.memory_engine import (
+    MemoryEngine,
+    is_log_search,
+    small_featureset,
+    small_judgments,
+    value_of,
+)
 
 KINDS = ["plugin-free", "ltr-plugin"]
 ONE_BY_ONE = replace(QUICK, in_flight=1)
 GONE_ON = "has changed since this log was interrupted: .* of another snapshot, and logged again"
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder / "movies.parquet"
 
 
 def undisturbed(engine: MemoryEngine, out: Path, kind: str = "plugin-free") -> str:
@@ -234,13 +232,12 @@ def forbid(_number: int, path: str, _body: Any, answer: Any) -> Any:
     return answer
 
 
-def test_without_a_point_in_time_the_bytes_are_the_same(out: Path) -> None:
-    pinned = undisturbed(MemoryEngine(), out)
+def test_without_a_point_in_time_the_bytes_are_the_same(out: Path, clean: str) -> None:
     log(MemoryEngine(pins=False), out)
-    assert digest(out) == pinned
+    assert digest(out) == clean
     out.unlink()
     log(MemoryEngine(fault=forbid), out)
-    assert digest(out) == pinned
+    assert digest(out) == clean
 
 
 @pytest.mark.parametrize("search", [1, 2, 3, 4, 5, 6])
@@ -298,13 +295,13 @@ CONTENTS_FAULTS: dict[str, tuple[Callable[[Any], object], str]] = {
     ("change", "message"), CONTENTS_FAULTS.values(), ids=CONTENTS_FAULTS.keys()
 )
 def test_contents_that_are_not_told_whole_are_asked_for_again_and_then_refused(
-    out: Path, change: Callable[[Any], object], message: str
+    out: Path, clean: str, change: Callable[[Any], object], message: str
 ) -> None:
     with pytest.raises(Refused, match=message):
         log(MemoryEngine(fault=spoil_contents(change, 3)), out)
     assert_nothing_published(out, kept=False)
     log(MemoryEngine(fault=spoil_contents(change, 2)), out)
-    assert digest(out) == undisturbed(MemoryEngine(), out)
+    assert digest(out) == clean
 
 
 def test_without_a_point_in_time_writes_between_two_looks_are_told_as_writes(out: Path) -> None:
@@ -341,37 +338,30 @@ class Replicated(MemoryEngine):
         return found
 
 
-def undisturbed_copies(folder: Path) -> str:
-    log(MemoryEngine(), folder / "undisturbed.parquet")
-    return digest(folder / "undisturbed.parquet")
-
-
 @pytest.mark.parametrize(
     ("pins", "words"), [(True, "one and the same throughout"), (False, "no point in time")]
 )
-def test_copies_that_differ_are_told_of(pins: bool, words: str, tmp_path: Path) -> None:
+def test_copies_that_differ_are_told_of(pins: bool, words: str, out: Path, clean: str) -> None:
     engine = Replicated(deleted=[3, 0, 7], pins=pins)
     told = (
         "the copies of 1 of 1 shards of 'movies' differ: of shard 0 of 'movies' one still counts "
         f"7 deleted documents, one 0, which moves text scores; .*{words}"
     )
     with pytest.warns(OwpcLtrWarning, match=told) as warned:
-        log(engine, tmp_path / "out.parquet")
+        log(engine, out)
     assert len(warned) == 1
-    assert digest(tmp_path / "out.parquet") == undisturbed_copies(tmp_path)
+    assert digest(out) == clean
 
 
 @pytest.mark.parametrize("pins", [True, False])
-def test_copies_that_are_alike_are_not_spoken_of(pins: bool, tmp_path: Path) -> None:
-    log(Replicated(deleted=[4, 4], pins=pins), tmp_path / "out.parquet")
+def test_copies_that_are_alike_are_not_spoken_of(pins: bool, out: Path) -> None:
+    log(Replicated(deleted=[4, 4], pins=pins), out)
 
 
 @pytest.mark.parametrize("pins", [True, False])
-def test_an_index_of_single_copies_is_not_asked_for_its_statistics(
-    pins: bool, tmp_path: Path
-) -> None:
+def test_an_index_of_single_copies_is_not_asked_for_its_statistics(pins: bool, out: Path) -> None:
     engine = Replicated(deleted=[4], pins=pins)
-    log(engine, tmp_path / "out.parquet")
+    log(engine, out)
     assert engine.asked == []
 
 
@@ -415,96 +405,73 @@ GONE = ["node_disconnected_exception", "no_shard_available_action_exception"]
 
 @pytest.mark.parametrize("kind", GONE)
 def test_a_node_that_left_with_the_moment_is_followed_by_another_moment(
-    kind: str, tmp_path: Path
+    kind: str, out: Path, clean: str
 ) -> None:
     def leave(answer: Any) -> Any:
         raise EngineRefusal("POST /_search", 500, kind, "Partial shards failure")
 
     engine = MemoryEngine(fault=Spoiler(leave, start=4, times=1))
-    log(engine, tmp_path / "out.parquet", options=replace(QUICK, in_flight=1))
+    log(engine, out, options=ONE_BY_ONE)
     assert engine.opened == 2
-    assert digest(tmp_path / "out.parquet") == undisturbed_copies(tmp_path)
-
-
-def test_nodes_that_leave_without_end_are_told_at_the_last(tmp_path: Path) -> None:
-    def leave(answer: Any) -> Any:
-        raise EngineRefusal("POST /_search", 500, GONE[0], "Partial shards failure")
-
-    with pytest.raises(EngineUnavailable, match="run the same command again"):
-        log(MemoryEngine(fault=Spoiler(leave)), tmp_path / "out.parquet")
+    assert digest(out) == clean
 
 
 @pytest.mark.parametrize(("path", "waits"), [("/_search", False), ("/movies/_search", True)])
 def test_a_shard_that_is_away_is_waited_for_unless_it_was_that_of_a_moment(
-    path: str, waits: bool
+    path: str, waits: bool, fake: FakeEngine
 ) -> None:
     lacking = Reply({"error": {"type": GONE[1], "reason": "no copy of the shard"}}, 503)
-    with FakeEngine() as fake:
-        fake.on("POST", path, lacking, {"hits": {}})
-        engine = Engine(ConnectionSettings(fake.url))
-        if waits:
-            assert engine.request("POST", path, body={}) == {"hits": {}}
-        else:
-            with pytest.raises(EngineRefusal, match=GONE[1]):
-                engine.request("POST", path, body={})
-        engine.close()
+    fake.on("POST", path, lacking, {"hits": {}})
+    engine = Engine(ConnectionSettings(fake.url))
+    if waits:
+        assert engine.request("POST", path, body={}) == {"hits": {}}
+    else:
+        with pytest.raises(EngineRefusal, match=GONE[1]):
+            engine.request("POST", path, body={})
+    engine.close()
 
 
-def change_uuid(engine: MemoryEngine) -> None:
-    engine.uuid = "uuid-2"
-
-
-def change_mapping(engine: MemoryEngine) -> None:
-    engine.mappings = {"properties": {"new": {"type": "text"}}}
-
-
-def change_version(engine: MemoryEngine) -> None:
-    engine.version = "3.9.0"
-
-
-def edit_featureset(engine: MemoryEngine) -> None:
-    features = list(engine.featureset.features)
-    features[1] = replace(features[1], template={"match": {"body": "x"}})
-    engine.featureset = FeatureSet("movies", tuple(features))
-
-
-def reorder_featureset(engine: MemoryEngine) -> None:
-    engine.featureset = FeatureSet("movies", engine.featureset.features[::-1])
-
-
-DRIFTS = {
-    "index made anew": (change_uuid, "the index 'movies': its uuid changed from uuid-1 to uuid-2"),
-    "mapping": (change_mapping, "its mapping_hash changed"),
-    "engine": (change_version, "the engine's version changed from 3.8.0 to 3.9.0"),
-    "feature edited": (edit_featureset, "'body' of the feature set 'movies' changed"),
-    "features reordered": (reorder_featureset, "the order of features of the feature set"),
+FEATURES = small_featureset().features
+EDITED = (FEATURES[0], replace(FEATURES[1], template={"match": {"body": "x"}}), *FEATURES[2:])
+DRIFTS: dict[str, tuple[dict[str, Any], str]] = {
+    "index made anew": (
+        {"uuid": "uuid-2"},
+        "the index 'movies': its uuid changed from uuid-1 to uuid-2",
+    ),
+    "mapping": (
+        {"mappings": {"properties": {"new": {"type": "text"}}}},
+        "its mapping_hash changed",
+    ),
+    "engine": ({"version": "3.9.0"}, "the engine's version changed from 3.8.0 to 3.9.0"),
+    "feature edited": (
+        {"featureset": FeatureSet("movies", EDITED)},
+        "'body' of the feature set 'movies' changed",
+    ),
+    "features reordered": (
+        {"featureset": FeatureSet("movies", FEATURES[::-1])},
+        "the order of features of the feature set",
+    ),
 }
 
 
 @pytest.mark.parametrize("search", [1, 4, 6])
-@pytest.mark.parametrize(("drift", "message"), DRIFTS.values(), ids=DRIFTS.keys())
+@pytest.mark.parametrize(("changes", "message"), DRIFTS.values(), ids=DRIFTS.keys())
 def test_what_changes_while_features_are_logged_ends_the_run(
-    out: Path, drift: Callable[[MemoryEngine], None], message: str, search: int
+    out: Path, changes: dict[str, Any], message: str, search: int
 ) -> None:
     engine = MemoryEngine()
-
-    def change(answer: Any) -> Any:
-        drift(engine)
-        return answer
-
-    engine.fault = Spoiler(change, start=search, times=1)
+    engine.fault = at_search(search, lambda: vars(engine).update(changes))
     with pytest.raises(Refused, match=message):
-        log(engine, out, options=replace(QUICK, in_flight=1))
+        log(engine, out, options=ONE_BY_ONE)
     assert_nothing_published(out, kept=search > 2)
 
 
-@pytest.mark.parametrize(("drift", "message"), DRIFTS.values(), ids=DRIFTS.keys())
+@pytest.mark.parametrize(("changes", "message"), DRIFTS.values(), ids=DRIFTS.keys())
 def test_what_changed_since_a_run_was_stopped_makes_it_another_job(
-    out: Path, drift: Callable[[MemoryEngine], None], message: str
+    out: Path, changes: dict[str, Any], message: str
 ) -> None:
-    stop_in_third_chunk_drift(out)
-    engine = MemoryEngine()
-    drift(engine)
+    stop_in_third_chunk(MemoryEngine(), out)
+    engine = MemoryEngine(**changes)
     with pytest.raises(Refused, match=r"unfinished work of another job \(other "):
         log(engine, out)
     assert_nothing_published(out, kept=True)
@@ -512,17 +479,8 @@ def test_what_changed_since_a_run_was_stopped_makes_it_another_job(
     assert_only(out)
 
 
-def stop_in_third_chunk_drift(out: Path) -> None:
-    with pytest.raises(Refused):
-        log(
-            MemoryEngine(fault=Spoiler(replaced(None), start=5)),
-            out,
-            options=replace(QUICK, in_flight=1),
-        )
-
-
 def test_other_judgments_are_another_job(out: Path) -> None:
-    stop_in_third_chunk_drift(out)
+    stop_in_third_chunk(MemoryEngine(), out)
     judgments = small_judgments()
     judgments.queries[0].grades[0] += 1
     with pytest.raises(Refused, match=r"another job \(other judgments\): .*restart="):

@@ -1,0 +1,73 @@
+"""What tests of engines share: commands, a fake engine, and a small cluster on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from tests.commands import Run, commands_in
+from tests.engine.fake_engine import FakeEngine
+from tests.engine.log_runs import digest, log
+from tests.engine.memory_engine import MemoryEngine
+from tests.engine.small_cluster import Small, small_cluster
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs commands in the test's own folder, which is the working directory."""
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeEngine]:
+    """A server that can be told to fail."""
+    with FakeEngine() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def engine(node_url: str) -> Iterator[Engine]:
+    """A client of the node."""
+    made = Engine(ConnectionSettings(node_url))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def free(engine: Engine) -> Iterator[PluginFreeStore]:
+    """A store of its own on the node."""
+    name = uuid.uuid4().hex[:8]
+    yield PluginFreeStore(engine, name)
+    with contextlib.suppress(EngineRefusal):
+        engine.request("DELETE", f"/owpc-ltr-store-{name}")
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    """A small index on the node, and a store of its own."""
+    with small_cluster(node_url) as made:
+        yield made
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where features are logged to: a file alone in a folder."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    return folder / "movies.parquet"
+
+
+@pytest.fixture(scope="session")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of an undisturbed log of the engine in memory."""
+    path = tmp_path_factory.mktemp("clean") / "clean.parquet"
+    log(MemoryEngine(), path)
+    return digest(path)
