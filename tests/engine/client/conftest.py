@@ -11,12 +11,6 @@ from tests.engine.fake_engine import Clock, FakeEngine, make_engine
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeEngine]:
-    with FakeEngine() as server:
-        yield server
-
-
-@pytest.fixture
 def clock() -> Clock:
     return Clock()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -180,33 +179,6 @@ def test_a_feature_that_is_no_number_is_not_taken_for_a_missing_one(
         LtrPluginStore(replay()[0]).features_of(
             featureset, protocol["206"].answer["hits"]["hits"][0]
         )
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda hit: hit.pop("fields"),
-        lambda hit: hit["fields"].pop("_ltrlog"),
-        lambda hit: hit["fields"]["_ltrlog"].clear(),
-        lambda hit: hit["fields"]["_ltrlog"][0].pop("main"),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"].pop(),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"].reverse(),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"].append({"name": "x", "value": 1.0}),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(name="renamed"),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value=None),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value="1.0"),
-        lambda hit: hit["fields"]["_ltrlog"][0]["main"][0].update(value=True),
-    ],
-)
-def test_an_answer_without_exactly_the_features_is_refused(
-    spoil: Callable[[Any], object], protocol: dict[str, Exchange], replay: Any
-) -> None:
-    hit = json.loads(json.dumps(protocol["051"].answer["hits"]["hits"][0]))
-    store, featureset = LtrPluginStore(replay()[0]), featureset_of(protocol["029"])
-    store.features_of(featureset, hit)
-    spoil(hit)
-    with pytest.raises(Refused):
-        store.features_of(featureset, hit)
 
 
 def test_derived_features_are_computed_as_the_plugin_does(
