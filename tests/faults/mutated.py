@@ -28,6 +28,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 from owpc_ltr.errors import OwpcLtrError
+from tests.faults import read_hostile
 from tests.faults.damaged_models import NAMES, sound_files
 
 MEMORY = 4 << 30
@@ -138,12 +139,7 @@ def seeds() -> dict[str, bytes]:
 
 def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
-    from owpc_ltr_clicks.judge_clicks import count_clicks
-
     from owpc_ltr.data.documents import DocumentFile
-    from owpc_ltr.data.external_features.table import read_external_features
-    from owpc_ltr.data.judgments.pools import read_queries
-    from owpc_ltr.data.runs import read_run
     from owpc_ltr.formats.model_reader import Columns, import_with
     from owpc_ltr.host.judgment_lists import read_judgments, read_topics
 
@@ -151,13 +147,11 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
         DocumentFile(path, "doc_id").check(lambda _message, _done: None)
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}
+    common = read_hostile.readers()
     return {
-        "clicks": lambda path: count_clicks(path, min_people=1),
-        "judgments": read_judgments,
-        "joined": read_external_features,
+        **common,
         "qrels": lambda path: read_judgments(path, topics=topics),
-        "queries": read_queries,
-        "runs": read_run,
+        "runs": common["run"],
         "rows": lambda path: documents(path.rename(path.with_suffix(".csv"))),
         "documents": documents,
         "models": lambda path: import_with(path, Columns(NAMES)),

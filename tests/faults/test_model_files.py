@@ -18,12 +18,17 @@ import numpy as np
 import pytest
 
 from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.formats.engine_versions import XGBOOST
+from owpc_ltr.formats.ltr_plugin import emulate
 from owpc_ltr.formats.model_reader import Columns, import_with
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.models.model_file import FORMAT, content_of, model_of
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, TreeModel
 from owpc_ltr.plain_text import printable
-from tests.faults.damaged_models import NAMES, damaged, sound_files
+from tests.faults.damaged_models import ENGINE, NAMES, damaged, sound_files
 from tests.faults.seeds import Seeds
 
 ROOM = 2 << 30
@@ -96,6 +101,7 @@ def check_sound(ranker: Any, path: Path) -> None:
     assert all(isinstance(name, str) for name in ranker.feature_names)
     if isinstance(ranker, TreeModel):
         check_bounds(ranker)
+        check_served(ranker, rows, scores)
     content = json.loads(json.dumps({"format": FORMAT, **content_of(ranker)}, allow_nan=False))
     if isinstance(ranker, ReorderingModel):
         path.write_text(json.dumps(content))
@@ -104,6 +110,19 @@ def check_sound(ranker: Any, path: Path) -> None:
         again = model_of(content, path)
     assert (scored(again, rows) == scores).all()
     assert content_of(again) == content_of(ranker)
+
+
+def check_served(model: TreeModel, rows: Any, scores: Any) -> None:
+    """An engine that is given the model scores as it does, where it scores at all."""
+    features = tuple(Feature(name, (), {}) for name in model.feature_names)
+    definition = to_dump(model, model.feature_names, ENGINE)
+    stored = StoredModel("m", XGBOOST, definition, FeatureSet("f", features))
+    served = emulate(stored, rows, ENGINE)
+    tolerance = 1e-5 * max(1.0, abs(model.base), float(np.abs(model.forest.value).max()))
+    if np.isfinite(served).all():
+        assert np.abs(served - scores).max() <= tolerance
+    else:
+        assert tolerance > 1e30
 
 
 def scored(ranker: Any, rows: Any) -> Any:
