@@ -1,4 +1,4 @@
-"""Feature logging over a real connection that breaks, and as a command that is stopped."""
+"""Feature logging as a command: what it prints, what it refuses, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -10,43 +10,31 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.judgments import write_judgments
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log.log import LogReport, run_log
-from owpc_ltr.engine.feature_log.request_options import LogOptions
-from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from tests.commands import Run
-from tests.engine.fake_engine import Asked, Clock, FakeEngine, Reply, make_engine
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.log_runs import digest
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 
-OPTIONS = LogOptions(pause=0, chunk=10)
 Fault = Callable[[Reply], Reply]
 
 
 @dataclass
 class Cluster:
-    """A MemoryEngine behind HTTP; `faults` meet the log searches from the third on, in turn."""
+    """A MemoryEngine behind HTTP; a fault meets every log search from the third on."""
 
     url: str = ""
     memory: MemoryEngine = field(default_factory=MemoryEngine)
-    faults: list[Fault] = field(default_factory=list)
-    for_ever: bool = False
-    pause: float = 0.0
+    fault: Fault | None = None
     searches: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, asked: Asked) -> Reply:
-        time.sleep(self.pause)
         try:
             reply = Reply(self.memory.answer(asked.method, asked.path, asked.params, asked.body))
         except KeyError:
@@ -55,10 +43,8 @@ class Cluster:
             return reply
         with self._lock:
             self.searches += 1
-            if self.searches < 3 or not self.faults:
-                return reply
-            fault = self.faults[0] if self.for_ever else self.faults.pop(0)
-        return fault(reply)
+            searches = self.searches
+        return reply if searches < 3 or self.fault is None else self.fault(reply)
 
 
 @pytest.fixture
@@ -75,115 +61,6 @@ def judgments(tmp_path: Path) -> Path:
     path = tmp_path / "judgments.tsv"
     write_judgments(small_judgments(), path)
     return path
-
-
-def log(
-    cluster: Cluster, out: Path, clock: Clock | None = None, in_flight: int = 2, **limits: float
-) -> LogReport:
-    """Log; pauses between attempts pass by `clock`, which says at once that they are over."""
-    limits = {"deadline": 20.0, "timeout": 5.0, **limits}
-    engine = (
-        Engine(ConnectionSettings(cluster.url, **limits))  # type: ignore[arg-type]
-        if clock is None
-        else make_engine(cluster.url, clock, **limits)
-    )
-    store = PluginFreeStore(engine)
-    try:
-        featureset = store.get_featureset("movies")
-        options = replace(OPTIONS, in_flight=in_flight)
-        return run_log(engine, store, featureset, small_judgments(), "movies", out, options=options)
-    finally:
-        engine.close()
-
-
-def status(code: int, body: Any = None, **headers: str) -> Fault:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda _: Reply(body if body is not None else {}, code, named)
-
-
-def cut(share: float, *, announced: bool = True) -> Fault:
-    return lambda reply: Reply(reply.body, cut=share, announced=announced)
-
-
-def text(body: bytes, content_type: str = "application/json") -> Fault:
-    return lambda _: Reply(body, content_type=content_type)
-
-
-PASSING: dict[str, list[Fault]] = {
-    "503 twice": [status(503), status(503)],
-    "503, asked to wait": [status(503, Retry_After="1")],
-    "429 twice": [status(429), status(429)],
-    "502": [status(502)],
-    "504": [status(504)],
-    "reset": [lambda _: Reply(reset=True)],
-    "not JSON": [text(b"{]")],
-    "nothing": [text(b"")],
-    "NaN as a bare word": [text(b'{"timed_out": NaN}')],
-    **{f"cut at {n}/16": [cut(n / 16)] for n in range(16)},
-    **{f"cut unnoticed at {n}/16": [cut(n / 16, announced=False)] for n in range(0, 16, 3)},
-}
-
-
-@pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING.keys())
-def test_a_fault_that_passes_leaves_no_trace_in_the_bytes(
-    cluster: Cluster, out: Path, clean: str, faults: list[Fault]
-) -> None:
-    cluster.faults = list(faults)
-    clock = Clock()
-    log(cluster, out, clock)
-    assert not cluster.faults
-    assert clock.pauses
-    assert digest(out) == clean
-
-
-LASTING: dict[str, tuple[Fault, int, str]] = {
-    "503": (status(503), 4, "busy or not there"),
-    "429": (status(429), 4, "busy or not there"),
-    "reset": (lambda _: Reply(reset=True), 4, "broke"),
-    "cut": (cut(0.5), 4, "cut off"),
-    "a byte a second": (lambda reply: Reply(reply.body, drip=1.0), 4, "in 1.. s"),
-    "headers without end": (lambda reply: Reply(reply.body, drip_headers=1.0), 4, "in 1.. s"),
-    "another address": (status(307, location="http://127.0.0.1:1/"), 4, "not followed"),
-    "a web page": (text(b"<html>", "text/html"), 4, "in place of JSON"),
-    "who are you": (status(401), 4, "401"),
-    "not allowed": (status(403), 4, "403"),
-    "no index": (status(404, {"error": {"type": "index_not_found_exception"}}), 5, "404"),
-    "half the JSON": (text(b'{"timed_out": false'), 4, "not whole JSON"),
-    "deep JSON": (text(b"[" * 100_000), 4, "not whole JSON"),
-    "a number": (text(b"7"), 5, "not an engine's answer"),
-}
-
-
-@pytest.mark.parametrize(("fault", "code", "message"), LASTING.values(), ids=LASTING.keys())
-def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
-    cluster: Cluster, out: Path, fault: Fault, code: int, message: str
-) -> None:
-    cluster.faults, cluster.for_ever = [fault], True
-    if "in 1" in message:
-        # What comes too slowly takes its time: whole, these answers would take many minutes.
-        clock, limits = None, {"deadline": 1.5, "timeout": 1.0}
-    else:
-        # No answer is late here, however busy the machine: pauses alone use the deadline up.
-        clock, limits = Clock(), {"deadline": 120.0, "timeout": 60.0}
-    with pytest.raises(OwpcLtrError, match=message) as caught:
-        # One request at a time: a second would see the pauses of the first as time of its own.
-        log(cluster, out, clock, in_flight=1, **limits)
-    assert clock is None or sum(clock.pauses) <= limits["deadline"] + 1e-6
-    assert caught.value.exit_code == code
-    assert "\n" not in str(caught.value)
-    assert not out.exists()
-    cluster.faults, cluster.for_ever = [], False
-    log(cluster, out)
-
-
-@pytest.mark.parametrize("code", [403, 404, 405])
-def test_an_engine_that_opens_no_point_in_time_is_logged_to_the_same_bytes(
-    cluster: Cluster, fake: FakeEngine, out: Path, clean: str, code: int
-) -> None:
-    fake.on("POST", "/movies/_search/point_in_time", Reply({"error": "no"}, code))
-    log(cluster, out)
-    assert digest(out) == clean
-    assert len(fake.asked("POST", "/movies/_search")) > 0
 
 
 # ---------------------------------------------------------------- as a command
@@ -244,7 +121,7 @@ def test_a_feature_without_a_single_value_is_warned_of(
             hit.get("matched_queries", {}).pop("title", None)
         return reply
 
-    cluster.faults, cluster.for_ever, cluster.searches = [no_title], True, 3
+    cluster.fault, cluster.searches = no_title, 3
     code, _, told = here(*command(cluster, judgments, out)[3:])
     assert code == 0
     assert "warning: no document has a value for title" in told
@@ -293,7 +170,7 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
         released.wait(300)
         return reply
 
-    cluster.searches, cluster.faults, cluster.for_ever = 0, [hang], True
+    cluster.searches, cluster.fault = 0, hang
     child = subprocess.Popen(
         command(cluster, judgments, out),
         stdout=subprocess.PIPE,
@@ -312,26 +189,6 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     assert stderr.count("\n") == 1
     assert not out.exists()
     released.set()
-    cluster.faults = []
+    cluster.fault = None
     assert run_in_process(command(cluster, judgments, out), tmp_path).returncode == 0
     assert digest(out) == digest(undisturbed)
-
-
-@pytest.mark.thorough
-def test_a_killed_command_goes_on_to_the_same_bytes(
-    cluster: Cluster, judgments: Path, out: Path, rng: np.random.Generator
-) -> None:
-    log_file = out.parent / "undisturbed.parquet"
-    assert run_in_process(command(cluster, judgments, log_file), out.parent).returncode == 0
-    cluster.pause = 0.03
-    line = command(cluster, judgments, out, "--in-flight", "1")
-    for _ in range(4):
-        cluster.searches = 0
-        child = subprocess.Popen(line, env=environment(out.parent), stdout=subprocess.DEVNULL)
-        wanted = int(rng.integers(1, 6))
-        while cluster.searches < wanted and child.poll() is None:
-            time.sleep(0.005)
-        child.kill()
-        child.wait()
-    assert run_in_process(line, out.parent).returncode == 0
-    assert digest(out) == digest(log_file)

@@ -277,17 +277,9 @@ def spoil_contents(change: Callable[[Any], object], times: int) -> Callable[...,
 
 CONTENTS_FAULTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "timed out": (lambda a: a.update(timed_out=True), "timed_out"),
-    "a shard failed": (lambda a: a["_shards"].update(failed=1, successful=0), "1 failed"),
     "a document too few": (lambda a: a["hits"]["total"].update(value=11), "hold 11 documents"),
-    "a bound": (lambda a: a["hits"]["total"].update(relation="gte"), "exactly"),
-    "text": (lambda a: a["hits"]["total"].update(value="12"), "exactly"),
-    "no last document": (
-        lambda a: a["hits"].update(hits=[]),
-        "its total of 12 has 1",
-    ),
     "no number": (lambda a: a["hits"]["hits"][0].pop("_seq_no"), "which write"),
     "no term": (lambda a: a["hits"]["hits"][0].pop("_primary_term"), "which write"),
-    "a hit is text": (lambda a: a["hits"].update(hits=["d0"]), "not an engine's answer"),
 }
 
 
