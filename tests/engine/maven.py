@@ -10,11 +10,14 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node.distribution import BOOTSTRAP, CLASSLOADER, MODULES
+from owpc_ltr_node.distribution import SERVER as NODE
 from owpc_ltr_node.folders import make_folder
 from owpc_ltr_node.maven import Jar
 
 SERVER = Jar("org.example", "server", "1.0")
 CORE = Jar("org.example", "core", "2.0")
+LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>{jar.group}</groupId>
 <artifactId>{jar.name}</artifactId><version>{jar.version}</version>
 <dependencies>{dependencies}</dependencies></project>"""
@@ -41,6 +44,17 @@ class Remote:
         path.write_bytes(content)
         # Some repositories append the file's name.
         path.with_name(f"{path.name}.sha1").write_text(f"{sha1(content)}  {path.name}\n")
+
+    def publish_release(self, version: str, *, without: tuple[str, ...] = ()) -> None:
+        """All that a home needs, less what Maven never had of this release."""
+        self.publish(LOG4J, b"the interface")
+        self.publish(Jar(LOG4J.group, "log4j-core", LOG4J.version), b"the backend")
+        for coordinate in (CLASSLOADER, BOOTSTRAP, *(module.coordinate for module in MODULES)):
+            group, name = coordinate.split(":")
+            if name not in without:
+                self.publish(Jar(group, name, version), name.encode())
+        group, name = NODE.split(":")
+        self.publish(Jar(group, name, version), b"the server", LOG4J)
 
     def path(self, jar: Jar) -> Path:
         return self.folder / jar.path

@@ -11,7 +11,7 @@ import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.judgment_writers import RAMBO, fetched, told
 
@@ -74,10 +74,7 @@ def test_what_is_no_id_is_asked_of_nobody(name: str) -> None:
         asked(fetched(RAMBO), name)
 
 
-def test_the_command_writes_what_it_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_writes_what_it_fetched(run: Run) -> None:
     with FakeEngine() as fake:
         fake.on("GET", PATH, fetched(RAMBO))
         words = ("judge", "convert", f"workbench:{ID}", "--url", fake.url, "--out")

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import uuid
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import owpc_ltr
-from owpc_ltr import Cluster, read_dataset
-from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.stores.feature_set_trial import flattened
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.named_fields import NamedField, Use
-from tests.commands import commands_in
-from tests.engine.small_cluster import FEATURESET, WORDS, linear
+from tests.commands import Run
 
 TEXT = {"type": "text"}
 MAPPING: dict[str, Any] = {
@@ -103,59 +93,6 @@ def test_an_index_without_a_mapping_has_no_fields() -> None:
     assert flattened([{}]).has(NamedField("_id"))
 
 
-@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
-def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
-    node_url: str, tmp_path: Path
-) -> None:
-
-    own = uuid.uuid4().hex[:8]
-    engine = Engine(ConnectionSettings(node_url))
-    cluster = Cluster(engine, "plugin-free", own)
-    index, path = f"anew-{own}", tmp_path / "docs.jsonl"
-    rows = (
-        {
-            "id": f"d{n}",
-            "title": WORDS[n % 8],
-            "body": f"{WORDS[n % 5]} {WORDS[n % 3]}",
-            "size": n + 1,
-        }
-        for n in range(60)
-    )
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    try:
-        for existing in ("refuse", "recreate"):
-            assert (
-                cluster.index(
-                    path, index=index, id_field="id", recreate=existing == "recreate"
-                ).documents
-                == 60
-            )
-        cluster.featuresets.push(FEATURESET, index=index, params={"keywords": "alpha"})
-        labels = np.array([1, 0, 2], np.float32)
-        judged = [
-            JudgedQuery(f"q{n}", {"keywords": WORDS[n]}, [f"d{n}", "d9", "d20"], labels)
-            for n in range(4)
-        ]
-        out = tmp_path / "logged.parquet"
-        cluster.log_features(judgments=Judgments(judged), out=out, featureset="small", index=index)
-        assert read_dataset(out).n_documents == 12
-        cluster.upload(linear(), name=f"m-{own}", index=index, featureset="small")
-        found = cluster.verify(f"m-{own}")
-        assert (found.index, found.drift) == (index, ())
-        assert cluster.search("alpha", model=f"m-{own}").index == index
-        cluster.index(path, index=index, id_field="id", recreate=True)
-        found = cluster.verify(f"m-{own}")
-        assert found.drift == ()
-        assert found.notes == (
-            f"the index '{index}' was created again, with the same mapping and analysis",
-        )
-    finally:
-        for name in (*engine.request("GET", f"/{index}%2A/_alias"), f"owpc-ltr-store-{own}"):
-            with contextlib.suppress(EngineRefusal):
-                engine.request("DELETE", f"/{name}")
-        engine.close()
-
-
 COMMANDS = [
     ["index", "DOCS", "--index", ""],
     ["index", "DOCS", "--index", "docs", "--id-field", ""],
@@ -184,17 +121,11 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_an_empty_name_is_an_error_of_use(
-    command: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_empty_name_is_an_error_of_use(command: list[str], tmp_path: Path, run: Run) -> None:
     documents = tmp_path / "docs.jsonl"
     documents.write_text("{}\n")
     places = {"DOCS": str(documents), "OUT": str(tmp_path / "out.parquet")}
     # Nobody listens there: what is asked first would end with 4.
-    run = commands_in(tmp_path, monkeypatch, capsys)
     words = (places.get(word, word) for word in command)
     code, _, err = run(*words, "--url=http://127.0.0.1:1")
     assert code == 2, err

@@ -14,9 +14,7 @@ import pytest
 from owpc_ltr_node.distribution import (
     BOOTSTRAP,
     BOOTSTRAP_ELSE,
-    CLASSLOADER,
     MODULES,
-    SERVER,
     distribution,
     opensearch_parts,
 )
@@ -43,7 +41,6 @@ from tests.engine.maven import Remote, fake_java, local, remote
 __all__ = ["local", "remote"]
 
 ELASTIC = Release(ELASTICSEARCH, "9.2.7")
-LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
 
 
 class Listener(Report):
@@ -52,19 +49,6 @@ class Listener(Report):
     def __init__(self) -> None:
         self.lines: list[str] = []
         super().__init__(self.lines.append)
-
-
-def publish(repository: Remote, release: Release, *, without: tuple[str, ...] = ()) -> None:
-    """All that a home needs, less what Maven never had of this release."""
-    repository.publish(LOG4J, b"the interface")
-    repository.publish(Jar("org.apache.logging.log4j", "log4j-core", LOG4J.version), b"the backend")
-    asked = [CLASSLOADER, BOOTSTRAP, *(module.coordinate for module in MODULES)]
-    for coordinate in asked:
-        group, name = coordinate.split(":")
-        if name not in without:
-            repository.publish(Jar(group, name, release.version), name.encode())
-    group, name = SERVER.split(":")
-    repository.publish(Jar(group, name, release.version), b"the server", LOG4J)
 
 
 def elastic_zip(folder: Path, *more: str) -> bytes:
@@ -81,7 +65,7 @@ def elastic_zip(folder: Path, *more: str) -> bytes:
 
 def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path) -> None:
     release, listener = Release(version="3.6.9"), Listener()
-    publish(remote, release, without=("reindex-client",))
+    remote.publish_release(release.version, without=("reindex-client",))
     parts = opensearch_parts(release, Maven(local, Report()), listener)
     assert [module.name for module in MODULES if module not in parts.modules] == ["reindex"]
     assert listener.lines == ["going on without reindex: opensearch 3.6.9 was published without it"]
@@ -95,7 +79,7 @@ def test_a_needed_module_that_is_missing_is_named(
 ) -> None:
     release = Release(version="3.7.9")
     artifact, name = module.artifact, module.name  # type: ignore[attr-defined]
-    publish(remote, release, without=(artifact,))
+    remote.publish_release(release.version, without=(artifact,))
     with pytest.raises(NotPublished, match=f"3.7.9 cannot be assembled: its module {name} is in"):
         opensearch_parts(release, Maven(local, Report()), Report())
 
@@ -105,7 +89,7 @@ def test_a_bootstrap_that_was_not_published_is_another_releases(
     local: Path,
 ) -> None:
     release, listener = Release(version="3.2.9"), Listener()
-    publish(remote, release, without=("opensearch-agent-bootstrap",))
+    remote.publish_release(release.version, without=("opensearch-agent-bootstrap",))
     group, name = BOOTSTRAP.split(":")
     other = Jar(group, name, BOOTSTRAP_ELSE)
     remote.publish(other, b"of another")
@@ -120,7 +104,7 @@ def test_an_older_home_has_its_walls_open_and_no_bootstrap(
     tmp_path: Path,
 ) -> None:
     release = Release(version="2.13.9")
-    publish(remote, release, without=("opensearch-agent-bootstrap",))
+    remote.publish_release(release.version, without=("opensearch-agent-bootstrap",))
     home = tmp_path / "homes" / "older"
     assemble(download(release, Maven(local, Report()), Report()), None, home, Report())
     for module in MODULES:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_node.distribution import CLASSLOADER, MODULES, SERVER
 from owpc_ltr_node.engine_plugins import VECTOR_PLUGINS, fetch_vector_plugins
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import assemble, provide_home
@@ -31,14 +30,7 @@ OTHER = "2.19.9"
 
 def publish(remote: Remote, folder: Path, version: str, zips: tuple[str, ...]) -> None:
     """A release, and these of its plugins; the zips without a sum, as they are published."""
-    log4j = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
-    remote.publish(log4j, b"the interface")
-    remote.publish(Jar(log4j.group, "log4j-core", log4j.version), b"the backend")
-    for coordinate in (CLASSLOADER, *(module.coordinate for module in MODULES)):
-        group, name = coordinate.split(":")
-        remote.publish(Jar(group, name, version), name.encode())
-    group, name = SERVER.split(":")
-    remote.publish(Jar(group, name, version), b"the server", log4j)
+    remote.publish_release(version, without=("opensearch-agent-bootstrap",))
     for name in zips:
         jar = Jar("org.opensearch.plugin", name, f"{version}.0", packaging="zip")
         archive = folder / "made.zip"

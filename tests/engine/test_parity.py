@@ -402,14 +402,6 @@ def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
     assert any("documents are gone" in line for line in told)
 
 
-@pytest.mark.parametrize("index", ["", "..", "a/b", "a,b", "*"])
-def test_what_cannot_be_an_index_is_an_error_of_use(index: str) -> None:
-    held = Held(ASKED)
-    model = held.upload().model
-    with pytest.raises(UsageError):
-        verify_model(held.engine, held.store, model, index)
-
-
 @pytest.mark.parametrize("name", ["m-363e5ec3", "m@363e5ec3", "m-20261122"])
 def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path) -> None:
     held = Held(ASKED)
