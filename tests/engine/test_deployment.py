@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,9 +15,7 @@ import pytest
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, immutable_name
-from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, immutable_name
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove
@@ -32,7 +29,6 @@ from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, liar, put, put_beside, state
 from tests.engine.small_cluster import (
     FEATURESET,
-    STORES,
     Small,
     Unreliable,
     fill,
@@ -161,25 +157,6 @@ def test_the_parity_check_catches_each_liar(
         assert parity.tau < 0
 
 
-def test_parity_says_what_the_labels_lose(small: Small) -> None:
-    """A store that turns the order round, on labels that are the model's own order."""
-    asked = probes()
-    done = put(small, linear((1.0, 0.0, 0.0)))
-    stored = small.store.get_model(done.model)
-    proof = prove(
-        small.engine, small.store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
-    )
-    assert proof.parity.ndcg_difference is None
-    for probe, one in zip(asked, proof.answered, strict=True):
-        probe["labels"] = (np.argsort(np.argsort(one.local)) // 4).tolist()
-    for store, low, high in ((small.store, -1e-6, 1e-6), (liar(small, -1.0).store, -1.0, -0.05)):
-        parity = prove(
-            small.engine, store, stored, linear((1.0, 0.0, 0.0)), index=small.index, samples=asked
-        ).parity
-        assert parity.ndcg_difference is not None
-        assert low <= parity.ndcg_difference <= high
-
-
 def test_a_model_without_probes_or_of_another_feature_set_is_refused(small: Small) -> None:
     with pytest.raises(Refused, match="no judged documents"):
         put(small, with_record(linear(), {}))
@@ -199,14 +176,6 @@ def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
         put(small, linear(), role=CHALLENGER)
     challenger = put(small, linear((0.0, 1.0, 0.0)), role=CHALLENGER)
     assert challenger.alias == Alias(small.name, champion.model, (), challenger.model)
-
-
-def test_an_index_that_is_not_there_leaves_nothing_behind(small: Small) -> None:
-    with pytest.raises(OwpcLtrError):
-        upload_model(
-            small.engine, small.store, linear(), FEATURESET, index="no-such-index", name=small.name
-        )
-    assert state(small) == (None, [], [])
 
 
 def test_a_feature_set_that_lacks_a_feature_is_named(small: Small) -> None:
@@ -280,104 +249,24 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
     assert fail_at > 15
 
 
-@dataclass
-class Confused(Unreliable):
-    """An engine whose n-th request is carried out, and answered with something else."""
+def at_once(*acts: Callable[[], None]) -> None:
+    """Acts that begin together, each in a thread of its own."""
+    gate = threading.Barrier(len(acts))
 
-    answer: Any = None
+    def act(number: int) -> None:
+        gate.wait()
+        acts[number]()
 
-    def request(self, method: str, path: str, **given: Any) -> Any:
-        self.calls += 1
-        answer = self.engine.request(method, path, **given)
-        return self.answer if self.calls == self.fail_at else answer
-
-
-@pytest.mark.thorough(sample=1)
-@pytest.mark.parametrize("answer", [None, {"_shards": {"failed": 1}}], ids=str)
-def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
-    answer: Any, small: Small
-) -> None:
-    old = put(small, linear(), history=1000).alias
-    fail_at, clean = 0, False
-    while not clean:
-        fail_at += 1
-        engine = Confused(small.engine, fail_at, AssertionError, answer=answer)
-        with contextlib.suppress(OwpcLtrError):
-            put_beside(small, linear((1.0, 0.25, fail_at / 64)), engine)
-        clean = engine.calls < fail_at
-        alias, models, certified = state(small)
-        assert alias is not None
-        assert alias == old or alias.previous == (*old.previous, old.current)
-        known = dict(zip(models, certified, strict=True))
-        assert all(known[name] for name in alias.models)
-        old = alias
-    assert fail_at > 15
-
-
-def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
-    """An upload in a process that is killed, as by a power cut, after the answer to a request."""
-    engine = Engine(ConnectionSettings(url))
-    request = engine.request
-
-    def last(method: str, path: str, **given: Any) -> Any:
-        answer = request(method, path, **given)
-        if wanted in f"{method} {path} {'rescore' if 'rescore' in str(given) else ''}":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-    engine.request = last  # type: ignore[method-assign]
-    store = STORES[kind](engine, own)
-    upload_model(
-        engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, index=f"small-{own}", name=f"m-{own}"
-    )
-
-
-@pytest.mark.thorough(sample=2)
-@pytest.mark.parametrize(
-    ("wanted", "moved"),
-    [
-        ("_create", False),  # the model is stored, and nothing else says whose it is
-        ("rescore", False),  # and scored in the engine
-        (f"PUT /{INDEX}/_doc/certificate", False),
-        (f"PUT /{INDEX}/_doc/KIND%2F", True),
-    ],
-)
-def test_what_a_killed_upload_leaves_no_name_means_and_another_upload_takes_up(
-    wanted: str, moved: bool, small: Small
-) -> None:
-    first = put(small, linear())
-    context = multiprocessing.get_context("forkserver")
-    own = small.name.removeprefix("m-")
-    url = small.engine.settings.url
-    kind = small.store.kind
-    last = wanted.replace("KIND", kind)
-    child = context.Process(target=upload_until, args=(url, own, kind, last))
-    child.start()
-    child.join(120)
-    assert child.exitcode == -signal.SIGKILL
-    alias, models, _ = state(small)
-    assert alias is not None
-    (left,) = set(models) - {first.model}
-    assert alias.current == (left if moved else first.model)
-    assert prunable(small.engine, small.store) == ([] if moved else [left])
-    if wanted == "_create":
-        prune(small.engine, small.store, [left])
-        assert state(small) == (first.alias, [first.model], [True])
-    done = put(small, linear((1.0, 2.0, 0.25)))
-    assert done.model == left
-    assert done.alias == Alias(small.name, left, (first.model,))
-    assert prunable(small.engine, small.store) == []
-    assert all(state(small)[2])
+    with ThreadPoolExecutor(len(acts)) as pool:
+        list(pool.map(act, range(len(acts))))
 
 
 def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small) -> None:
     base = put(small, linear(), history=1000)
     done: list[str] = []
     refused: list[str] = []
-    gate = threading.Barrier(2)
 
     def go(weight: float) -> None:
-        gate.wait()
         try:
             done.append(put(small, linear((weight, 0.0, 0.0))).model)
         except Refused as refusal:
@@ -386,14 +275,8 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
     for _ in range(4):
         before = Aliases(small.engine, small.store).find(small.name)
         assert before is not None
-        threads = [
-            threading.Thread(target=go, args=(len(done) + len(refused) + 1.0 + step / 8,))
-            for step in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        begun = len(done) + len(refused) + 1.0
+        at_once(*(partial(go, begun + step / 8) for step in range(2)))
     alias, models, certified = state(small)
     assert alias is not None
     assert all("another process changed alias" in words for words in refused)
@@ -409,20 +292,14 @@ def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: S
     for step in range(6):
         model = linear((1.0, 2.0, step / 8))
         results: list[Any] = []
-        gate = threading.Barrier(2)
 
-        def go(cluster: Small, model: Model = model, gate: Any = gate, to: Any = results) -> None:
-            gate.wait()
+        def go(cluster: Small, model: Model = model, to: Any = results) -> None:
             try:
                 to.append(put(cluster, model))
             except OwpcLtrError as error:
                 to.append(error)
 
-        threads = [threading.Thread(target=go, args=(each,)) for each in (small, lying)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(partial(go, small), partial(go, lying))
         (won,) = [each.model for each in results if not isinstance(each, OwpcLtrError)]
         (lost,) = [each for each in results if isinstance(each, Refused)]
         assert "scores differently" in str(lost)
@@ -529,11 +406,7 @@ def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
         except OwpcLtrError as error:
             done.append(error)
 
-    threads = [threading.Thread(target=go) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(go, go)
     one, two = done
     assert isinstance(one, Uploaded)
     assert isinstance(two, Uploaded)

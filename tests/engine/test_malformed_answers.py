@@ -245,6 +245,7 @@ def test_a_true_answer_that_is_altered_anywhere_is_never_a_traceback(
                 assert "\n" not in str(error), (number, place, other)  # noqa: PT017
             except Exception as error:
                 raise AssertionError(f"{(number, place, OTHERS[other])}: {error!r}") from error
+        world.look()
 
 
 def test_a_document_of_100_000_levels_is_named_by_its_line(tmp_path: Path) -> None:

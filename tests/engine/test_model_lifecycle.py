@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -41,13 +39,7 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
 from tests.engine.deployed import put, state
 from tests.engine.fake_engine import FakeEngine, Reply
-from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear, small_cluster
-
-
-@pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
+from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear
 
 
 @pytest.fixture
@@ -228,38 +220,6 @@ def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> Non
     assert state(small) == (None, [], [])
 
 
-@pytest.mark.faults(sample=3)
-@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
-@pytest.mark.parametrize("whole", [False, True], ids=["one model", "a name"])
-def test_a_removal_that_stops_at_any_request_leaves_no_name_that_means_nothing(
-    whole: bool, lost: bool, small: Small
-) -> None:
-    """And the same command goes on where it stopped, or has nothing left to do."""
-    models = [linear((1.0, weight, 0.0)) for weight in (0.125, 0.25)]
-    fail_at, clean = 0, False
-    while not clean:
-        fail_at += 1
-        first = put(small, models[0]).model
-        last = put(small, models[1]).model
-        target = small.name if whole else first
-        dying = Unreliable(small.engine, fail_at, lambda: KeyboardInterrupt("gone"), lost)
-        engine = cast(Engine, dying)
-        with suppress(KeyboardInterrupt):
-            delete(engine, small.store_through(engine), target)
-        clean = dying.calls < fail_at
-        alias, there, certified = state(small)
-        known = dict(zip(there, certified, strict=True))
-        assert all(known[name] for name in (alias.models if alias else ()))
-        if not whole:
-            assert alias is not None
-            assert alias.current == last
-        with suppress(BadInput):
-            delete(small.engine, small.store, target)
-        prune(small.engine, small.store, prunable(small.engine, small.store))
-        assert state(small)[1] == ([] if whole else [last])
-    assert fail_at > 5
-
-
 # --- a step back whose answer was lost
 
 
@@ -322,13 +282,6 @@ def test_a_write_that_comes_late_does_not_move_a_name_that_was_said_to_be_unmove
     assert Aliases(small.engine, small.store).resolve(small.name) == last
 
 
-@pytest.fixture(scope="module")
-def engine(node_url: str) -> Iterator[Engine]:
-    made = Engine(ConnectionSettings(node_url))
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def name(engine: Engine) -> Iterator[str]:
     own = f"p-{uuid.uuid4().hex[:8]}"
@@ -352,13 +305,6 @@ def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
     assert aliases.find(name) == Alias(name, "c", ("a", "b"))
     assert aliases.resolve(name) == "c"
     assert Alias(name, "c", ("a", "b")) in aliases.all()
-
-
-def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, name: str) -> None:
-    aliases = Aliases(engine, PluginFreeStore(engine))
-    aliases.switch(name, "a")
-    aliases.switch(name, "b")
-    assert aliases.switch(name, "b") == Alias(name, "b", ("a",))
 
 
 def test_an_alias_is_not_switched_to_a_model_that_is_gone(small: Small) -> None:
@@ -435,50 +381,6 @@ def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> N
         aliases.resolve(f"{name}:winner")
 
 
-def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name: str) -> None:
-    """Whoever is refused changed nothing; whoever was not is in the history."""
-    Aliases(engine, PluginFreeStore(engine)).switch(name, "first")
-    moved: list[str] = []
-    refused: list[str] = []
-    gate = threading.Barrier(6)
-
-    def move(model: str) -> None:
-        gate.wait()
-        try:
-            Aliases(engine, PluginFreeStore(engine)).switch(name, model)
-            moved.append(model)
-        except Refused as refusal:
-            refused.append(str(refusal))
-
-    threads = [threading.Thread(target=move, args=(f"m{i}",)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = Aliases(engine, PluginFreeStore(engine)).find(name)
-    assert found is not None
-    assert len(moved) + len(refused) == 6
-    assert all("another process changed" in words for words in refused)
-    assert sorted([*found.previous, found.current]) == sorted(["first", *moved])
-
-
-@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
-@pytest.mark.parametrize("fail_at", range(1, 6))
-def test_a_fault_at_any_request_leaves_the_name_as_it_was_or_as_it_should_be(
-    fail_at: int, lost: bool, engine: Engine, name: str
-) -> None:
-    Aliases(engine, PluginFreeStore(engine)).switch(name, "a")
-    unreliable = Unreliable(
-        engine, fail_at, lambda: EngineUnavailable("gone"), lost_answer=lost, again=False
-    )
-    try:
-        Aliases(cast(Engine, unreliable), PluginFreeStore(engine)).switch(name, "b")
-        expected = {Alias(name, "b", ("a",))}
-    except EngineUnavailable:
-        expected = {Alias(name, "a")}
-    assert Aliases(engine, PluginFreeStore(engine)).find(name) in expected
-
-
 def pointer_document(**content: Any) -> dict[str, Any]:
     return {"_seq_no": 3, "_primary_term": 1, "found": True, "_source": content}
 
@@ -513,4 +415,5 @@ def test_a_404_of_somebody_in_between_does_not_say_that_no_name_is_in_use() -> N
         absent = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
         fake.on("POST", f"/{INDEX}/_search", Reply(absent, 404))
         assert all_aliases(engine) == []
+        assert DeploymentRecords(engine, PluginFreeStore(engine)).recorded(["m"]) == set()
         engine.close()

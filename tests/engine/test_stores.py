@@ -27,22 +27,6 @@ from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import whole
 
-
-@pytest.fixture(scope="module")
-def engine(node_url: str) -> Iterator[Engine]:
-    made = Engine(ConnectionSettings(node_url))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def free(engine: Engine) -> Iterator[PluginFreeStore]:
-    name = uuid.uuid4().hex[:8]
-    yield PluginFreeStore(engine, name)
-    with contextlib.suppress(EngineRefusal):
-        engine.request("DELETE", f"/owpc-ltr-store-{name}")
-
-
 # --- the contract, of both stores
 
 
@@ -150,16 +134,6 @@ def test_names_are_checked_in_every_method(name: str, store: Store, small: Featu
 
 
 # --- the index of the plugin-free store
-
-
-def test_stores_of_one_cluster_do_not_mix(engine: Engine, small: FeatureSet) -> None:
-    names = [uuid.uuid4().hex[:8] for _ in range(2)]
-    one, other = (PluginFreeStore(engine, name) for name in names)
-    one.put_featureset(small)
-    assert other.list_featuresets() == []
-    with pytest.raises(BadInput):
-        other.get_featureset("fs")
-    engine.request("DELETE", f"/owpc-ltr-store-{names[0]}")
 
 
 def test_an_index_of_somebody_else_is_left_alone(engine: Engine, small: FeatureSet) -> None:

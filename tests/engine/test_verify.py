@@ -11,7 +11,7 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, differences, provenance
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.options import ProofLimits
@@ -21,13 +21,7 @@ from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
 from tests.engine.deployed import Scriptless
-from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster
-
-
-@pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
+from tests.engine.small_cluster import FEATURESET, Small, fill, linear
 
 
 def put(small: Small, *weights: float, **record: Any) -> Uploaded:
@@ -178,15 +172,6 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     )
 
 
-def test_documents_that_are_gone_are_counted(small: Small) -> None:
-    done = put(small)
-    gone = {"query": {"ids": {"values": ["d0", "d1"]}}}
-    small.engine.request(
-        "POST", f"/{small.index}/_delete_by_query", params={"refresh": "true"}, body=gone
-    )
-    assert any("of 48 documents are gone" in words for words in look(small, done.model).drift)
-
-
 def test_an_edited_feature_set_and_one_that_is_gone_are_drift(small: Small) -> None:
     done = put(small)
     edited = replace(
@@ -231,23 +216,6 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
 
 
 # --- what is known of models, and which can go
-
-
-def test_two_models_differ_in_what_they_were_made_of_and_in_their_weights(small: Small) -> None:
-    one = put(small, 1.0, 0.5, 0.0, seed=1)
-    two = put(small, 1.0, 0.25, 0.0, seed=2)
-    deployments = DeploymentRecords(small.engine, small.store)
-    found = {
-        name: (a, b)
-        for name, a, b in differences(deployments.get(one.model), deployments.get(two.model))
-    }
-    assert found["seed"] == (1, 2)
-    assert found["weight.body"] == (0.5, 0.25)
-    assert "weight.title" not in found
-    assert "index" not in found
-    facts = provenance(deployments.get(one.model))
-    assert facts["parity.documents"] == 48
-    assert facts["featureset_hash"] == FEATURESET.hash
 
 
 def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
