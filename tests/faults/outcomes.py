@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,12 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True)
 class Table:
-    """Faults by stages, with the cells that there are; and why some do not hold yet."""
+    """Faults by stages, with the cells that there are."""
 
     title: str
     stages: Sequence[str]
     faults: Sequence[str]
     cells: frozenset[Cell]
-    known: dict[Cell, str] = field(default_factory=dict)
 
 
 def record(
@@ -88,10 +87,9 @@ class Outcomes:
             write(f"kept in {self._page.name}")
 
     def is_whole(self, tables: Sequence[Table]) -> bool:
-        """Whether every cell has an outcome, and none that is not known to fail has failed."""
+        """Whether every cell has an outcome, and none has failed."""
         cells = {cell for table in tables for cell in table.cells}
-        known = {cell for table in tables for cell in table.known}
-        return cells <= self.codes.keys() and self.broken <= known
+        return cells <= self.codes.keys() and not self.broken
 
     def lines(self, tables: Sequence[Table]) -> Iterator[str]:
         """The outcomes as Markdown."""
@@ -111,23 +109,12 @@ class Outcomes:
                 cells = (self._shown(table, (stage, fault)) for stage in table.stages)
                 rows[" | ".join(cells)].append(fault)
             yield from (f"| {together(faults)} | {row} |" for row, faults in rows.items())
-            yield from self._reasons(table)
 
     def _shown(self, table: Table, cell: Cell) -> str:
         if cell not in table.cells:
             return ""
         codes = " ".join(str(code) for code in sorted(set(self.codes.get(cell, []))))
         return f"{codes or '?'} ✗" if cell in self.broken else codes or "?"
-
-    def _reasons(self, table: Table) -> Iterator[str]:
-        reasons: dict[str, list[str]] = defaultdict(list)
-        for (stage, fault), reason in sorted(table.known.items()):
-            if (stage, fault) in self.broken:
-                reasons[reason].append(f"{stage} × {fault}")
-        if reasons:
-            yield from ("", "✗ does not keep its promise yet:", "")
-        for reason, cells in reasons.items():
-            yield f"- {reason}: {'; '.join(cells)}"
 
 
 def together(faults: Sequence[str]) -> str:

@@ -127,7 +127,7 @@ _PLUGINS = {
 }
 SYSTEM_FAULTS = [
     *(
-        SystemFault(f"{name} once", disk(reason), "0|2|4", published=True, only=_FILES, seeds=2)
+        SystemFault(f"{name} once", disk(reason), "0|2|4", published=True, only=_FILES, seeds=8)
         for name, reason in (
             ("disk full", errno.ENOSPC),
             ("disk broken", errno.EIO),

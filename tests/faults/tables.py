@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tests.faults.cells import applies
 from tests.faults.kills import KILL, KILLED_STAGES
-from tests.faults.known import known
 from tests.faults.local_stages import LOCAL_STAGES
 from tests.faults.network import FAULTS
 from tests.faults.outcomes import Table
@@ -35,33 +34,28 @@ def tables() -> list[Table]:
 
 def _network(title: str, stages: Sequence[Stage]) -> Table:
     cells = {
-        (stage.name, fault.name): known(stage.name, fault.name)
-        for stage in stages
-        for fault in FAULTS
-        if applies(stage, fault)
+        (stage.name, fault.name) for stage in stages for fault in FAULTS if applies(stage, fault)
     }
     return Table(
         title,
         [stage.name for stage in stages],
         [fault.name for fault in FAULTS if any(name == fault.name for _, name in cells)],
         frozenset(cells),
-        {cell: reason for cell, reason in cells.items() if reason is not None},
     )
 
 
 def _system(title: str, stages: Sequence[Stage]) -> Table:
     cells = {
-        (stage.name, fault.name): known(stage.name, fault.name)
+        (stage.name, fault.name)
         for stage in stages
         for fault in SYSTEM_FAULTS
         if fault.applies(stage)
     }
-    cells |= {(stage.name, KILL): None for stage in stages if stage.name in KILLED_STAGES}
+    cells |= {(stage.name, KILL) for stage in stages if stage.name in KILLED_STAGES}
     faults = [*(fault.name for fault in SYSTEM_FAULTS), KILL]
     return Table(
         title,
         [stage.name for stage in stages],
         [fault for fault in faults if any(name == fault for _, name in cells)],
         frozenset(cells),
-        {cell: reason for cell, reason in cells.items() if reason is not None},
     )
