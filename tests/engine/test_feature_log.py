@@ -341,8 +341,8 @@ def test_halving_finds_the_one_document_that_spoils_the_search(out: Path) -> Non
 def test_a_refusal_that_is_not_about_the_documents_is_passed_on_also_with_leave(
     out: Path, status: int
 ) -> None:
-    def fault(_number: int, path: str, _body: Any, answer: Any) -> Any:
-        if path.endswith("_search"):
+    def fault(_number: int, _path: str, body: Any, answer: Any) -> Any:
+        if is_log_search(body):
             raise EngineRefusal("no", status, "security_exception", "no")
         return answer
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,20 +22,17 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
-from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import log as log_module
 from owpc_ltr.engine.feature_log import snapshot
 from owpc_ltr.engine.feature_log.log import LogReport, id_advice, run_log
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
-from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import variables
 from tests.engine.log_runs import digest
-from tests.faults.seeds import Seeds
 
 pytestmark = pytest.mark.node
 
@@ -145,43 +139,6 @@ def lenient(**changes: Any) -> LogOptions:
     return LogOptions(**{"pause": 0, "chunk": 20, "in_flight": 2, "max_absent": 0.5, **changes})
 
 
-def own_score(
-    engine: Engine, feature: Feature, params: dict[str, str], document: str
-) -> float | None:
-    """The score of one document under one feature's query, asked for by itself."""
-    query = {
-        "bool": {
-            "filter": [{"ids": {"values": [document]}}],
-            "must": [render(feature.template, params)],
-        }
-    }
-    hits = engine.request("POST", f"/{INDEX}/_search", body={"query": query})["hits"]["hits"]
-    return float(hits[0]["_score"]) if hits else None
-
-
-def test_every_value_is_the_score_of_the_query_asked_by_itself(
-    engine: Engine, tmp_path: Path
-) -> None:
-    report = log(engine, tmp_path / "out.parquet", lenient())
-    data = load_dataset(tmp_path / "out.parquet")
-    assert data.doc_ids is not None
-    row = 0
-    seen = set()
-    params = {query.query_id: query.params for query in judgments().queries}
-    for number, query_id in enumerate(data.query_ids.to_pylist()):
-        for _ in range(int(np.diff(data.offsets)[number])):
-            document = data.doc_ids[row].as_py()
-            for column, feature in enumerate(featureset().features):
-                score = own_score(engine, feature, params[query_id], document)
-                logged = float(data.features[row, column])
-                assert (math.isnan(logged) and score is None) or logged == np.float32(score)
-                seen.add("none" if score is None else "zero" if score == 0 else "value")
-            row += 1
-    assert seen == {"none", "zero", "value"}
-    assert report.counts.absent > 0
-    assert row == report.counts.logged == 72 - report.counts.absent
-
-
 def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
     engine: Engine, tmp_path: Path
 ) -> None:
@@ -272,61 +229,6 @@ def test_an_index_that_is_not_there_is_one_line(engine: Engine, tmp_path: Path) 
         log(engine, tmp_path / "out.parquet", index="feature-log-nowhere")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-@dataclass
-class Doomed:
-    """A cluster whose client is killed, like by a power cut, at the request of this number."""
-
-    engine: Engine
-    last: int
-    answered: bool
-    requests: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def settings(self) -> ConnectionSettings:
-        return self.engine.settings
-
-    def request(self, method: str, path: str, **given: Any) -> Any:
-        with self.lock:
-            self.requests += 1
-            doomed = self.requests == self.last
-        if doomed and not self.answered:
-            os.kill(os.getpid(), signal.SIGKILL)
-        answer = self.engine.request(method, path, **given)
-        if doomed:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-
-def log_until(url: str, out: Path, last: int, answered: bool) -> None:
-    """The target of child processes."""
-    log(cast(Engine, Doomed(open_engine(url), last, answered)), out, lenient())
-
-
-@pytest.mark.faults
-def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
-    *, engine: Engine, node_url: str, out: Path, tmp_path: Path, undisturbed: str, seeds: Seeds
-) -> None:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.engine.test_log_on_node"])
-    counted = Doomed(engine, last=0, answered=False)
-    log(cast(Engine, counted), tmp_path / "counted.parquet", lenient())
-    for seed in seeds(sample=3, whole=100):
-        rng = np.random.default_rng(seed)
-        last, answered = int(rng.integers(1, counted.requests + 1)), bool(rng.integers(2))
-        child = context.Process(target=log_until, args=(node_url, out, last, answered))
-        child.start()
-        child.join()
-        if child.exitcode == -signal.SIGKILL:
-            continue
-        # A run that goes on asks for less than a whole one, so it may end before its last request.
-        assert child.exitcode == 0
-        assert digest(out) == undisturbed
-        out.unlink()
-    log(engine, out, lenient())
-    assert digest(out) == undisturbed
 
 
 # Asked from other processes.

@@ -172,6 +172,12 @@ def _has(parted: PartitionedOutput, judgments: Any) -> bool:
         return False
 
 
+def test_a_log_without_a_document_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="could be logged"):
+        logged(tmp_path / "a", MemoryEngine(documents=set()), options=lenient(), parted=WHOLE)
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "/", "-1/4", "1/4/2"])
 def test_a_text_that_is_no_part_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as 3/16"):

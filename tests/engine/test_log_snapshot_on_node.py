@@ -220,39 +220,6 @@ def test_the_check_of_this_file_sees_a_single_row_of_another_state(
 # ---------------------------------------------------------------- the story of each fault
 
 
-def test_a_log_killed_after_two_chunks_is_not_gone_on_with_after_an_update_in_place(
-    shop: Shop, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.parquet"
-    shop.fill(range(DOCUMENTS))
-    whole = Disturbed(shop.engine, {})
-    log(whole, tmp_path / "whole.parquet")
-    disturbed = Disturbed(shop.engine, {})
-    disturbed.happens = {whole.requests - 7: disturbed.cut}
-    with pytest.raises(Cut):
-        log(disturbed, out)
-    shop.fill(range(DOCUMENTS))
-    with pytest.warns(OwpcLtrWarning, match="2 kept chunks are of another snapshot"):
-        assert log(shop.engine, out).resumed == 0
-    assert logged(out) == of(shop.states[1])
-
-
-@pytest.mark.parametrize("max_absent", [0.01, 1.0])
-def test_a_log_refused_on_a_half_filled_index_is_whole_once_it_is_filled(
-    shop: Shop, tmp_path: Path, max_absent: float
-) -> None:
-    out = tmp_path / "out.parquet"
-    shop.fill(range(DOCUMENTS // 2))
-    strict = LogOptions(pause=0, chunk=12, in_flight=2, max_absent=0.2)
-    with pytest.raises(Refused, match="is it the right index"):
-        log(shop.engine, out, strict)
-    shop.fill(range(DOCUMENTS // 2, DOCUMENTS))
-    options = LogOptions(pause=0, chunk=12, in_flight=2, max_absent=max_absent)
-    account = log(shop.engine, out, options).counts
-    assert (account.logged, account.absent) == (36, 0)
-    assert logged(out) == of(shop.states[1])
-
-
 def test_a_merge_between_two_parts_of_a_log_does_not_mix_two_statistics(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -268,14 +235,6 @@ def test_a_merge_between_two_parts_of_a_log_does_not_mix_two_statistics(
         log(shop.engine, out)
     log(shop.engine, tmp_path / "undisturbed.parquet")
     assert text_scores(out) == text_scores(tmp_path / "undisturbed.parquet")
-
-
-def test_two_logs_of_the_same_contents_have_the_same_bytes(shop: Shop, tmp_path: Path) -> None:
-    shop.fill(range(DOCUMENTS))
-    outs = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
-    for out in outs:
-        log(shop.engine, out)
-    assert outs[0].read_bytes() == outs[1].read_bytes()
 
 
 def test_an_alias_over_several_indices_with_a_filter_is_one_moment_too(
