@@ -17,11 +17,10 @@ from owpc_ltr_clicks.ubi.download import PartFiles
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
 
 from owpc_ltr import Cluster, connect
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.clicks.counts import cells_of, counted
-from tests.commands import Run, commands_in
-from tests.engine.ubi_indices import ubi_documents
+from tests.commands import Run
+from tests.engine.ubi_indices import filled, ubi_documents
 
 EVENTS = simulate.clicks(simulate.example_world(15, 12), sessions=700)
 QUERIES, ACTS = map(list, ubi_documents(EVENTS))
@@ -42,22 +41,12 @@ MAPPINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def _filled(engine: Engine, index: str, documents: list[Any], mapping: dict[str, Any]) -> None:
-    engine.request("PUT", f"/{index}", body={
-        "settings": {"number_of_shards": 2, "number_of_replicas": 0},
-        "mappings": {"properties": mapping},
-    })  # fmt: skip
-    lines: list[Any] = []
-    for number, document in enumerate(documents):
-        lines += [{"index": {"_id": f"{number * 7919 % 100_003}"}}, document]
-    engine.request("POST", f"/{index}/_bulk", ndjson=lines, params={"refresh": "true"})
-
-
 @pytest.fixture(scope="module", params=MAPPINGS)
 def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     found = connect(node_url)
     for index, documents in (("ubi_queries", QUERIES), ("ubi_events", ACTS)):
-        _filled(found.engine, index, documents, MAPPINGS[request.param])
+        mapping = {"properties": MAPPINGS[request.param]}
+        filled(found.engine, index, documents, mapping)
     yield found
     for index in ("ubi_queries", "ubi_events"):
         found.engine.request("DELETE", f"/{index}")
@@ -124,10 +113,8 @@ def test_a_window_of_time_is_read_alone(cluster: Cluster) -> None:
 
 
 def test_the_command_judges_and_leaves_nothing_behind(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run: Run = commands_in(tmp_path, monkeypatch, capsys)
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     url = cluster.engine.settings.url
     words = ("judge", "clicks", "--from-ubi", "--url", url, "--out", "j.parquet")
     for _ in range(2):

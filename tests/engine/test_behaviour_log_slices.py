@@ -20,7 +20,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import Refused
 from tests.clicks.counts import cells_of
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_documents, ubi_indices
 
 pytestmark = pytest.mark.node
@@ -69,10 +69,8 @@ def read(cluster: Cluster, **how: Any) -> Behaviour:
 
 @pytest.mark.thorough(sample=1)
 def test_the_bytes_do_not_depend_on_the_number_of_slices(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run: Run = commands_in(tmp_path, monkeypatch, capsys)
+    cluster: Cluster, tmp_path: Path, run: Run
+) -> None:
     words = ("judge", "clicks", "--from-ubi", "--ubi-queries", INDICES[0], "--ubi-events",
              INDICES[1], "--url", cluster.engine.settings.url, "--out", "j.parquet",
              "--json")  # fmt: skip

@@ -21,7 +21,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
 pytestmark = pytest.mark.node
@@ -214,10 +214,8 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
 
 
 def test_the_command_asks_the_cluster_that_it_is_told(
-    small: Small, judgments: Judgments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run = commands_in(tmp_path, monkeypatch, capsys)
+    small: Small, judgments: Judgments, run: Run
+) -> None:
     lines = ["query_id\tquery\tdoc_id\tgrade"]
     for one in judgments.queries:
         lines += [

@@ -10,9 +10,10 @@ import pytest
 from owpc_ltr_demo.demo import demo
 from owpc_ltr_demo.hybrid import learn_to_fuse
 from owpc_ltr_demo.latent_semantics import LatentSemantics
-from owpc_ltr_demo.session import HYBRID_STEPS, DemoOptions, DemoSession, Narrator
+from owpc_ltr_demo.session import HYBRID_STEPS, DemoOptions, DemoSession
 
 from owpc_ltr.errors import UsageError
+from tests.engine.test_demo import Listening
 
 TEXTS = (
     "a ship sails the ocean",
@@ -57,20 +58,6 @@ def test_a_text_of_unknown_words_has_no_vector_and_the_same_texts_have_the_same(
 def test_two_demos_at_once_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="clicks= and hybrid= are two demos"):
         demo(folder=tmp_path, clicks=True, hybrid=True)
-
-
-class Listening(Narrator):
-    """Keeps the steps and lines that it is told."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[int, int]] = []
-        self.lines: list[str] = []
-
-    def step(self, number: int, total: int, _title: str) -> None:
-        self.steps.append((number, total))
-
-    def line(self, text: str = "") -> None:
-        self.lines.append(text)
 
 
 @pytest.mark.thorough

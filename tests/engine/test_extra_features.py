@@ -26,7 +26,7 @@ from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.datasets import by_query, written
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
 
@@ -49,11 +49,6 @@ Rates = dict[tuple[str, str], float]
 def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url, documents=DOCUMENTS) as made:
         yield made
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def texts() -> list[str]:

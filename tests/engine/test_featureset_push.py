@@ -22,7 +22,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.parameters import named_params, plain_params
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.fake_engine import FakeEngine, Reply
 
 MAPPINGS = {
@@ -67,11 +67,6 @@ def place(node_url: str) -> Iterator[Place]:
         with contextlib.suppress(EngineRefusal):
             engine.request("DELETE", path)
     engine.close()
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(

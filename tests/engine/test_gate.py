@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,27 +23,15 @@ from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from tests.engine.deployed import BAD, DATA, GOOD, unknowing, with_proxy_labels
-from tests.engine.small_cluster import FEATURESET, OTHERS, Small, linear, small_cluster
+from tests.engine.deployed import put as first
+from tests.engine.small_cluster import FEATURESET, OTHERS, Small, linear
 
 SPLIT = HashSplit(0.2, 0.3)
-
-
-@pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
 
 
 def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> LinearModel:
     source = {"fingerprint": DATA.fingerprint, "split": split.as_dict() if split else None}
     return linear(weights, source=source)
-
-
-def first(small: Small, model: LinearModel) -> Uploaded:
-    """A model that nothing is required of."""
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
-    )
 
 
 def never(_data: RankingDataset) -> Any:
@@ -142,22 +129,6 @@ def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small)
     assert found.detectable > 0
     assert all(one["new"] < one["old"] for one in losers(done.gate))
     assert all(one["keywords"].startswith("words of") for one in losers(done.gate))
-
-
-def test_queries_count_by_their_importance(small: Small) -> None:
-    often = replace(DATA, query_weights=np.arange(DATA.n_queries) % 4 / 2)
-    source = {"fingerprint": often.fingerprint, "split": SPLIT.as_dict()}
-    first(small, linear(BAD, source=source))
-    # So weighted, they are too few to show a gain.
-    with pytest.raises(NotBetter) as no:
-        put(small, linear(GOOD, source=source), data=often)
-    held, metric = SPLIT.part(often, "test"), parse_metric("ndcg@10")
-    found = no.value.result.pairs[0].comparison
-    for weights, mean in ((GOOD, found.mean_a), (BAD, found.mean_b)):
-        scores = linear(weights).score(held.features)
-        expected = metric.mean(scores, held.labels, held.offsets, held.query_weights)
-        assert mean == pytest.approx(expected)
-        assert mean != metric.mean(scores, held.labels, held.offsets)
 
 
 def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -> None:

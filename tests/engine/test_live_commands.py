@@ -19,7 +19,7 @@ from owpc_ltr import save_dataset, save_model, train_reranker
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import logged_dataset
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
@@ -30,11 +30,6 @@ pytest.importorskip("owpc_ltr.host.judgment_lists")
 def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url, documents=120) as made:
         yield made
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -287,15 +282,9 @@ def small_plugins(node_url: str) -> Iterator[Small]:
 
 
 @pytest.fixture
-def run_plugins(
-    small_plugins: Small,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
+def run_plugins(small_plugins: Small, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", small_plugins.engine.settings.url)
-    return lambda *words: command(*words, "--store", small_plugins.name.removeprefix("m-"))
+    return lambda *words: run(*words, "--store", small_plugins.name.removeprefix("m-"))
 
 
 def test_a_search_is_reordered_by_a_reranker_that_is_a_file(

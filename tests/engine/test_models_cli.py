@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,39 +15,26 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     differences,
-    flattened,
     provenance,
 )
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import logged_dataset
 from tests.engine.small_cluster import FEATURESET as SMALL_SET
-from tests.engine.small_cluster import Small, linear, small_cluster
+from tests.engine.small_cluster import Small, linear
 
 
 @pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
-
-
-@pytest.fixture
-def run(
-    small: Small,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> Run:
+def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
     """Runs commands against the node's own store."""
-    plain = commands_in(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
 
     def command(*words: str) -> tuple[int, str, str]:
         local = words[0] in {"train", "evaluate", "compare"} or "--query-id" in words
-        return plain(*words) if local else plain(*words, *place)
+        return run(*words) if local else run(*words, *place)
 
     return command
 
@@ -141,9 +127,6 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     words = out.splitlines()[2].removeprefix("to undo: owpc-ltr ").split()
     _, out, _ = run(*words[:3])
     assert out.startswith(f"alias '{small.name}' switched to {alias['current']}\n")
-    code, _, err = run("upload", "one.json", *at[:-1], "x@363e5ec3")
-    assert code == 2
-    assert "no name has an '@'" in err
     code, _, err = run("upload", "one.json", "--index", "no-such-index", *at[2:])
     assert code == 3
     assert err.count("\n") == 2
@@ -213,17 +196,6 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
 def record_of(path: str) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(Path(path).read_text())["record"]
     return record
-
-
-def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Small) -> None:
-    save_model(linear((1.0, -0.5, 0.0)), Path("one.json"))
-    run("upload", "one.json", "--index", small.index, "--featureset", "small", "--name", small.name)
-    code, out, err = run("request", "--index", small.index, "--model", small.name, "alpha")
-    assert (code, err) == (0, "")
-    clauses = json.loads(out)["rescore"]
-    assert clauses[0]["query"]["rescore_query"] == {"match_all": {}}
-    assert clauses[0]["query"]["rescore_query_weight"] > 0
-    assert {clause["window_size"] for clause in clauses} == {100}
 
 
 def test_the_ranker_that_is_pushed_into_the_workbench_is_the_request_of_applications(
@@ -400,14 +372,6 @@ def test_differences_are_named_on_both_sides_with_the_weights_of_linear_models()
     ]
     trees = deployment(content={"trees": []})
     assert [name for name, *_ in differences(deployment(), trees)] == ["weight.a", "weight.b"]
-
-
-@pytest.mark.parametrize(
-    ("content", "flat"),
-    [({}, []), ({"a": {"b": {"c": 1}}, "d": [2]}, [("a.b.c", 1), ("d", [2])]), ({"a": {}}, [])],
-)
-def test_nested_facts_have_dotted_names(content: dict[str, Any], flat: list[Any]) -> None:
-    assert list(flattened(content)) == flat
 
 
 def test_a_search_without_a_model_is_that_of_the_query_or_of_the_only_model(

@@ -22,7 +22,7 @@ from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 from owpc_ltr import Cluster, connect
 from owpc_ltr.errors import BadInput, Refused
 from tests.clicks.counts import act, cells_of, counted, counts, event, query
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.ubi_indices import drop, filled, ubi_indices
 
 PRODUCTS = "ubi-tested-products"
@@ -140,10 +140,8 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
 
 @pytest.mark.node
 def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    run: Run = commands_in(tmp_path, monkeypatch, capsys)
+    cluster: Cluster, tmp_path: Path, run: Run
+) -> None:
     rows = [event(f"s{n}", f"S-{d}", d, "click" if d == 2 and not n else "view")
             for n in range(5) for d in (1, 2, 3)]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), "events.parquet")

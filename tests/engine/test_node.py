@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import urllib3
 from owpc_ltr_node.local_node import default_url, start, status
-from owpc_ltr_node.record import live_process, read_record
 from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from tests.commands import commands_in
+from tests.commands import Run
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.node
@@ -32,23 +31,6 @@ def test_english_analysis_stems_and_drops_stop_words(node_url: str) -> None:
 
 def test_thai_is_broken_before_a_leading_vowel_at_the_least(node_url: str) -> None:
     assert analyse(node_url, "thai", "ภาษาไทย") == ["ภาษา", "ไทย"]
-
-
-def test_an_index_with_an_english_field_can_be_made_and_searched(node_url: str) -> None:
-    index = f"{node_url}/node-test"
-    mapping = {"mappings": {"properties": {"title": {"type": "text", "analyzer": "english"}}}}
-    made = urllib3.request("PUT", index, json=mapping, retries=False)
-    try:
-        assert made.status == 200, made.data
-        document = {"title": "ranking functions"}
-        urllib3.request("PUT", f"{index}/_doc/1?refresh=true", json=document, retries=False)
-        query = {"query": {"match": {"title": {"query": "rank", "_name": "title"}}}}
-        search = f"{index}/_search?include_named_queries_score=true"
-        answer = urllib3.request("POST", search, json=query, retries=False).json()
-        (hit,) = answer["hits"]["hits"]
-        assert hit["matched_queries"] == {"title": hit["_score"]}
-    finally:
-        urllib3.request("DELETE", index, retries=False)
 
 
 def test_a_nearly_full_disk_does_not_turn_indices_read_only(node_url: str) -> None:
@@ -83,13 +65,9 @@ def test_a_second_start_with_another_heap_says_that_the_first_is_kept(
 
 
 def test_status_tells_the_node_as_json(
-    session_node: SessionNode,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    session_node: SessionNode, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
-    run = commands_in(tmp_path, monkeypatch, capsys)
     port = str(session_node.config.port)
     told = json.loads(run("engine", "status", "--port", port, "--json")[1])
     assert told["state"] == "running"
@@ -107,26 +85,18 @@ def test_status_tells_the_node_as_json(
 
 
 def test_status_in_words_is_one_line_per_node(
-    session_node: SessionNode,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    session_node: SessionNode, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
-    run = commands_in(tmp_path, monkeypatch, capsys)
     (line,) = run("engine", "status")[1].splitlines()
     assert line.startswith(session_node.status.url)
     assert "opensearch 3.8.0" in line
 
 
 def test_the_log_is_printed_from_its_end(
-    session_node: SessionNode,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    session_node: SessionNode, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
-    run = commands_in(tmp_path, monkeypatch, capsys)
     port = str(session_node.config.port)
     printed = run("engine", "logs", "--port", port, "-n", "3")[1]
     assert len(printed.splitlines()) == 3
@@ -148,12 +118,3 @@ def test_two_nodes_cannot_share_a_folder(session_node: SessionNode) -> None:
     other = LocalNode(port=1 + session_node.config.port, folder=Path(session_node.status.folder))
     with pytest.raises(UsageError, match="in use by the node on port"):
         start(other, places=session_node.places)
-
-
-def test_the_session_node_is_recognised_by_its_token(session_node: SessionNode) -> None:
-    path = session_node.places.nodes / f"{session_node.config.port}.json"
-    record = read_record(path)
-    assert record is not None
-    process = live_process(record)
-    assert process is not None
-    assert process.pid == session_node.status.pid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import uuid
 from collections import defaultdict
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.stores import Search, plugin_free
 from owpc_ltr.engine.stores.feature_queries import (
@@ -42,26 +40,11 @@ from tests.engine.documents import KW, PARAMS, QUERIES, Docs, featureset_of, fil
 from tests.engine.small_cluster import WORDS, Small, small_cluster
 
 
-@pytest.fixture(scope="module")
-def engine(node_url: str) -> Iterator[Engine]:
-    made = Engine(ConnectionSettings(node_url))
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
 def docs(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Docs]:
     index = f"stores-{uuid.uuid4().hex[:8]}"
     yield fill(engine, index, request.param)
     engine.request("DELETE", f"/{index}")
-
-
-@pytest.fixture
-def free(engine: Engine) -> Iterator[PluginFreeStore]:
-    name = uuid.uuid4().hex[:8]
-    yield PluginFreeStore(engine, name)
-    with contextlib.suppress(EngineRefusal):
-        engine.request("DELETE", f"/owpc-ltr-store-{name}")
 
 
 # --- features

@@ -13,7 +13,6 @@ import pytest
 
 from owpc_ltr import OwpcLtrWarning, connect
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment import model_upload
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
@@ -39,8 +38,8 @@ from owpc_ltr.models.model_file import packed
 from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
-from tests.commands import commands_in
-from tests.engine.deployed import Scriptless
+from tests.commands import Run
+from tests.engine.deployed import Scriptless, put_beside
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.models import random_forest
@@ -51,12 +50,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the client scores")
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}
 PATIENT = Budget(10_000.0, repeat=2)
-
-
-@pytest.fixture
-def small(node_url: str) -> Iterator[Small]:
-    with small_cluster(node_url) as made:
-        yield made
+CLIENT = Budget(0)
 
 
 def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> TreeModel:
@@ -71,7 +65,7 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
     return TreeModel(FEATURESET.feature_names, grown, base, record=record)
 
 
-def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
+def put(small: Small, model: Model, **options: Any) -> Uploaded:
     options = {"budget": PATIENT, **options}
     return upload_model(
         small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
@@ -100,7 +94,7 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
 
 
 def test_without_a_budget_the_client_scores_them(small: Small) -> None:
-    done = put(small, trees(small), budget=Budget(0))
+    done = put(small, trees(small), budget=CLIENT)
     assert is_client_scored(small.store.get_model(done.model))
     assert done.parity.scored_by == "client"
     assert told(done) == "the client scores it: the budget for scripts is 0"
@@ -140,11 +134,7 @@ def test_without_a_measurement_the_same_model_is_always_served_alike(
 
 @pytest.mark.parametrize("budget", [Budget(), PATIENT])
 def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
-    model, engine = trees(small), cast(Engine, Scriptless(small.engine))
-    store = small.store_through(engine)
-    done = upload_model(
-        engine, store, model, FEATURESET, index=small.index, name=small.name, budget=budget
-    )
+    done = put_beside(small, trees(small), Scriptless(small.engine), budget=budget)
     assert done.parity.scored_by == "client"
     assert "cannot execute [inline] scripts" in told(done)
 
@@ -157,17 +147,10 @@ def test_a_linear_model_runs_where_its_request_does(
 ) -> None:
     """Only scores without a known lower end take a script, which holds them above one."""
     model = linear((*weights, *(0.0,) * (len(FEATURESET.feature_names) - 2)))
-    engine = cast(Engine, Scriptless(small.engine))
-    store = small.store_through(engine)
-    done = upload_model(engine, store, model, FEATURESET, index=small.index, name=small.name)
+    done = put_beside(small, model, Scriptless(small.engine))
     assert done.parity.scored_by == scored_by
     assert ("cannot execute [inline] scripts" in told(done)) == (scored_by == "client")
-    assert (
-        upload_model(
-            small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
-        ).parity.scored_by
-        == "engine"
-    )
+    assert put(small, model).parity.scored_by == "engine"
 
 
 def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small: Small) -> None:
@@ -193,17 +176,9 @@ def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
             definition = {**model.definition, "unit": model.definition["unit"] * 1.001}
             return self.store.rescore(replace(model, definition=definition), params, window)
 
-    lying = cast(Store, Shifting(small.store))
+    lying = replace(small, store=cast(Store, Shifting(small.store)))
     with pytest.raises(Refused, match="the engine scores differently"):
-        upload_model(
-            small.engine,
-            lying,
-            trees(small),
-            FEATURESET,
-            index=small.index,
-            name=small.name,
-            budget=PATIENT,
-        )
+        put(lying, trees(small))
     assert small.store.list_models() == []
 
 
@@ -252,13 +227,7 @@ def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
     assert {cost.feature for cost in found.costs} == set(FEATURESET.feature_names)
 
 
-def test_the_command_line_tells_where_a_model_runs(
-    small: Small,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
+def test_the_command_line_tells_where_a_model_runs(small: Small, tmp_path: Path, run: Run) -> None:
     trees(small).save(tmp_path / "trees.json")
     place = ("--url", small.engine.settings.url, "--store", small.name.removeprefix("m-"))
     asked = ("--index", small.index, *place)
@@ -279,13 +248,6 @@ def test_the_command_line_tells_where_a_model_runs(
     assert "--budget is a time" in err
 
 
-def test_a_request_warns_of_the_constant(small: Small) -> None:
-    put(small, trees(small))
-    cluster = connect(small.engine.settings.url, store=small.name.removeprefix("m-"))
-    with pytest.warns(OwpcLtrWarning, match="are the model's plus"):
-        cluster.request("alpha", model=small.name, index=small.index)
-
-
 def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) -> None:
     before = _scripts(small)
     model = trees(small)
@@ -304,13 +266,6 @@ def _scripts(small: Small) -> Any:
 
 
 OPENSEARCH = serving_profile("opensearch", "3.8.0")
-
-
-def put_client(small: Small, model: TreeModel, **options: Any) -> Uploaded:
-    options = {"budget": Budget(0), **options}
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
-    )
 
 
 def index_again(small: Small, documents: int) -> None:
@@ -340,7 +295,7 @@ class Rounding:
 
 def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     model = trees_client(small)
-    done = put_client(small, model)
+    done = put(small, model, budget=CLIENT)
     assert done.parity.scored_by == "client"
     assert done.parity.largest_difference == 0.0
     assert [one.by for one in done.features] == [0.0] * 3
@@ -355,7 +310,7 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
 
 def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
     model = trees_client(small)
-    stored = small.store.get_model(put_client(small, model).model)
+    stored = small.store.get_model(put(small, model, budget=CLIENT).model)
     both = search_stored(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
@@ -377,7 +332,7 @@ def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
 ) -> None:
     model = trees_client(small)
     index_again(small, 3)
-    done = put_client(small, model)
+    done = put(small, model, budget=CLIENT)
     assert done.parity.largest_difference == 0.0
     # Far more than the tolerance of scores, and yet nothing is wrong.
     assert 1e-4 < done.features[0].by < MAX_DRIFT
@@ -390,7 +345,7 @@ def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
 def test_a_wrong_stored_tree_is_refused_and_taken_out(small: Small) -> None:
     lying = replace(small, store=cast(Store, Rounding(small.store)))
     with pytest.raises(Refused, match=r"read back from the store scores differently: by 0\.01 on"):
-        put_client(lying, trees_client(small))
+        put(lying, trees_client(small), budget=CLIENT)
     assert small.store.list_models() == []
 
 
@@ -405,11 +360,11 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
     with pytest.raises(
         Refused, match=r"feature 'body' has drifted since training.*deviations"
     ) as caught:
-        put_client(small, model)
+        put(small, model, budget=CLIENT)
     for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "max_drift="):
         assert words in str(caught.value)
     assert small.store.list_models() == []
-    allowed = put_client(small, model, limits=ProofLimits(max_drift=1e6))
+    allowed = put(small, model, limits=ProofLimits(max_drift=1e6), budget=CLIENT)
     assert allowed.features[0].by > MAX_DRIFT
     assert allowed.rankings is not None
     assert allowed.rankings.tau < 0.95
@@ -418,13 +373,13 @@ def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings
 def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known(
     small: Small,
 ) -> None:
-    done = put_client(small, trees_client(small, probes=probes()))
+    done = put(small, trees_client(small, probes=probes()), budget=CLIENT)
     assert done.parity.largest_difference == 0.0
     assert (done.features, done.rankings) == ((), None)
 
 
 def test_verify_says_the_same_two_figures(small: Small) -> None:
-    done = put_client(small, trees_client(small))
+    done = put(small, trees_client(small), budget=CLIENT)
     found = verify_model(small.engine, small.store, done.model, small.index)
     assert found.drift == ()
     assert found.parity is not None

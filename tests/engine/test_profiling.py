@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr import cli
 from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.profile import costs_text
 from owpc_ltr.engine.search import latency as profiling
@@ -43,6 +41,7 @@ from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
+from tests.commands import Run
 from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
@@ -266,32 +265,22 @@ def small(node_url: str) -> Iterator[Small]:
         yield made
 
 
-def profile(
-    small: Small,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *words: str,
-) -> tuple[int, str, str]:
+@pytest.fixture
+def profile(small: Small, run: Run) -> Run:
+    """Profiles what is in the index."""
     where = ("--url", small.engine.settings.url, "--store-kind", "plugin-free")
     named = ("--store", small.name.removeprefix("m-"), "--index", small.index)
-    monkeypatch.setattr(sys, "argv", ["owpc-ltr", "profile", *where, *named, *words])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    captured = capsys.readouterr()
-    return int(str(ended.value.code or 0)), captured.out, captured.err
+    return lambda *words: run("profile", *where, *named, *words)
 
 
 @pytest.mark.node
 def test_a_real_node_is_profiled_for_people_and_machines(
-    small: Small,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    small: Small, profile: Run, tmp_path: Path
 ) -> None:
     judged = tmp_path / "judged.csv"
     judged.write_text("query,docid,rating\nalpha beta,d1,1\ngamma zeta,d2,0\n")
     words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "4", "--json")
-    code, out, err = profile(small, monkeypatch, capsys, *words)
+    code, out, err = profile(*words)
     assert err == f"cluster: {small.engine.settings.url}\n"
     assert code == 0
     told = json.loads(out)
@@ -310,7 +299,7 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     assert told["queries"] == 2
 
     less = ("--model", small.name, "--keywords", "alpha beta", "--repeat", "2")
-    code, out, _ = profile(small, monkeypatch, capsys, *less)
+    code, out, _ = profile(*less)
     assert code == 0
     assert "with all features" in out
     assert re.search(r"its features are at least 2 (of 1024 )?clauses", out)
@@ -349,13 +338,12 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
 )
 def test_a_profile_without_its_parts_is_refused_in_one_line(
     small: Small,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    profile: Run,
     words: tuple[str, ...],
     code: int,
     fragment: str,
 ) -> None:
     words = tuple(small.name if word == "MODEL" else word for word in words)
-    ended, out, err = profile(small, monkeypatch, capsys, *words)
+    ended, out, err = profile(*words)
     assert (ended, out, err.count("\n")) == (code, "", 2)
     assert fragment in err

@@ -24,12 +24,11 @@ from owpc_ltr.engine.search.request import (
 )
 from owpc_ltr.engine.search.search import search_stored, titles_of
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
-from tests.engine.fake_engine import FakeEngine
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}
@@ -98,25 +97,6 @@ def test_a_field_that_is_not_there_is_named(small: Small) -> None:
 def test_the_default_query_searches_every_text_field(small: Small) -> None:
     query: dict[str, Any] = default_query(small.engine, small.index)
     assert query == {"multi_match": {"query": "{{keywords}}", "fields": ["body", "title"]}}
-
-
-@pytest.mark.parametrize(
-    "answer", [{"timed_out": True, "_shards": {"failed": 0}},
-               {"timed_out": False, "_shards": {"failed": 1}}]
-)  # fmt: skip
-def test_a_part_of_an_answer_is_refused(answer: dict[str, Any], small: Small) -> None:
-    from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.client.settings import ConnectionSettings
-
-    with FakeEngine() as fake:
-        fake.on("POST", "/docs/_search", {**answer, "hits": {"hits": []}})
-        with pytest.raises(Refused, match="part of the index"):
-            search_stored(
-                Engine(ConnectionSettings(fake.url)),
-                small.store,
-                SearchRequest("docs", QUERY, PARAMS),
-                None,
-            )
 
 
 # Every document matches, so that there are many beyond a small window.

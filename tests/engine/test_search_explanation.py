@@ -19,7 +19,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.reordering import ReorderingModel
-from tests.commands import Run, commands_in
+from tests.commands import Run
 from tests.engine.deployed import liar, put
 from tests.engine.small_cluster import (
     FEATURESET,
@@ -175,16 +175,10 @@ def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Smal
 
 
 @pytest.fixture
-def run(
-    small: Small,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
+def run(small: Small, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
     Path("query.json").write_text(json.dumps(QUERY))
-    return command
+    return run
 
 
 def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:

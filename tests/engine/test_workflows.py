@@ -277,15 +277,9 @@ def _empty(url: str) -> None:
 
 
 @pytest.fixture
-def run(
-    empty_node: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
+def run(empty_node: str, monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
     monkeypatch.setenv("OWPC_LTR_URL", empty_node)
-    return command
+    return run
 
 
 # What stands in for a page's data is small: its columns are copies of each other by chance.
