@@ -33,18 +33,14 @@ KINDS = ["plugin-free", "ltr-plugin"]
 
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
-    )
+    given = {"index": small.index, "name": small.name, **options}
+    return upload_model(small.engine, small.store, model, FEATURESET, **given)
 
 
 def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
     """An upload through an engine of the test's own."""
     engine = cast(Engine, engine)
-    store = small.store_through(engine)
-    return upload_model(
-        engine, store, model, FEATURESET, index=small.index, name=small.name, **options
-    )
+    return put(replace(small, engine=engine, store=small.store_through(engine)), model, **options)
 
 
 def state(small: Small) -> tuple[Alias | None, list[str], list[bool]]:

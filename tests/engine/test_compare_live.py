@@ -15,14 +15,14 @@ import pytest
 from owpc_ltr import Cluster, OwpcLtrError, RankerComparison, save_model
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+from tests.engine.deployed import put
+from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 
 pytestmark = pytest.mark.node
 BODY = {"match": {"body": "{{keywords}}"}}
@@ -121,9 +121,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     small: Small, cluster: Cluster, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     name = f"{small.name}-one"
-    upload_model(
-        small.engine, small.store, linear(BY_TITLE), FEATURESET, index=small.index, name=name
-    )
+    put(small, linear(BY_TITLE), name=name)
     save_model(linear(BY_TITLE), tmp_path / "model.json")
     (tmp_path / "body.json").write_text(json.dumps({"query": BODY}))
     models = small.store.list_models()

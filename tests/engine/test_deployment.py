@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,11 +225,9 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
             lost_answer=fault.lost_answer,
             again=fault.again,
         )
-        engine = cast(Engine, unreliable)
-        store = small.store_through(engine)
         succeeded = False
         try:
-            upload_model(engine, store, model, FEATURESET, index=small.index, name=small.name)
+            put_beside(small, model, unreliable)
             succeeded = True
         except (OwpcLtrError, KeyboardInterrupt):
             pass

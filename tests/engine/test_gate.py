@@ -41,10 +41,7 @@ def never(_data: RankingDataset) -> Any:
 def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
     """A model that must be better on data that knows no documents, which is accepted."""
     options = {"metric": parse_metric("ndcg@10"), "data": DATA, "ask": never, "accepted": "a test"}
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name,
-        gate=Gate(**{**options, **gate}),
-    )  # fmt: skip
+    return first(small, model, gate=Gate(**{**options, **gate}))
 
 
 def test_a_first_model_without_lists_to_compare_is_refused_and_it_is_said_how(small: Small) -> None:

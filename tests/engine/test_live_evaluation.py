@@ -16,7 +16,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lines, gain_line
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.live_queries import SearchOptions
@@ -31,6 +31,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.fold_models import with_folds
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
+from tests.engine.deployed import put
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
 pytestmark = pytest.mark.node
@@ -183,9 +184,7 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     model = trained(BY_TITLE)
-    upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=f"{small.name}-same"
-    )
+    put(small, model, name=f"{small.name}-same")
     # The index is the one that the name was proved on.
     named = measured(cluster, f"{small.name}-same", judgments, "ndcg@10")
     tried = measured(cluster, model, judgments, "ndcg@10", index=small.index)
@@ -216,10 +215,7 @@ def gated(
 ) -> Uploaded:
     question = LiveSearches(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
     question = replace(question, query_template=BODY)
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=name,
-        gate=LiveGate(question, over),
-    )  # fmt: skip
+    return put(small, model, name=name, gate=LiveGate(question, over))
 
 
 def test_queries_that_a_model_was_trained_on_show_nothing_live(
@@ -236,10 +232,7 @@ def test_queries_that_a_model_was_trained_on_show_nothing_live(
             small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], query_template=BODY
         )
         with pytest.raises(NotBetter, match=told):
-            upload_model(
-                small.engine, small.store, model, FEATURESET, index=small.index,
-                name=f"{small.name}-seen", gate=LiveGate(question, side=split),
-            )  # fmt: skip
+            put(small, model, name=f"{small.name}-seen", gate=LiveGate(question, side=split))
 
 
 def test_a_first_model_must_be_better_live_than_the_query_alone(
@@ -264,7 +257,7 @@ def test_the_next_one_must_be_better_live_than_the_champion(
 ) -> None:
     name = f"{small.name}-next"
     poor = trained((1.0, 0.0, -1.0))
-    worse = upload_model(small.engine, small.store, poor, FEATURESET, index=small.index, name=name)
+    worse = put(small, poor, name=name)
     better = gated(small, trained(BY_TITLE), judgments, name)
     assert better.gate is not None
     assert better.gate.over == worse.model
@@ -313,11 +306,9 @@ def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: J
     question = LiveSearches(
         small.index, template, turned, [parse_metric("ndcg@10")], 100, query_template=template
     )
+    model = trained((-1.0, 0.0, 0.0))
     with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
-        upload_model(
-            small.engine, small.store, trained((-1.0, 0.0, 0.0)), FEATURESET, index=small.index,
-            name=f"{small.name}-turned", gate=LiveGate(question),
-        )  # fmt: skip
+        put(small, model, name=f"{small.name}-turned", gate=LiveGate(question))
 
 
 @pytest.fixture(scope="module")
@@ -382,7 +373,7 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
 ) -> None:
     name = f"{small.name}-data-next"
     poor = linear((0.0, 0.0, -1.0))
-    old = upload_model(small.engine, small.store, poor, FEATURESET, index=small.index, name=name)
+    old = put(small, poor, name=name)
     # Every tenth document, drawn: their grades are true, and hardly one is in a top ten.
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
@@ -489,10 +480,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
         for query, weight in zip(judgments.queries, weights, strict=True)
     ]
     question = LiveSearches(small.index, BODY, asked, [ndcg], 100, query_template=BODY)
-    done = upload_model(
-        small.engine, small.store, trained(BY_TITLE), FEATURESET, index=small.index, name=name,
-        gate=LiveGate(question),
-    )  # fmt: skip
+    done = put(small, trained(BY_TITLE), name=name, gate=LiveGate(question))
     assert done.gate is not None
     assert done.gate.weighted
     live = done.gate.live

@@ -330,10 +330,12 @@ class Held:
         for document in documents:
             self.engine.request("PUT", f"/small/_doc/{document}", body={"n": 1})
 
-    def upload(self, samples: list[dict[str, Any]] = SAMPLES, **how: Any) -> Uploaded:
+    def upload(
+        self, samples: list[dict[str, Any]] = SAMPLES, name: str = "m", **how: Any
+    ) -> Uploaded:
         model = linear(probes=samples)
         return upload_model(
-            self.engine, self.store, model, FEATURESET, index="small", name="m", **how
+            self.engine, self.store, model, FEATURESET, index="small", name=name, **how
         )
 
 
@@ -408,16 +410,12 @@ def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path)
     held.upload()
     before = held.store.list_models()
     with pytest.raises(OwpcLtrError, match=r"reads as a model of 'm'|no name has an '@'"):
-        upload_model(
-            held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, index="small", name=name
-        )
+        held.upload(name=name)
     assert held.store.list_models() == before
     assert [alias.name for alias in all_aliases(held.engine)] == ["m"]
 
 
 def test_a_date_in_a_name_is_none_where_nothing_else_is_called_so() -> None:
     held = Held(ASKED)
-    done = upload_model(
-        held.engine, held.store, linear(), FEATURESET, index="small", name="shop-20261122"
-    )
+    done = held.upload(name="shop-20261122")
     assert done.alias.current == done.model

@@ -16,7 +16,7 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment import model_upload
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import MAX_DRIFT
 from owpc_ltr.engine.deployment.proof import logged
@@ -40,6 +40,7 @@ from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import Run
 from tests.engine.deployed import Scriptless, put_beside
+from tests.engine.deployed import put as upload
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 from tests.faults.seeds import Seeds
 from tests.models import random_forest
@@ -66,10 +67,7 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
 
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
-    options = {"budget": PATIENT, **options}
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name, **options
-    )
+    return upload(small, model, **{"budget": PATIENT, **options})
 
 
 def told(done: Uploaded) -> str:

@@ -13,7 +13,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import ScoredDocuments, feature_drifts
@@ -21,14 +21,13 @@ from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
 from tests.engine.deployed import Scriptless
+from tests.engine.deployed import put as upload
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear
 
 
 def put(small: Small, *weights: float, **record: Any) -> Uploaded:
     model = linear(weights or (1.0, 0.5, -0.2), **record)
-    return upload_model(
-        small.engine, small.store, model, FEATURESET, index=small.index, name=small.name
-    )
+    return upload(small, model)
 
 
 def look(small: Small, model: str, **limits: Any) -> Verification:
@@ -137,9 +136,7 @@ def alias(small: Small) -> Iterator[str]:
 def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     small: Small, alias: str
 ) -> None:
-    done = upload_model(
-        small.engine, small.store, linear(), FEATURESET, index=alias, name=small.name
-    )
+    done = upload(small, linear(), index=alias)
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
     found = verify_model(small.engine, small.store, done.model)
@@ -152,9 +149,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
 def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     small: Small, alias: str
 ) -> None:
-    done = upload_model(
-        small.engine, small.store, linear(), FEATURESET, index=alias, name=small.name
-    )
+    done = upload(small, linear(), index=alias)
     texts = {"title": {"type": "text"}, "body": {"type": "text"}, "size": {"type": "keyword"}}
     mapped = {"mappings": {"properties": texts}}
     small.engine.request("PUT", f"/{small.index}-v2", body=mapped)
