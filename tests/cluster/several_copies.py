@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,3 @@ def log(engine: Engine, out: Path, **options: Any) -> LogReport:
     store = PluginFreeStore(engine)
     given = LogOptions(**{"chunk": 100, **options})
     return run_log(engine, store, FEATURESET, judgments(), INDEX, out, options=given)
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

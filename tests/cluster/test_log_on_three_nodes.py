@@ -18,7 +18,8 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import snapshot
 from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
-from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
+from tests.cluster.several_copies import INDEX, await_green, fill, log, merge_primaries
+from tests.engine.log_runs import digest
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.cluster

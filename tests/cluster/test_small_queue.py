@@ -9,7 +9,8 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from tests.cluster.conftest import running_cluster
-from tests.cluster.several_copies import digest, fill, log
+from tests.cluster.several_copies import fill, log
+from tests.engine.log_runs import digest
 from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.cluster

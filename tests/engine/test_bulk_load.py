@@ -475,61 +475,55 @@ def test_documents_go_in_by_five_hundred_and_each_time_it_is_told(place: Place) 
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_only_what_the_engine_was_too_busy_for_is_sent_again() -> None:
-    with FakeEngine() as fake:
-        busy = bulk(lambda document: 429 if document in {"d1", "d3"} else 201)
-        engine = fake_engine(fake, 5, busy, bulk(lambda _: 201))
-        index_documents(engine, "docs", documents(5), silent)
-        first, second = fake.asked("POST", BULK)
-        assert ids_of(first) == ["d0", "d1", "d2", "d3", "d4"]
-        assert ids_of(second) == ["d1", "d3"]
+def test_only_what_the_engine_was_too_busy_for_is_sent_again(fake: FakeEngine) -> None:
+    busy = bulk(lambda document: 429 if document in {"d1", "d3"} else 201)
+    engine = fake_engine(fake, 5, busy, bulk(lambda _: 201))
+    index_documents(engine, "docs", documents(5), silent)
+    first, second = fake.asked("POST", BULK)
+    assert ids_of(first) == ["d0", "d1", "d2", "d3", "d4"]
+    assert ids_of(second) == ["d1", "d3"]
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_an_engine_that_stays_busy_is_given_up() -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 0, bulk(lambda _: 429))
-        with pytest.raises(EngineUnavailable, match="too busy to take 2 documents"):
-            index_documents(engine, "docs", documents(2), silent)
+def test_an_engine_that_stays_busy_is_given_up(fake: FakeEngine) -> None:
+    engine = fake_engine(fake, 0, bulk(lambda _: 429))
+    with pytest.raises(EngineUnavailable, match="too busy to take 2 documents"):
+        index_documents(engine, "docs", documents(2), silent)
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_a_body_that_is_too_large_is_halved_until_it_fits() -> None:
+def test_a_body_that_is_too_large_is_halved_until_it_fits(fake: FakeEngine) -> None:
     def answer(asked: Asked) -> Reply:
         if len(ids_of(asked)) > 2:
             return Reply({"error": "content too long"}, 413)
         return bulk(lambda _: 201)(asked)
 
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 5, answer)
-        assert index_documents(engine, "docs", documents(5), silent).sent == 5
-        sent = [ids_of(asked) for asked in fake.asked("POST", BULK)]
-        taken = [each for part in sent if len(part) <= 2 for each in part]
-        assert taken == ["d0", "d1", "d2", "d3", "d4"]
+    engine = fake_engine(fake, 5, answer)
+    assert index_documents(engine, "docs", documents(5), silent).sent == 5
+    sent = [ids_of(asked) for asked in fake.asked("POST", BULK)]
+    taken = [each for part in sent if len(part) <= 2 for each in part]
+    assert taken == ["d0", "d1", "d2", "d3", "d4"]
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_one_document_that_is_too_large_is_an_error() -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 0, Reply({"error": "content too long"}, 413))
-        with pytest.raises(EngineRefusal, match="413"):
-            index_documents(engine, "docs", documents(1), silent)
+def test_one_document_that_is_too_large_is_an_error(fake: FakeEngine) -> None:
+    engine = fake_engine(fake, 0, Reply({"error": "content too long"}, 413))
+    with pytest.raises(EngineRefusal, match="413"):
+        index_documents(engine, "docs", documents(1), silent)
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_an_answer_for_fewer_documents_than_were_sent_is_refused() -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 3, Reply({"items": [{"index": {"status": 201}}]}))
-        with pytest.raises(Refused, match="answered for 1 of 3"):
-            index_documents(engine, "docs", documents(3), silent)
+def test_an_answer_for_fewer_documents_than_were_sent_is_refused(fake: FakeEngine) -> None:
+    engine = fake_engine(fake, 3, Reply({"items": [{"index": {"status": 201}}]}))
+    with pytest.raises(Refused, match="answered for 1 of 3"):
+        index_documents(engine, "docs", documents(3), silent)
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_a_count_that_is_too_low_is_refused() -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 2, bulk(lambda _: 201))
-        with pytest.raises(Refused, match="holds 2 documents after 3 were sent"):
-            index_documents(engine, "docs", documents(3), silent)
+def test_a_count_that_is_too_low_is_refused(fake: FakeEngine) -> None:
+    engine = fake_engine(fake, 2, bulk(lambda _: 201))
+    with pytest.raises(Refused, match="holds 2 documents after 3 were sent"):
+        index_documents(engine, "docs", documents(3), silent)
 
 
 OTHERS: list[tuple[str, Any]] = [
@@ -549,20 +543,18 @@ OTHERS: list[tuple[str, Any]] = [
 @pytest.mark.usefixtures("_no_waiting")
 @pytest.mark.parametrize(("what", "answer"), OTHERS, ids=[what for what, _ in OTHERS])
 def test_an_answer_that_does_not_say_what_became_of_each_document_is_not_believed(
-    what: str, answer: Any
+    what: str, answer: Any, fake: FakeEngine
 ) -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 1, Reply(answer))
-        with pytest.raises(EngineUnavailable, match="documents sent is not an engine's answer"):
-            index_documents(engine, "docs", documents(1), silent)
+    engine = fake_engine(fake, 1, Reply(answer))
+    with pytest.raises(EngineUnavailable, match="documents sent is not an engine's answer"):
+        index_documents(engine, "docs", documents(1), silent)
 
 
 @pytest.mark.usefixtures("_no_waiting")
 @pytest.mark.parametrize("path", ["/docs/_refresh", "/docs/_count"])
-def test_a_refresh_or_count_of_a_part_of_the_index_is_refused(path: str) -> None:
-    with FakeEngine() as fake:
-        engine = fake_engine(fake, 1, bulk(lambda _: 201))
-        for method in ("GET", "POST"):
-            fake.on(method, path, {"count": 1, "_shards": {"failed": 1}})
-        with pytest.raises(Refused, match="in a part of the index only"):
-            index_documents(engine, "docs", documents(1), silent)
+def test_a_refresh_or_count_of_a_part_of_the_index_is_refused(path: str, fake: FakeEngine) -> None:
+    engine = fake_engine(fake, 1, bulk(lambda _: 201))
+    for method in ("GET", "POST"):
+        fake.on(method, path, {"count": 1, "_shards": {"failed": 1}})
+    with pytest.raises(Refused, match="in a part of the index only"):
+        index_documents(engine, "docs", documents(1), silent)

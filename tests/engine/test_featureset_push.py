@@ -145,14 +145,13 @@ def test_an_index_that_is_not_there_is_still_what_is_said(place: Place) -> None:
         place.featuresets.push(TYPO, index="no-such-index")
 
 
-def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field() -> None:
-    with FakeEngine() as fake:
-        fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
-        engine = Engine(ConnectionSettings(fake.url))
-        sets = FeatureSets(engine, lambda: LtrPluginStore(engine))
-        with pytest.raises(BadInput, match="did you mean 'title'"):
-            sets.push(TYPO, index="movies")
-        assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
+def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field(fake: FakeEngine) -> None:
+    fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
+    engine = Engine(ConnectionSettings(fake.url))
+    sets = FeatureSets(engine, lambda: LtrPluginStore(engine))
+    with pytest.raises(BadInput, match="did you mean 'title'"):
+        sets.push(TYPO, index="movies")
+    assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
 
 
 YEAR = one({"range": {"votes": {"gte": "{{least}}"}}}, "least")
@@ -200,20 +199,17 @@ def test_a_failure_that_no_guess_causes_is_told_without_a_word_of_parameters(pla
     assert "--param" not in str(error.value)
 
 
-def test_the_plugins_refusal_of_a_parameter_names_it_too() -> None:
+def test_the_plugins_refusal_of_a_parameter_names_it_too(fake: FakeEngine) -> None:
     reason = (
         "Cannot create query while parsing feature [f]: failed to create query: "
         'For input string: "test"'
     )
-    with FakeEngine() as fake:
-        fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
-        fake.on("PUT", "/_ltr", {"acknowledged": True})
-        fake.on(
-            "PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400)
-        )
-        engine = Engine(ConnectionSettings(fake.url))
-        with pytest.raises(Refused, match="--param least=VALUE"):
-            FeatureSets(engine, lambda: LtrPluginStore(engine)).push(YEAR, index="movies")
+    fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
+    fake.on("PUT", "/_ltr", {"acknowledged": True})
+    fake.on("PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400))
+    engine = Engine(ConnectionSettings(fake.url))
+    with pytest.raises(Refused, match="--param least=VALUE"):
+        FeatureSets(engine, lambda: LtrPluginStore(engine)).push(YEAR, index="movies")
 
 
 def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:

@@ -20,12 +20,12 @@ from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepar
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
+from tests.engine.small_cluster import STORES
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "rank list"}
@@ -109,8 +109,7 @@ OLD = "2.19.6"
 
 
 def search(engine: Scripted, model: ReorderingModel | None = None, **options: Any) -> LiveResult:
-    kinds: dict[str, Any] = {"plugin-free": PluginFreeStore, "ltr-plugin": LtrPluginStore}
-    store: Store = kinds[engine.style](engine)
+    store: Store = STORES[engine.style](engine)  # type: ignore[arg-type]
     options = {"featureset": FEATURESET, "deadline": 60.0, **options}
     shown = {name: options.pop(name) for name in ("size", "window") if name in options}
     request = SearchRequest("docs", QUERY, PARAMS, **shown)

@@ -29,14 +29,13 @@ from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores import Search, Store
-from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import load_featureset
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.memory_engine import whole
-from tests.engine.small_cluster import FEATURESET, linear
+from tests.engine.small_cluster import FEATURESET, STORES, linear
 from tests.engine.write_world import World, commands
 
 WHOLE = {key: part for key, part in whole([], 0).items() if key != "hits"}
@@ -76,10 +75,6 @@ class Anything(Engine):
 MODEL = StoredModel("m", "model/linear", {"title": 1.0}, FEATURESET)
 QUERY: dict[str, Any] = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha"}
-STORES: dict[str, Callable[[Engine], Store]] = {
-    "ltr-plugin": LtrPluginStore,
-    "plugin-free": PluginFreeStore,
-}
 ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "get a set": lambda _, store: store.get_featureset("f"),
     "list sets": lambda _, store: store.list_featuresets(),

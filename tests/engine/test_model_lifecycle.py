@@ -33,7 +33,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import (
     roll_back,
     to_delete,
 )
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
@@ -213,9 +213,7 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
 
 def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> None:
     with pytest.raises(Refused, match="check the name of the index") as raised:
-        upload_model(
-            small.engine, small.store, linear(), FEATURESET, index="no-such-index", name=small.name
-        )
+        put(small, linear(), index="no-such-index")
     assert raised.value.exit_code == BadInput.exit_code == 3
     assert state(small) == (None, [], [])
 
@@ -406,14 +404,13 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
             assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")
 
 
-def test_a_404_of_somebody_in_between_does_not_say_that_no_name_is_in_use() -> None:
-    with FakeEngine() as fake:
-        fake.on("POST", f"/{INDEX}/_search", Reply(b"<h1>404</h1>", 404, content_type="text/html"))
-        engine = Engine(ConnectionSettings(fake.url))
-        with pytest.raises(EngineRefusal, match="404"):
-            all_aliases(engine)
-        absent = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
-        fake.on("POST", f"/{INDEX}/_search", Reply(absent, 404))
-        assert all_aliases(engine) == []
-        assert DeploymentRecords(engine, PluginFreeStore(engine)).recorded(["m"]) == set()
-        engine.close()
+def test_a_404_of_somebody_in_between_does_not_say_that_no_name_is_in_use(fake: FakeEngine) -> None:
+    fake.on("POST", f"/{INDEX}/_search", Reply(b"<h1>404</h1>", 404, content_type="text/html"))
+    engine = Engine(ConnectionSettings(fake.url))
+    with pytest.raises(EngineRefusal, match="404"):
+        all_aliases(engine)
+    absent = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
+    fake.on("POST", f"/{INDEX}/_search", Reply(absent, 404))
+    assert all_aliases(engine) == []
+    assert DeploymentRecords(engine, PluginFreeStore(engine)).recorded(["m"]) == set()
+    engine.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ from owpc_ltr.engine.search.latency import (
     weighing,
     window_latencies,
 )
-from owpc_ltr.engine.stores import Search, Store
+from owpc_ltr.engine.stores import Search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
@@ -43,7 +43,7 @@ from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.commands import Run
 from tests.engine.scripted_plugin import ScriptedPlugin
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+from tests.engine.small_cluster import FEATURESET, STORES, WORDS, Small, linear, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = [{"keywords": f"{word} {WORDS[0]}", "other": "x"} for word in WORDS]
@@ -103,12 +103,6 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
 
 def subject(model: StoredModel | None = None) -> Subject:
     return Subject("docs", QUERY, FEATURESET, model)
-
-
-STORES: dict[str, Callable[[Any], Store]] = {
-    "ltr-plugin": LtrPluginStore,
-    "plugin-free": PluginFreeStore,
-}
 
 
 @pytest.mark.parametrize("kind", STORES)

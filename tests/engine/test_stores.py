@@ -154,28 +154,26 @@ def test_a_cluster_without_the_plugin_gets_the_store_without_it(engine: Engine) 
         choose_store(engine, "solr")
 
 
-def test_of_two_writers_one_is_told(small: FeatureSet) -> None:
+def test_of_two_writers_one_is_told(small: FeatureSet, fake: FakeEngine) -> None:
     """Between reading a set and writing over it, somebody else wrote."""
-    with FakeEngine() as fake:
-        store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
-        fake.on("PUT", "/owpc-ltr-store", {"acknowledged": True})
-        path = "/owpc-ltr-store/_doc/featureset-fs"
-        fake.on("GET", path, {"_seq_no": 4, "_primary_term": 1, "_source": {"type": "other"}})
-        conflict = {"error": {"type": "version_conflict_engine_exception", "reason": "conflict"}}
-        fake.on("PUT", path, Reply(conflict, 409))
-        with pytest.raises(EngineRefusal):
-            store.put_featureset(small, replace=True)
-        (written,) = fake.asked("PUT", path)
-        assert (written.params["if_seq_no"], written.params["if_primary_term"]) == ("4", "1")
+    store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
+    fake.on("PUT", "/owpc-ltr-store", {"acknowledged": True})
+    path = "/owpc-ltr-store/_doc/featureset-fs"
+    fake.on("GET", path, {"_seq_no": 4, "_primary_term": 1, "_source": {"type": "other"}})
+    conflict = {"error": {"type": "version_conflict_engine_exception", "reason": "conflict"}}
+    fake.on("PUT", path, Reply(conflict, 409))
+    with pytest.raises(EngineRefusal):
+        store.put_featureset(small, replace=True)
+    (written,) = fake.asked("PUT", path)
+    assert (written.params["if_seq_no"], written.params["if_primary_term"]) == ("4", "1")
 
 
-def test_a_list_from_a_part_of_the_shards_is_no_list() -> None:
-    with FakeEngine() as fake:
-        store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
-        for shards, error in (({"total": 2, "failed": 1}, Refused), (None, EngineUnavailable)):
-            fake.on("POST", "/owpc-ltr-store/_search", {**whole([], 0), "_shards": shards})
-            with pytest.raises(error):
-                store.list_models()
+def test_a_list_from_a_part_of_the_shards_is_no_list(fake: FakeEngine) -> None:
+    store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
+    for shards, error in (({"total": 2, "failed": 1}, Refused), (None, EngineUnavailable)):
+        fake.on("POST", "/owpc-ltr-store/_search", {**whole([], 0), "_shards": shards})
+        with pytest.raises(error):
+            store.list_models()
 
 
 # --- exporters

@@ -63,10 +63,6 @@ def check(folder: Path, cases: list[Case]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_each_has_a_name_of_its_own() -> None:
-    assert len({(case.kind, case.name) for case in CASES}) == len(CASES)
-
-
 def test_small_hostile_files_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
     check(tmp_path, [case for case in CASES if not _is_large(case)])
 

@@ -226,21 +226,20 @@ def test_who_has_a_share_to_wait_is_told_when_it_is_over_and_what_it_waited() ->
     thread.join()
 
 
-def test_what_a_search_waits_for_others_is_part_of_its_deadline() -> None:
-    with FakeEngine() as fake:
-        fake.on("POST", "/movies/_search", Reply({"took": 1}, drip=0.3))
-        limiter = ConcurrencyLimiter(1, limit=1, patience=0.9)
-        engine = Engine(ConnectionSettings(fake.url)).limited(limiter)
-        fake.on("GET", "/", {})
-        engine.request("GET", "/")  # which imports the client
-        held = limiter.slot(60.0)
-        held.__enter__()
-        threading.Timer(0.7, held.__exit__, (None, None, None)).start()
-        begun = time.monotonic()
-        with pytest.raises(EngineUnavailable):
-            engine.request("POST", "/movies/_search", body={}, deadline=1.0)
-        # It would be 1.7 s if the wait did not count.
-        assert time.monotonic() - begun < 1.5
+def test_what_a_search_waits_for_others_is_part_of_its_deadline(fake: FakeEngine) -> None:
+    fake.on("POST", "/movies/_search", Reply({"took": 1}, drip=0.3))
+    limiter = ConcurrencyLimiter(1, limit=1, patience=0.9)
+    engine = Engine(ConnectionSettings(fake.url)).limited(limiter)
+    fake.on("GET", "/", {})
+    engine.request("GET", "/")  # which imports the client
+    held = limiter.slot(60.0)
+    held.__enter__()
+    threading.Timer(0.7, held.__exit__, (None, None, None)).start()
+    begun = time.monotonic()
+    with pytest.raises(EngineUnavailable):
+        engine.request("POST", "/movies/_search", body={}, deadline=1.0)
+    # It would be 1.7 s if the wait did not count.
+    assert time.monotonic() - begun < 1.5
 
 
 def test_nothing_begins_after_the_first_error_however_late_the_caller_hears_of_it() -> None:
