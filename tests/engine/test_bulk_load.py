@@ -309,6 +309,13 @@ def test_a_setting_of_aliases_that_is_no_object_is_refused(place: Place) -> None
     assert place.indices() == []
 
 
+def test_a_load_that_is_interrupted_leaves_nothing(place: Place) -> None:
+    broken = Unreliable(place.engine, 4, KeyboardInterrupt, again=False)
+    with pytest.raises(KeyboardInterrupt):
+        load_index(broken, place.name, place.file(*numbered(1)), WHOLE, progress=silent)  # type: ignore[arg-type]
+    assert place.indices() == []
+
+
 def test_an_incomplete_index_that_cannot_be_taken_away_is_named(place: Place) -> None:
     broken = Unreliable(place.engine, 4, lambda: EngineUnavailable("gone"))
     with (
