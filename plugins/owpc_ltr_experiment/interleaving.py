@@ -79,12 +79,13 @@ def interleave(
         raise BadInput(f"there is no page of {size} hits from {start} on: neither is negative")
     a, b = (_ids(hits, name) for hits, name in ((a_hits, "A"), (b_hits, "B")))
     leads = leader(experiment, client, query)
-    merges = {"a": balanced_merge([*a], [*b]), "b": balanced_merge([*b], [*a])}
-    lists = (a, a_hits), (b, b_hits)
-    hits: dict[str, Any] = {}
-    for ranks, items in lists if leads == "b" else reversed(lists):
-        hits.update(zip(ranks, items, strict=True))
+    # What stands below the page's end in its list stands below it in the merge.
+    tops = [*a][:end], [*b][:end]
+    merges = {"a": balanced_merge(*tops), "b": balanced_merge(*reversed(tops))}
     page = merges[leads][start:end]
+    hits = dict(zip(tops[0], a_hits, strict=False))
+    of_b = dict(zip(tops[1], b_hits, strict=False))
+    hits = {**hits, **of_b} if leads == "b" else {**of_b, **hits}
     coin = {"name": experiment, "leads": leads}
     places = {"a": a, "b": b}
     for side, merge in merges.items():
