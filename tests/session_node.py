@@ -19,8 +19,8 @@ from owpc_ltr_node.release import Release, usual_release
 from owpc_ltr_node.settings import LocalNode, command, jvm_options
 
 from owpc_ltr import connect
-from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
 from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.alias_index import INDEX as ALIASES
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 

@@ -16,14 +16,13 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
-    INDEX,
     Alias,
     Aliases,
     all_aliases,
     immutable_name,
     is_named_by_content,
-    prepare,
 )
+from owpc_ltr.engine.deployment.alias_index import INDEX, prepare
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import (
     delete,

@@ -22,7 +22,8 @@ import pytest
 
 from owpc_ltr import OwpcLtrError, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import INDEX, Unsettled, all_aliases
+from owpc_ltr.engine.deployment.alias import Unsettled, all_aliases
+from owpc_ltr.engine.deployment.alias_index import INDEX
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.write_world import MODELS, World, commands

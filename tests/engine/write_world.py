@@ -11,7 +11,8 @@ from typing import Any, cast
 from owpc_ltr import Cluster
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
+from owpc_ltr.engine.deployment.alias import all_aliases
+from owpc_ltr.engine.deployment.alias_index import INDEX
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index

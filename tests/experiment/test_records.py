@@ -18,7 +18,8 @@ from owpc_ltr_experiment.stop import experiment_stop
 from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.alias import INDEX, Alias, Aliases, all_aliases, check_unpinned
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias_index import INDEX, check_unpinned
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore

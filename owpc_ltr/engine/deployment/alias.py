@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,12 +23,9 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
-    NoSuchIndex,
-    check_acknowledged,
     check_written,
-    part_of,
 )
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.deployment.alias_index import INDEX, documents_with, pinned, prepare
 from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
@@ -39,18 +36,6 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
 DEFAULT_HISTORY = 5
 """How many earlier models an alias can be rolled back to, unless an upload says otherwise."""
-INDEX = "owpc-ltr-pointers"
-_MOST = 10_000
-_PROPERTIES = {
-    "name": {"type": "keyword"},
-    "pinned": {"type": "keyword"},
-    # A deployment record: stored, not indexed, since it holds a whole model.
-    "certificate": {"type": "object", "enabled": False},
-}
-_BODY = {
-    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
-    "mappings": {"dynamic": False, "properties": _PROPERTIES},
-}
 _Version = dict[str, str]
 
 
@@ -417,53 +402,7 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    return [_alias(content) for content in _documents_with(engine, "name")]
-
-
-def pinned(engine: Engine) -> dict[str, str]:
-    """The models that a document beside the aliases pins, and what that document is.
-
-    Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
-    """
-    pins: dict[str, str] = {}
-    for content in _documents_with(engine, "pinned"):
-        models = content["pinned"]
-        if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
-            raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")
-        pins |= dict.fromkeys(models, str(content.get("pinned_by")))
-    return pins
-
-
-def check_unpinned(engine: Engine, models: Collection[str]) -> None:
-    """Raise Refused where one of these models is pinned."""
-    pins = pinned(engine)
-    for model in models:
-        if model in pins:
-            raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
-
-
-def _documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
-    body = {"size": _MOST, "sort": [field], "query": {"exists": {"field": field}}}
-    try:
-        answer = engine.request("POST", f"/{INDEX}/_search", body=body)
-    except NoSuchIndex:
-        # Another 404 may come from a proxy, and does not say that no document is there.
-        return []
-    what = "its list of names"
-    hits = SearchAnswer.read(answer, body, what).hits
-    return [part_of(hit, "_source", what) for hit in hits]
-
-
-def prepare(engine: Engine) -> None:
-    """Create the index of aliases and deployment records, or update an older one."""
-    try:
-        answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
-        check_acknowledged(answer, f"the index {INDEX}")
-    except EngineRefusal as refusal:
-        if refusal.type != "resource_already_exists_exception":
-            raise
-        answer = engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
-        check_acknowledged(answer, f"the mapping of {INDEX}")
+    return [_alias(content) for content in documents_with(engine, "name")]
 
 
 def _alias(content: dict[str, Any]) -> Alias:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, check_unpinned, is_named_by_content
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
+from owpc_ltr.engine.deployment.alias_index import check_unpinned
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
