@@ -128,7 +128,7 @@ class Plugin:
             return self.search(asked.body)
         if path.startswith("/owpc-ltr-pointers"):
             return self.aliases(asked, path)
-        return self.ltr(asked, path)
+        return ABSENT if path.startswith("/_scripts/") else self.ltr(asked, path)
 
     def aliases(self, asked: Asked, path: str) -> Reply:
         if path.endswith("/_search"):

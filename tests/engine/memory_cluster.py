@@ -21,6 +21,7 @@ import numpy as np
 
 from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
+from owpc_ltr.features.mustache import compiled, json_escape
 from tests.engine.memory_engine import find
 
 SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
@@ -38,10 +39,11 @@ class Index:
 
 
 class MemoryCluster:
-    """Answers as an engine does; `indices` are all that there is."""
+    """Answers as an engine does; `indices` and `scripts` are all that there is."""
 
     def __init__(self) -> None:
         self.indices: dict[str, Index] = {}
+        self.scripts: dict[str, Any] = {}
         self.settings = SimpleNamespace(url="memory:")
 
     def identity(self) -> Identity:
@@ -64,12 +66,18 @@ class MemoryCluster:
         return json.loads(json.dumps(answer))
 
     def _answer(self, method: str, path: str, params: dict[str, str], body: Any) -> Any:
-        if (method, path) == ("GET", "/"):
-            return {"version": {"number": "3.8.0", "distribution": "opensearch"}}
-        if (method, path) == ("POST", "/_aliases"):
-            return self._change_aliases(body["actions"])
+        of_the_cluster: dict[tuple[str, str], Callable[[], Any]] = {
+            ("GET", "/"): lambda: {"version": {"number": "3.8.0", "distribution": "opensearch"}},
+            ("POST", "/_aliases"): lambda: self._change_aliases(body["actions"]),
+        }
+        if (method, path) in of_the_cluster:
+            return of_the_cluster[method, path]()
         first, *rest = path.strip("/").split("/")
         name = unquote(first)
+        if name == "_scripts":
+            return self._script(method, unquote(rest[0]), body)
+        if rest == ["_search", "template"]:
+            body = self._filled(body["id"], body["params"])
         key = f"{method} {rest[0] if rest else ''}".strip()
         acts: dict[str, Callable[[], Any]] = {
             "PUT": lambda: self._create(name, body or {}),
@@ -167,6 +175,25 @@ class MemoryCluster:
                 _change_alias(changed, verb, given)
         self.indices = changed
         return {"acknowledged": True}
+
+    # Scripts
+
+    def _script(self, method: str, script: str, body: Any) -> Any:
+        if method == "PUT":
+            self.scripts[script] = body["script"]
+            return {"acknowledged": True}
+        if script not in self.scripts:
+            raise EngineRefusal("it", 404, "resource_not_found_exception", f"no script [{script}]")
+        if method == "GET":
+            return {"_id": script, "found": True, "script": self.scripts[script]}
+        del self.scripts[script]
+        return {"acknowledged": True}
+
+    def _filled(self, script: str, params: dict[str, Any]) -> Any:
+        """The body of a search that a template is with these parameters."""
+        if script not in self.scripts:
+            raise EngineRefusal("it", 404, "resource_not_found_exception", f"no script [{script}]")
+        return json.loads(compiled(self.scripts[script]["source"], json_escape)(params))
 
     # Documents
 

@@ -64,13 +64,19 @@ class ScriptedPlugin:
                 return Reply({"_shards": {"total": 1, "successful": 1, "failed": 0}})
             if path.split("/")[1] == "_ltr" and self.runs:
                 return self.store_api(asked, path.strip("/").split("/")[1:])
-            if path.endswith("/_search") and b'"sltr"' in asked.raw and self.runs:
-                return Reply(self.search(asked.target, asked.body))
+            if self.runs and (body := self.searched(path, asked)):
+                return Reply(self.search(asked.target.replace("/template", "", 1), body))
         except Refusal as refusal:
             return refusal.reply
         return self.through(asked.method, asked.target, asked.raw, asked.headers)
 
     # The node behind
+
+    def searched(self, path: str, asked: Asked) -> Any:
+        """The body of a search by a model; a template is filled by the node's own mustache."""
+        if path.endswith("/_search/template"):
+            return self.sent("POST", "/_render/template", asked.body)["template_output"]
+        return asked.body if path.endswith("/_search") and b'"sltr"' in asked.raw else None
 
     def through(self, method: str, target: str, raw: bytes, headers: dict[str, str]) -> Reply:
         connection = http.client.HTTPConnection(urlsplit(self.node).netloc, timeout=60)

@@ -16,9 +16,10 @@ from owpc_ltr import Cluster, OwpcLtrWarning
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
-from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune, roll_back
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.serving_mode import searchable
+from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
@@ -51,6 +52,42 @@ def test_what_a_killed_trial_left_is_known_as_ours(small: Small) -> None:
     with searchable(small.store, export_linear(linear(), FEATURESET, "it")) as kept:
         assert prunable(small.engine, small.store) == [kept.name]
     assert small.store.list_models() == []
+
+
+@pytest.mark.node
+def test_a_search_template_names_the_model_inside_and_is_switched_with_it(small: Small) -> None:
+    query = {"multi_match": {"query": "{{keywords}}", "fields": ["title", "body"]}}
+    words = {"keywords": "", "query": ""}
+    search = SearchRequest(small.index, query, words, rest={"from": 2, "_source": False})
+    params = {"keywords": 'alpha "beta" \\ {{x}}\n', "size": 20, "from": 3}
+    models = []
+    for weight in (0.5, 2.0):
+        done = put(small, linear((1.0, weight, -0.2)), search=search)
+        assert done.search_template == small.name
+        models.append(done.model)
+
+    def served() -> list[tuple[str, float]]:
+        body = {"id": small.name, "params": params}
+        answer = small.engine.request("POST", f"/{small.index}/_search/template", body=body)
+        return [(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"]]
+
+    def whole(model: str) -> list[tuple[str, float]]:
+        interval = DeploymentRecords(small.engine, small.store).get(model).interval
+        asked = {"keywords": params["keywords"], "query": params["keywords"]}
+        request = replace(search, params=asked, size=20, rest={"from": 3, "_source": False})
+        body = request_body(small.store, small.store.get_model(model), request, interval)
+        answer = small.engine.request("POST", f"/{small.index}/_search", body=body)
+        return [(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"]]
+
+    first, second = map(whole, models)
+    assert len(first) == 20
+    assert served() == second != first
+    roll_back(small.engine, small.store, small.name)
+    assert served() == first
+    assert cluster_of(small).verify(small.name).drift == ()
+    delete(small.engine, small.store, small.name)
+    with pytest.raises(Refused, match="unable to find script"):
+        served()
 
 
 def other_set() -> FeatureSet:

@@ -72,7 +72,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     _, out, _ = run("models", "promote", small.name)
     own = small.name.removeprefix("m-")
     fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
-    held = "search templates and requests still use"
+    held = "requests that hold a model still use"
     assert out == (
         f"alias '{small.name}' switched to {alias['challenger']}\n"
         f"{held} {alias['current']}: fetch them again: {fetch}\n"

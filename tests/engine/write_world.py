@@ -14,14 +14,17 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
 from owpc_ltr.engine.deployment.alias_index import INDEX
 from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.names import base_index
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear
 
+SEARCH = SearchRequest("small", {"match": {"title": "{{keywords}}"}}, {"keywords": "", "query": ""})
 MODELS = [linear((1.0, 0.5, number / 8)) for number in range(1, 5)]
 Command = Callable[[Engine], object]
 
@@ -32,6 +35,8 @@ class World:
 
     folder: Path
     cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    search: SearchRequest | None = None
+    """The application's, of which each upload makes a search template."""
 
     def __post_init__(self) -> None:
         engine = self.engine
@@ -56,11 +61,12 @@ class World:
 
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
         return upload_model(
-            engine, PluginFreeStore(engine), model, FEATURESET, index="small", name=name, role=role
-        )
+            engine, PluginFreeStore(engine), model, FEATURESET,
+            index="small", name=name, role=role, search=self.search,
+        )  # fmt: skip
 
     def state(self) -> Any:
-        """Names, models, certificates and documents; what is marked as half filled is nothing."""
+        """Names, models, certificates, documents and scripts; a half filled index is nothing."""
         engine = self.engine
         store = PluginFreeStore(engine)
         certified = [key for key in self.cluster.indices[INDEX].documents if "certificate" in key]
@@ -69,14 +75,18 @@ class World:
             for name, index in self.cluster.indices.items()
             if mark_of(index.aliases) is None and not name.startswith("owpc-ltr-")
         }
-        return all_aliases(engine), store.list_models(), sorted(certified), documents
+        # That of a proof, which has the name of a model, serves nobody where it arrives late.
+        scripts = {name: script for name, script in self.cluster.scripts.items() if "-" not in name}
+        return all_aliases(engine), store.list_models(), sorted(certified), documents, scripts
 
     def look(self) -> None:
-        """No name means what is not there."""
+        """No name means what is not there, and no search template serves such a model."""
         engine = self.engine
         there = set(PluginFreeStore(engine).list_models())
         for alias in all_aliases(engine):
             assert {alias.current, *filter(None, [alias.challenger])} <= there, alias
+            served = SearchTemplates(engine, PluginFreeStore(engine)).serving(alias.name)
+            assert served is None or served in there, alias
         behind = [
             index
             for name, index in self.cluster.indices.items()

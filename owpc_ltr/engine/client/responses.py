@@ -176,6 +176,8 @@ _ADVICE = (
         "indices.query.bool.max_clause_count, Elasticsearch's heap",
     ),
     ("cannot execute [inline] scripts", _NO_SCRIPTS),
+    ("not supported [mustache]", "add the module lang-mustache to the nodes"),
+    ("allowed stored script size", "raise script.max_size_in_bytes, or train a smaller model"),
     ("script_lang not supported", _NO_SCRIPTS),
     ("of script", "fix the script in its template"),
     (_WRONG_TYPE, "compare the mapping of the index with the feature's template"),

@@ -26,8 +26,16 @@ from owpc_ltr.engine.client.responses import (
     check_written,
 )
 from owpc_ltr.engine.deployment.alias_index import INDEX, documents_with, pinned, prepare
+from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.stores import Store, place_of
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import (
+    BadInput,
+    EngineUnavailable,
+    OwpcLtrError,
+    Refused,
+    UsageError,
+    give_warnings,
+)
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_name, did_you_mean, immutable, only_one, split_immutable
 from owpc_ltr.plain_text import ShortRepr
@@ -115,16 +123,20 @@ class Alias(ShortRepr):
 
 
 class Unsettled(EngineUnavailable):
-    """It is not known whether an alias was or may still be switched: no model may be removed."""
+    """Whether an alias, or its search template, was switched is not known: no model is removed."""
 
 
 class Aliases:
-    """The aliases of a store; a change is refused if another one came first."""
+    """The aliases of a store; a change is refused if another one came first.
+
+    The search template of an alias follows each of its switches.
+    """
 
     def __init__(self, engine: Engine, store: Store) -> None:
         """Use the cluster behind `engine`, and the aliases of `store`."""
         self._engine = engine
         self._store, self._kind = store.name, store.kind
+        self._templates = SearchTemplates(engine, store)
 
     def find(self, name: str) -> Alias | None:
         """The alias of this name, if there is one."""
@@ -182,23 +194,31 @@ class Aliases:
     def promote(self, name: str, model: str | None = None) -> Alias:
         """Switch `name` to this model of its own, else to its challenger.
 
-        Raises Refused if there is none.
+        Raises Refused if there is none, unless the template is still to follow the last switch.
         """
         if model is None:
-            return self._change(name, Alias.promoted)
+            return self._change(
+                name, lambda it: it if not it.challenger and self._left(it) else it.promoted()
+            )
         return self._change(name, lambda alias: alias.switched_to(model))
 
     def roll_back(self, name: str) -> Alias:
-        """Switch `name` back to the model before. Raises Refused if there is none."""
-        return self._change(name, Alias.rolled_back)
+        """Switch `name` back to the model before. Raises Refused if there is none.
+
+        A rollback whose template is still to follow is completed: another one would be too many.
+        """
+        return self._change(
+            name, lambda it: it if self._left(it) not in {None, *it.models} else it.rolled_back()
+        )
 
     def forget(self, name: str, model: str) -> Alias:
         """Remove this model from the history of `name`. Raises Refused where it is in use."""
         return self._change(name, lambda alias: alias.without(model))
 
     def delete(self, name: str) -> Alias:
-        """Delete the alias; its models stay."""
+        """Delete the alias, and first its search template; its models stay."""
         alias, version = self._known(name)
+        self._templates.remove(name)
         try:
             params = {"refresh": "true", **version}
             answer = self._engine.request(
@@ -295,6 +315,9 @@ class Aliases:
         """The stored alias; it replaces what was read `before`, and nothing else."""
         if before:
             self._check_here(before[0])
+        # Read here, where a fault leaves all as it was.
+        models = [alias.current, *([before[0].current] if before else [])]
+        has_template = any(map(self._templates.of_model, models))
         prepare(self._engine)
         try:
             self._put(alias, before[1] if before else {"op_type": "create"})
@@ -306,7 +329,37 @@ class Aliases:
                     self._put(*before)
             raise
         found: Alias = _alias(self._content(alias))
+        if has_template:
+            self._carry_template(found)
         return found
+
+    def _carry_template(self, alias: Alias) -> None:
+        """Make the search template of a switched alias that of its model."""
+        try:
+            if not self._templates.follow(alias.name, alias.current):
+                return
+            drift = self._templates.drift(alias.name, alias.current)
+            # A command at the same time may have switched it, and written the template before.
+            again = self.find(alias.name)
+        except EngineUnavailable as fault:
+            raise Unsettled(
+                f"{fault}; alias '{alias.name}' is set to '{alias.current}', but its search "
+                "template may still serve another model: complete the switch by owpc-ltr models "
+                f"promote {alias.current}"
+            ) from fault
+        if again is None:
+            self._templates.remove(alias.name)
+        elif again.current != alias.current:
+            self._carry_template(again)
+        elif drift and self._templates.of_model(alias.current):
+            raise Refused(f"alias '{alias.name}' is set to '{alias.current}', but {drift}")
+        else:
+            give_warnings(filter(None, [drift]))
+
+    def _left(self, alias: Alias) -> str | None:
+        """The model that the template still serves, where a switch was interrupted."""
+        model = self._templates.serving(alias.name)
+        return model if self._templates.of_model(alias.current) and model != alias.current else None
 
     def _put(self, alias: Alias, version: _Version) -> None:
         answer = self._engine.request(

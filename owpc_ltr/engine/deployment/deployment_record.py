@@ -48,7 +48,8 @@ class DeploymentRecord(ShortRepr):
     `indices` are the environment of the upload (see `feature_log/job.py`); `samples`
     have features and local scores of that moment; `parity` and `gate` are what was found then;
     `name` is the alias that it was uploaded under, `serving_mode` where it runs and why, if that
-    was a choice. `content` and `samples` are empty where they were not read.
+    was a choice; `search_template` is the `source` and `params` of its search template, if it has
+    one. `content` and `samples` are empty where they were not read.
     """
 
     model: str
@@ -65,6 +66,7 @@ class DeploymentRecord(ShortRepr):
     samples: tuple[dict[str, Any], ...] = ()
     name: str | None = None
     serving_mode: dict[str, Any] | None = None
+    search_template: dict[str, Any] | None = None
 
     @property
     def alias_name(self) -> str | None:
@@ -97,6 +99,7 @@ class DeploymentRecord(ShortRepr):
             "interval": self.interval.as_dict(),
             "gate": self.gate,
             **({"form": self.serving_mode} if self.serving_mode else {}),
+            **({"search_template": self.search_template} if self.search_template else {}),
             "record": self.record,
             "content": self.content,
             "probes": list(self.samples),
@@ -228,6 +231,7 @@ def _read(model: str, source: Any) -> DeploymentRecord:
             samples=tuple(map(_sample, content.get("probes") or ())),
             name=content.get("name"),
             serving_mode=content.get("form"),
+            search_template=content.get("search_template"),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error

@@ -13,6 +13,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
 from owpc_ltr.engine.deployment.alias_index import check_unpinned
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -51,12 +52,15 @@ def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
     _check_ours(engine, store, names)
     for name in names:
         _check_unused(engine, store, name)
+        _check_unserved(engine, store, name)
     records = DeploymentRecords(engine, store)
     for name in names:
         # Once more: another upload of the same model may have switched an alias to it meanwhile.
         _check_unused(engine, store, name)
         # The record first: a model without one is recognised and pruned, a record alone is not.
         records.delete(name)
+        # A killed upload may have left the script of its proof.
+        SearchTemplates(engine, store).remove(name)
         # It was there: where it is gone now, the answer to its deletion was lost.
         with suppress(Absent):
             store.delete_model(name)
@@ -82,6 +86,7 @@ def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
         if left:
             return left
         _check_ours(engine, store, [name])
+        _check_unserved(engine, store, name)
         return [name]
     there = store.list_models()
     own = [model for model in there if model in alias.models or is_model_of(name, model)]
@@ -99,8 +104,8 @@ def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
 def delete(engine: Engine, store: Store, name: str) -> list[str]:
     """Delete one model, or an alias and all of its models; returns the deleted models.
 
-    The alias, or the model's entry in the history of its alias, is deleted first: no alias is ever
-    set to a model that is not there.
+    The search template and the alias, or the model's entry in the history of its alias, are deleted
+    first: neither ever serves a model that is not there.
     """
     models = to_delete(engine, store, name)
     aliases = Aliases(engine, store)
@@ -158,6 +163,16 @@ def _check_unused(engine: Engine, store: Store, name: str) -> None:
             "is not removed"
         )
     check_unpinned(engine, [name])
+
+
+def _check_unserved(engine: Engine, store: Store, name: str) -> None:
+    aliases, parts = Aliases(engine, store), split_immutable(name)
+    alias = aliases.find(parts[0]) if parts else None
+    if parts and alias and SearchTemplates(engine, store).serving(parts[0]) == name:
+        raise Refused(
+            f"applications still get '{name}' by the search template '{parts[0]}', and such a "
+            f"model is not removed: owpc-ltr verify {parts[0]} says what to do first"
+        )
 
 
 def promote(engine: Engine, store: Store, name: str) -> Alias:

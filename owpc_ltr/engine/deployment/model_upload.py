@@ -36,6 +36,7 @@ from owpc_ltr.engine.deployment.parity import (
     drift_refusal,
 )
 from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
+from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingCase,
@@ -45,9 +46,10 @@ from owpc_ltr.engine.deployment.serving_mode import (
     served_model,
     with_fewer_features,
 )
+from owpc_ltr.engine.deployment.template_proof import proved_template, queries_of_proof
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.search.capacity import check_room
-from owpc_ltr.engine.search.request import rescore_clauses
+from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import (
     BadInput,
@@ -87,7 +89,8 @@ class Uploaded(ShortRepr):
     furthest first, and `rankings` its effect on rankings: empty where the model remembers no
     features. `serving_mode` says where the model runs and why, if that was a choice.
     `request_bytes` is the size of each search request; None where the LTR plugin or the client has
-    the model, so that requests only name it.
+    the model, so that requests only name it. `search_template` is the name of the search template
+    that serves the model, if one does.
     """
 
     model: str
@@ -100,6 +103,7 @@ class Uploaded(ShortRepr):
     rankings: RankAgreement | None = None
     serving_mode: ServingMode | None = None
     request_bytes: int | None = None
+    search_template: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -112,6 +116,7 @@ class Uploaded(ShortRepr):
             "type": self.type,
             "form": self.serving_mode.as_dict() if self.serving_mode else None,
             "request_bytes": self.request_bytes,
+            "search_template": self.search_template,
             "parity": self.parity.as_dict(),
             "drift": drift_as_dict(self.features, self.rankings),
             "gate": self.gate.as_dict() if self.gate else None,
@@ -127,6 +132,9 @@ class Uploaded(ShortRepr):
             lines.append(self.serving_mode.words)
         if self.request_bytes is not None:
             lines.append(f"search request with the model: {_kilobytes(self.request_bytes)}")
+        if self.search_template is not None:
+            name = self.search_template
+            lines.append(f"search template '{name}': owpc-ltr request --model {name} has its call")
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
         if gate is not None:
             lines.append(str(gate))
@@ -163,6 +171,7 @@ def upload_model(
     budget: Budget = Budget(),  # noqa: B008 - it is frozen
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
+    search: SearchRequest | None = None,
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then switch the alias.
 
@@ -172,6 +181,8 @@ def upload_model(
     Without the plugin, trees run inside the engine where they fit and cost no more than the
     `budget`; else the client scores them, and with `client_scored` any model. Features from outside
     the index are looked up in the `tables`, as searches do, or are what the samples remember.
+
+    `search` is the application's, of which a search template is made (see `search_template`).
 
     Raises Refused before anything is stored, if the gate rejects the model or the engine's cache of
     models has no room for it (unless `allow_slow`). Raises Refused after the model was removed
@@ -200,7 +211,17 @@ def upload_model(
         stored = replace(stored, featureset=replace(own, name=stored.name))
         mode = replace(mode, words=_fewer(own, featureset))
     check_new_name(engine, store, name, stored.name)
-    _check_role(Aliases(engine, store), name, stored.name, role)
+    aliases = Aliases(engine, store)
+    _check_role(aliases, name, stored.name, role)
+    templates = SearchTemplates(engine, store)
+    queries: list[SearchRequest] = []
+    if search is not None and is_client_scored(stored):
+        mode = replace(mode, words=f"{mode.words}; so it has no search template")
+    elif search is not None:
+        queries = queries_of_proof(store, search, served.samples)
+        templates.check(name, needed=True)
+    elif aliases.find(name) and not templates.of_model(stored.name):
+        templates.check(name, needed=False)
     caution: tuple[str, ...] = ()
     if store.kind == "ltr-plugin":
         caution = check_room(engine, store, stored, allow_slow=allow_slow)
@@ -223,6 +244,7 @@ def upload_model(
         window=budget.window,
         serving_mode=mode,
         joined=served.joined,
+        queries=queries,
     )
     if is_client_scored(stored) and not client_scored:
         caution += (
@@ -289,6 +311,7 @@ class _Upload:
     history: int | None
     window: int
     serving_mode: ServingMode
+    queries: list[SearchRequest]
     joined: ExternalColumns | None = None
 
     @property
@@ -325,7 +348,11 @@ class _Upload:
             if refusal:
                 rest = "was there before, and stays" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
-            record = self.record(proof, interval, environment)
+            template = proved_template(
+                self.engine, self.store, self.stored, self.queries,
+                interval=interval, tolerance=self.limits.tolerance,
+            )  # fmt: skip
+            record = replace(self.record(proof, interval, environment), search_template=template)
             self.records.put(record)
             switching = True
             alias = self.aliases.switch(
@@ -359,6 +386,7 @@ class _Upload:
             rankings=proof.rankings,
             serving_mode=self.serving_mode,
             request_bytes=self.request_bytes(proof.params, interval),
+            search_template=self.name if template and self.role == CHAMPION else None,
         )
 
     def request_bytes(self, params: dict[str, Any], interval: ScoreInterval) -> int | None:

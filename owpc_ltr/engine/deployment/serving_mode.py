@@ -207,7 +207,7 @@ def _small(case: ServingCase, stored: StoredModel, budget: Budget) -> ServingMod
         why = f"inside the engine it is {form.in_words()}, and {most}; --budget 10ms measures it"
         return _by_client(case, why)
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
-    asked = ask_with(case.store, subject, budget.window)(_typed(case.samples[0]["params"]))
+    asked = ask_with(case.store, subject, budget.window)(with_keywords(case.samples[0]["params"]))
     path = f"/{case.index}/_search"
     case.engine.request("POST", path, params=asked.params, body=asked.body)
     shifted = f"scores there are the model's plus {form.shift:.6g}"
@@ -222,7 +222,7 @@ def _measured(case: ServingCase, stored: StoredModel, budget: Budget) -> Serving
     shifted = f"scores there are the model's plus {form.shift:.6g}"
     if immutable_name(case.name, stored) in case.store.list_models():
         return ServingMode(stored, f"{runs}; {shifted}")
-    typed = [_typed(sample["params"]) for sample in case.samples[:_QUERIES]]
+    typed = [with_keywords(sample["params"]) for sample in case.samples[:_QUERIES]]
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
     added = added_milliseconds(
         case.engine, case.store, subject, typed, window=budget.window, repeat=budget.repeat
@@ -264,7 +264,7 @@ def _query(case: ServingCase, budget: Budget) -> dict[str, Any]:
         return {"match_all": {}}
 
 
-def _typed(params: Mapping[str, Any]) -> dict[str, Any]:
+def with_keywords(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters, with the user's words under both names that queries use."""
     text = next((value for value in params.values() if isinstance(value, str)), "")
     return {"keywords": text, "query": text, **params}

@@ -111,6 +111,11 @@ def upload(
     be below 0. With --proxy-labels and --human-labels it is the prediction-powered gain: by human
     labels of a sample, with proxy labels of all queries.
 
+    --query-template is also stored as a search template NAME, if the cluster takes one:
+    applications then send only NAME and parameters, also after every later switch. Its placeholders
+    are {{keywords}}, a list {{#toJson}}filters{{/toJson}}, parameters of the feature set, and those
+    that --param has an example of.
+
     Judgments that cannot show what users get are refused, too; the error has the command that makes
     better ones. For --data this is checked by searches with --query-template. Also fails if the
     model does not fit the LTR plugin's cache.
@@ -127,6 +132,7 @@ def upload(
     from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
+    from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
 
@@ -141,6 +147,12 @@ def upload(
     holding = cluster.holding(called)
     trained_on = holding.the_featureset(featureset, ranker.record.get("featureset_hash"))
     where = cluster.the_index(index)
+    search = None
+    if template is not None:
+        search = search_request(
+            cluster, KEYWORDS, index=where, query_template=template, params=evidence.params,
+            window=window,
+        )  # fmt: skip
     if judged.data is not None:
         _check_data(
             cluster, judged.data, ranker, trained_on,
@@ -173,6 +185,7 @@ def upload(
             client_scored=serving.client_scored,
             tables=tables,
             limits=limits or ProofLimits(),
+            search=search,
         )
     except NotBetter as refusal:
         given = {
@@ -228,11 +241,10 @@ def _read(
     from owpc_ltr.metrics import parse_metric
 
     searched = evidence.judgments is not None
-    if not searched and evidence.params:
+    if not searched and template is None and evidence.params:
         raise UsageError(
-            f"{option_name('params')} is for live searches of {option_name('judgments')}: give "
-            "these too, "
-            "or leave it out"
+            f"{option_name('params')} is for searches of {option_name('judgments')} or with "
+            f"{option_name('query_template')}: give one of these, too, or leave it out"
         )
     judgments, proxy_labels, human_labels = read_lists(
         evidence.columns, evidence.judgments, evidence.proxy_labels, evidence.human_labels,

@@ -162,7 +162,7 @@ class AliasSwitch:
         if self.left is not None:
             fetch = self.fetch_again
             instead = f"fetch them again: {fetch}" if fetch else "the client scores the model now"
-            lines.append(f"search templates and requests still use {self.left}: {instead}")
+            lines.append(f"requests that hold a model still use {self.left}: {instead}")
         if self.undo is not None:
             lines.append(f"to undo: {self.undo}")
         return "\n".join(lines)
@@ -277,7 +277,8 @@ def promote(
 ) -> AliasSwitch:
     """Switch the alias NAME to its challenger, or to the model NAME-HASH.
 
-    Requests that applications already hold keep the former model: fetch them again.
+    Its search template is switched, too. Whole requests that applications already hold keep the
+    former model: fetch them again.
 
     Raises Refused where there is no challenger, BadInput where there is no such model.
     """
@@ -296,8 +297,8 @@ def rollback(
 ) -> AliasSwitch:
     """Roll the alias NAME back to its previous model.
 
-    `models promote NAME-HASH` undoes it. Requests that applications already hold keep the
-    model that was rolled back: fetch them again.
+    `models promote NAME-HASH` undoes it. Its search template is rolled back, too. Whole requests
+    that applications already hold keep the model that was rolled back: fetch them again.
 
     Raises Refused where there is no previous model.
     """
@@ -418,6 +419,24 @@ class UploadedModels:
         """
         found = DeploymentRecords(self.engine, self.holding(name).store)
         return found.find(self.resolve(name), whole=whole)
+
+    def search_template(self, name: str | None = None) -> dict[str, Any] | None:
+        """The body of a search by the search template of an alias; None where it has none.
+
+        Its `params` are all that the template has, each with a default or an example.
+        """
+        from owpc_ltr.engine.deployment.alias import the_name
+        from owpc_ltr.engine.deployment.search_template import SearchTemplates
+
+        called = the_name(self.engine, self._cluster.stores, name)
+        templates, model = (
+            SearchTemplates(self.engine, self.holding(called).store),
+            resolve(self, called),
+        )
+        template = templates.of_model(model)
+        if template is None or ":" in called or templates.serving(called) != model:
+            return None
+        return {"id": called, "params": template["params"]}
 
     def interval(self, name: str) -> ScoreInterval:
         """The interval of a model's scores, from its deployment record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.deployment.options import ProofLimits
@@ -96,8 +96,8 @@ def verify(
     """Check an uploaded model again, and look for drift.
 
     Compares the feature set, the engine's version, the index, its mapping, the features of the
-    model's judged documents, and their scores with what the upload stored in the cluster, and
-    sends the request of applications. The exit code is 5 if something drifted.
+    model's judged documents, their scores and the search template with what the upload stored in
+    the cluster, and sends the request of applications. The exit code is 5 if something drifted.
 
     Python: `drift` and `refusal` of the result say what drifted. Features from outside the index
     are looked up in `extra_features`; without them they are those of the upload, with a warning.
@@ -106,17 +106,22 @@ def verify(
     index.
     """
     from owpc_ltr.data.external_features.columns import tables_of
-    from owpc_ltr.engine.deployment.alias import the_name
+    from owpc_ltr.engine.deployment.alias import Aliases, the_name
+    from owpc_ltr.engine.deployment.search_template import SearchTemplates
 
     called = the_name(cluster.engine, cluster.stores, name)
+    store = cluster.holding(called).store
     found = verify_model(
         cluster.engine,
-        cluster.holding(called).store,
+        store,
         cluster.models.resolve(called),
         index,
         limits=limits or ProofLimits(),
         tables=tables_of(extra_features),
     )
+    if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
+        drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
+        found = replace(found, drift=(*found.drift, *filter(None, [drift])))
     write_report(found, report)
     return found
 
