@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from owpc_ltr import Cluster, OwpcLtrWarning, connect
+from owpc_ltr import Cluster, OwpcLtrWarning, connect, save_model
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import NotAllowed
 from owpc_ltr.engine.deployment.alias import Aliases
@@ -21,6 +23,7 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
+from tests.commands import commands_in
 from tests.engine.deployed import liar, put, put_beside, state
 from tests.engine.small_cluster import Small, linear, probes, small_cluster
 
@@ -441,3 +444,41 @@ def test_a_template_is_deleted_with_its_alias_only(small: Small) -> None:
     assert source(small, small.name) == before
     delete(small.engine, small.store, small.name)
     assert scripts(small) == []
+
+
+def test_the_commands_show_the_template_first(
+    small: Small,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
+    at = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    Path("query.json").write_text(json.dumps({"query": QUERY, "size": 5, "_source": ["title"]}))
+    models = []
+    for number in (1.0, 2.0):
+        save_model(linear((number, 0.5, 0.0)), Path("one.json"))
+        code, out, _ = run(
+            "upload", "one.json", "--index", small.index, "--featureset", "small",
+            "--name", small.name, "--query-template", "query.json", *at,
+        )  # fmt: skip
+        assert code == 0
+        assert f"\nsearch template '{small.name}': owpc-ltr request --model " in out
+        models.append(out.split()[1].rstrip(";"))
+    command = ("request", "alpha", "--model", small.name, "--query-template", "query.json")
+    _, out, _ = run(*command, "--param", "filters=[]", *at)
+    call, whole = out.split(f"\n\nPOST /{small.index}/_search\n")
+    first, _, body = call.partition("\n")
+    assert first == f"POST /{small.index}/_search/template"
+    params = {"keywords": "alpha", "filters": [], "from": 0, "size": 5}
+    assert json.loads(body) == {"id": small.name, "params": params}
+    _, out, _ = run(*command, "--param", "filters=[]", "--json", *at)
+    assert json.loads(out) == json.loads(whole)
+    _, out, _ = run("models", "rollback", small.name, *at)
+    assert "requests that hold a model still use" in out
+    assert source(small, small.name) == template(small, models[0])
+    small.engine.request("DELETE", f"/_scripts/{small.name}")
+    code, _, err = run("verify", small.name, *at)
+    assert code == 5
+    assert f"the search template '{small.name}' is gone: owpc-ltr models promote" in err

@@ -124,15 +124,15 @@ class SearchRequest(ShortRepr):
 
 
 class RequestBody(dict[str, Any]):
-    """The body of a search request; as text, its JSON."""
+    """The body of a search request; as text, its JSON.
+
+    The text begins with the `template_call`, that of the model's search template, if it has one.
+    """
+
+    template_call: str = ""
 
     def __str__(self) -> str:
-        text = json.dumps(self, indent=2, ensure_ascii=False)
-        encoding = sys.stdout.encoding or "utf-8"
-        if printable_lines(text).encode(encoding, "replace").decode(encoding) == text:
-            return text
-        # What the terminal cannot show is escaped, so that it is still the same JSON.
-        return json.dumps(self, indent=2)
+        return self.template_call + _json_text(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The body as JSON."""
@@ -146,6 +146,15 @@ class RequestBody(dict[str, Any]):
 
         text = json.dumps(self, indent=2, ensure_ascii=False)
         return block("Search request", f"<pre>{escape(text)}</pre>")
+
+
+def _json_text(content: dict[str, Any]) -> str:
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    encoding = sys.stdout.encoding or "utf-8"
+    if printable_lines(text).encode(encoding, "replace").decode(encoding) == text:
+        return text
+    # What the terminal cannot show is escaped, so that it is still the same JSON.
+    return json.dumps(content, indent=2)
 
 
 @job
@@ -166,8 +175,12 @@ def request(
 
     POST it to /INDEX/_search. MODEL:challenger is the challenger of a name.
 
-    Without QUERY it is a search template, with {{keywords}} where the user's words go. Add "from"
-    for later pages: no document beyond the window passes one within it.
+    Where MODEL has a search template in the cluster, its call comes first: sent to
+    /INDEX/_search/template, it needs no change when the model is switched. --json prints the whole
+    request only.
+
+    Without QUERY the request has {{keywords}} where the user's words go. Add "from" for later
+    pages: no document beyond the window passes one within it.
 
     Python: `query_template` and `params` are as for `search_request`. Warns where documents beyond
     the window may pass those within it.
@@ -192,7 +205,14 @@ def request(
             f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
             "is negative: the order is the model's"
         ])  # fmt: skip
-    return RequestBody(request_body(store, stored, asked, interval))
+    body = RequestBody(request_body(store, stored, asked, interval))
+    call = cluster.models.search_template(model)
+    if call is not None:
+        values = {**call["params"], "size": asked.size, **asked.params}
+        call["params"] = {key: values[key] for key in call["params"]}
+        path = f"POST /{asked.index}/_search"
+        body.template_call = f"{path}/template\n{_json_text(call)}\n\n{path}\n"
+    return body
 
 
 def search_request(
