@@ -16,6 +16,7 @@ import pytest
 from owpc_ltr_experiment.record import Experiments
 
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
+from owpc_ltr.engine.search.request import SearchRequest
 from tests.commands import Run, commands_in
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
@@ -79,12 +80,15 @@ def test_users_decide_which_model_the_alias_is_set_to(
     small: Small, node_url: str, tmp_path: Path, run: Run
 ) -> None:
     # Users want large documents: B puts these first, A last.
-    a = put(small, linear((0.3, 0.3, -1.0))).alias.current
-    b = put(small, linear((0.3, 0.3, 1.0)), role=CHALLENGER).model
+    words = {"keywords": "{{keywords}}", "query": "{{keywords}}"}
+    search = SearchRequest(small.index, {"match": {"body": "{{keywords}}"}}, words)
+    a = put(small, linear((0.3, 0.3, -1.0)), search=search).alias.current
+    b = put(small, linear((0.3, 0.3, 1.0)), role=CHALLENGER, search=search).model
+    of_a = by_template(small)
     where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
     name = "titles-on-node"
-    words = ("--a", small.name, "--b", f"{small.name}:challenger", "--planned", str(_CLIENTS))
-    code, out, err = run("experiment", "start", name, *words, *where)
+    rankers = ("--a", small.name, "--b", f"{small.name}:challenger", "--planned", str(_CLIENTS))
+    code, out, err = run("experiment", "start", name, *rankers, *where)
     assert (code, out.splitlines()[1]) == (0, f"A: {a} (of '{small.name}')"), err
     everything = {"size": 200, "query": {"match_all": {}}}
     answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
@@ -112,9 +116,19 @@ def test_users_decide_which_model_the_alias_is_set_to(
         code, out, _ = run("models", "show", b, *where)
         assert name in out
         assert order(made, small, b)
+        of_b = by_template(small)
+        assert of_b[0] != of_a[0]
         assert run("models", "rollback", small.name, *where)[0] == 0
         assert aliases.resolve(small.name) == a
         assert order(made, small, a)
+        assert by_template(small) == of_a
+
+
+def by_template(small: Small) -> list[tuple[str, float]]:
+    """The ids and scores of the request that an application sends for ever."""
+    request = {"id": small.name, "params": {"keywords": "alpha beta", "size": 10}}
+    answer = small.engine.request("POST", f"/{small.index}/_search/template", body=request)
+    return [(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"]]
 
 
 def order(made: Service, small: Small, model: str) -> bool:
