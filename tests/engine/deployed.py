@@ -132,11 +132,11 @@ class Plugin:
 
     def aliases(self, asked: Asked, path: str) -> Reply:
         if path.endswith("/_search"):
-            ids = find(asked.body, "values")
+            ids, field = find(asked.body, "values"), find(asked.body, "field")
             wanted = {
                 each: d
                 for each, d in self.documents.items()
-                if (each.partition("/_doc/")[2] in ids if ids else "name" in d)
+                if (each.partition("/_doc/")[2] in ids if ids else field in d)
             }
             hits = [
                 {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
