@@ -62,7 +62,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log.log import LogReport as LogReport
     from owpc_ltr.engine.feature_log.remote import RemoteWorkers as RemoteWorkers
     from owpc_ltr.engine.feature_log.request_options import LogOptions as LogOptions
+    from owpc_ltr.engine.feature_sets import EngineOwner as EngineOwner
     from owpc_ltr.engine.feature_sets import FeatureSets as FeatureSets
+    from owpc_ltr.engine.feature_sets import SuggestedFeature as SuggestedFeature
+    from owpc_ltr.engine.feature_sets import SuggestedFeatureSet as SuggestedFeatureSet
     from owpc_ltr.engine.index import IndexReport as IndexReport
     from owpc_ltr.engine.legs import Leg as Leg
     from owpc_ltr.engine.legs import Legs as Legs
@@ -80,9 +83,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.search import Hit as Hit
     from owpc_ltr.engine.search.serving import Served as Served
     from owpc_ltr.engine.stores import Store as Store
-    from owpc_ltr.engine.suggested_features import EngineOwner as EngineOwner
-    from owpc_ltr.engine.suggested_features import SuggestedFeature as SuggestedFeature
-    from owpc_ltr.engine.suggested_features import SuggestedFeatureSet as SuggestedFeatureSet
     from owpc_ltr.evaluation.active_sampling import HumanLabelSample as HumanLabelSample
     from owpc_ltr.evaluation.active_sampling import Stratum as Stratum
     from owpc_ltr.evaluation.compared_pair import ComparedPair as ComparedPair
@@ -102,12 +102,12 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.significance import Outcome as Outcome
     from owpc_ltr.evaluation.significance import ResultWarning as ResultWarning
     from owpc_ltr.evaluation.significance import Verdict as Verdict
+    from owpc_ltr.explanations.contributions import Split as Split
+    from owpc_ltr.explanations.contributions import TreePath as TreePath
     from owpc_ltr.explanations.explanation import ExplainedHit as ExplainedHit
     from owpc_ltr.explanations.explanation import Explanation as Explanation
     from owpc_ltr.explanations.explanation import ScorePart as ScorePart
     from owpc_ltr.explanations.explanation import Term as Term
-    from owpc_ltr.explanations.trees import Split as Split
-    from owpc_ltr.explanations.trees import TreePath as TreePath
     from owpc_ltr.explanations.what_if import ToPass as ToPass
     from owpc_ltr.explanations.what_if import ValueChange as ValueChange
     from owpc_ltr.features.feature_set import Feature as Feature
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from owpc_ltr.fusion.engine_fusions import EngineFusion as EngineFusion
     from owpc_ltr.fusion.evaluation import LoggedLegs as LoggedLegs
     from owpc_ltr.fusion.evaluation import Optimism as Optimism
-    from owpc_ltr.fusion.lint_result import RequestLint as RequestLint
+    from owpc_ltr.fusion.lint import RequestLint as RequestLint
     from owpc_ltr.fusion.request_checks import RequestFinding as RequestFinding
     from owpc_ltr.fusion.result import CandidateRecall as CandidateRecall
     from owpc_ltr.fusion.result import Fusion as Fusion

@@ -233,7 +233,7 @@ def _explain() -> None:
     """A tree of one split."""
     import numpy as np
 
-    from owpc_ltr.explanations.trees import shapley_values
+    from owpc_ltr.explanations.contributions import shapley_values
     from owpc_ltr.models.trees import LEAF, Forest
 
     tree = Forest(

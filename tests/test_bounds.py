@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_papers.risk_bounds import (
+from owpc_ltr_papers.bounds import (
     Bound,
     all_bounds,
     covering_complexity,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from owpc_ltr_demo import training
 from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune, untuned
-from owpc_ltr_demo.corpus import index_body
+from owpc_ltr_demo.corpus import DemoQuery, index_body
 from owpc_ltr_demo.demo import demo, next_commands
 from owpc_ltr_demo.evaluation import (
     LAMBDAMART,
@@ -32,7 +32,6 @@ from owpc_ltr_demo.evaluation import (
     verdict,
 )
 from owpc_ltr_demo.preparation import featureset_file
-from owpc_ltr_demo.queries import DemoQuery
 from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
 
 from owpc_ltr import RankingDataset, make_dataset

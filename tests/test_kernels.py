@@ -20,7 +20,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
-from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel, sort_ascending
 from owpc_ltr.kernels.linear import (
     add_rows,
     linear_risk,
@@ -28,7 +28,6 @@ from owpc_ltr.kernels.linear import (
     losses_of_scores,
     query_blocks,
 )
-from owpc_ltr.kernels.sorting import sort_ascending
 from owpc_ltr.metrics import parse_metric, ranking
 from owpc_ltr.metrics.ranking import best_first, ordered_down
 from owpc_ltr.plugin_checks.samples import sample_dataset

@@ -21,11 +21,16 @@ from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError, PartitionedDataset, RankingDataset, make_dataset
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.data.partitioned import parts as spool_module
+from owpc_ltr.data.partitioned import dataset as spool_module
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.dataset import ahead, open_partitioned
-from owpc_ltr.data.partitioned.manifest import Share, bucket_of, read_manifest, whole_side
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned.writing import (
+    Share,
+    bucket_of,
+    read_manifest,
+    whole_side,
+    write_partitioned,
+)
 from owpc_ltr.data.splits import HashSplit, positions_of
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
 from tests.datasets import by_query, content, dataset

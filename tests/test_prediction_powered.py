@@ -25,9 +25,9 @@ from owpc_ltr.evaluation.prediction_powered import (
     PredictionPowered,
     crossfitted_slopes,
     prediction_powered,
+    sampled_queries,
 )
 from owpc_ltr.evaluation.resampling import mean_of, standard_error
-from owpc_ltr.evaluation.sampled_queries import sampled_queries
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.proxy_labels import (

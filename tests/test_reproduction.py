@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from owpc_ltr_papers.folders import cut_of, find_collections
 from owpc_ltr_papers.jobs import Bench, Result, Tools, Training
-from owpc_ltr_papers.protocol_run import PROTOCOLS
 from owpc_ltr_papers.protocols import Extent, Method, parts_of
+from owpc_ltr_papers.reproduce import PROTOCOLS
 from owpc_ltr_papers.rows import Row, chosen_of, fact_rows
 
 import owpc_ltr as ltr

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from owpc_ltr_papers import ranklib
 from owpc_ltr_papers.folders import Collection, cut_of, find_collections, read_fold, rotation
 from owpc_ltr_papers.jobs import DataFold, Tools
-from owpc_ltr_papers.protocol_run import PROTOCOLS
 from owpc_ltr_papers.published import Figure, figures, published, sources
 from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
+from owpc_ltr_papers.reproduce import PROTOCOLS
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused

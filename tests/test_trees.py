@@ -17,13 +17,14 @@ from owpc_ltr import save_model
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift
-from owpc_ltr.formats.plugin_free_trees import (
+from owpc_ltr.formats.plugin_free import (
     LARGEST_VALUE,
     digits_of,
     numbers_of,
+    plugin_free_model,
     plugin_free_trees,
     read_plugin_free_trees,
+    score_shift,
     store_plugin_free_trees,
 )
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to

@@ -105,7 +105,7 @@ _CORE = {
     ),
     "featureset": ("", "Feature sets: suggest, push, show, delete."),
     "featureset suggest": (
-        "engine.suggested_features:suggest",
+        "engine.feature_sets:suggest",
         "Write a first feature set for an index, from the types of its fields.",
     ),
     "featureset push": (

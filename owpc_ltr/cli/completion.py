@@ -115,7 +115,7 @@ def _features_of(file: Path) -> list[str]:
         if file.suffix == ".json":
             return list(json.loads(file.read_bytes())["feature_names"])
         if file.is_dir():
-            from owpc_ltr.data.partitioned.manifest import read_manifest
+            from owpc_ltr.data.partitioned.writing import read_manifest
 
             return list(read_manifest(file).features)
         from owpc_ltr.data.parquet.reading import Parts, opened

@@ -64,7 +64,7 @@ def is_partitioned(path: Path) -> bool:
     try:
         if not path.is_dir():
             return False
-        from owpc_ltr.data.partitioned.manifest import SIGNS
+        from owpc_ltr.data.partitioned.writing import SIGNS
 
         return any(any(path.glob(sign)) for sign in SIGNS)
     except OSError:

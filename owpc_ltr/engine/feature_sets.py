@@ -1,24 +1,373 @@
-"""The feature sets of a cluster: pushed, read, listed, deleted."""
+"""The feature sets of a cluster: pushed, read, listed, deleted; and a first one suggested.
+
+A suggested feature set follows the types of an index's fields.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from urllib.parse import quote
 
+from owpc_ltr.engine.client.responses import check_complete
 from owpc_ltr.engine.options import OnlyIndex
-from owpc_ltr.engine.suggested_features import suggest
-from owpc_ltr.features.parameters import Params
+from owpc_ltr.errors import Refused
+from owpc_ltr.features.feature_set import Params
 from owpc_ltr.host.commands import CommandSummary
-from owpc_ltr.signatures import NO_FEATURE_SET, Argument, Help, Reads, job
+from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.signatures import NO_FEATURE_SET, NO_STORE, Argument, Help, Reads, Writes, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
+
+MOST_TEXT_FIELDS = 8
+"""An engine takes 1,024 clauses in one search; a field has up to four features."""
+
+_TEXT = frozenset(("text", "match_only_text", "search_as_you_type", "annotated_text"))
+_KEYWORD = frozenset(("keyword", "constant_keyword"))
+_WHOLE = frozenset(("long", "integer", "short", "byte", "unsigned_long"))
+_NUMBER = _WHOLE | {"double", "float", "half_float", "scaled_float"}
+_DATE = frozenset(("date", "date_nanos"))
+_IDS = ("id", "uuid", "guid", "sku", "url", "uri")
+"""Last words of the names of text fields that only identify a document."""
+_VECTOR = frozenset(("knn_vector", "dense_vector", "sparse_vector", "rank_features"))
+_TITLES = ("title", "name", "heading", "headline", "label", "subject")
+"""Names of fields that say in a few words what a document is: they come first."""
+_UNIQUE = 0.95
+"""Whole numbers and keywords of which this share of documents has one of its own are ids."""
+_FEW = 20
+"""With fewer documents, values that differ tell nothing."""
+_DAY = 86_400_000
+"""In milliseconds, as dates are counted."""
+
+
+class EngineOwner(Protocol):
+    """A cluster, or its feature sets."""
+
+    engine: Engine
+
+
+@dataclass(frozen=True, repr=False)
+class SuggestedFeature(ShortRepr):
+    """A feature, and what it measures."""
+
+    name: str
+    description: str
+    template: dict[str, Any] | str
+    params: tuple[str, ...] = ()
+    """Parameters beside `keywords`."""
+
+    def to_body(self) -> dict[str, Any]:
+        """The feature as `featureset push` reads it."""
+        uses_text = "{{keywords}}" in json.dumps(self.template)
+        return {
+            "name": self.name,
+            "description": self.description,
+            "params": [*(["keywords"] if uses_text else []), *self.params],
+            "template": self.template,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class SuggestedFeatureSet(ShortRepr):
+    """A first feature set for an index, and the fields that it does not use, with the reason."""
+
+    name: str
+    index: str
+    features: tuple[SuggestedFeature, ...]
+    unused: Mapping[str, str]
+
+    def to_body(self) -> dict[str, Any]:
+        """The JSON that `featureset push` reads; a set with other params has no validation."""
+        features = [feature.to_body() for feature in self.features]
+        body = {"featureset": {"name": self.name, "features": features}}
+        if any(feature.params for feature in self.features):
+            return body
+        return {**body, "validation": {"index": self.index, "params": {"keywords": "test"}}}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The feature set, and the fields that it does not use."""
+        return {**self.to_body(), "unused": dict(self.unused)}
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import text_table
+
+        rows = [(feature.name, feature.description) for feature in self.features]
+        lines = [
+            f"{len(self.features)} features for '{self.index}', each tried on it",
+            text_table(["FEATURE", "WHAT IT MEASURES"], rows),
+        ]
+        if self.unused:
+            lines.append(text_table(["NOT USED", "REASON"], list(self.unused.items())))
+        return "\n".join(lines)
+
+
+@job
+def suggest(
+    cluster: Annotated[EngineOwner, NO_STORE],
+    *,
+    index: OnlyIndex = None,
+    out: Annotated[
+        Path | str | None,
+        Writes("The file of the feature set (JSON), for `featureset push`.", required=True),
+    ] = None,
+    name: Annotated[
+        str | None, Help("The feature set's name; default: the index's."), Argument.NAME
+    ] = None,
+    legs: Annotated[
+        FeatureSet | Mapping[str, Any] | Path | str | None,
+        Reads(
+            "Also the legs of a hybrid search (see fuse), each scoring every document.",
+            flag="--leg",
+            cli=Path,
+            metavar="LEGS.json",
+            absent=NO_FEATURE_SET,
+        ),
+    ] = None,
+) -> SuggestedFeatureSet:
+    """Write a first feature set for an index, from the types of its fields.
+
+    Text fields give BM25, all words and the phrase, one by one and together; keywords give exact
+    matches, numbers their logarithm, dates how recent they are. Each feature is tried on the index.
+    Edit the file before you push it: you know which fields matter.
+
+    Raises Refused for an index without a field that a feature can use.
+    """
+    from owpc_ltr.engine.cluster import the_index
+    from owpc_ltr.engine.stores.feature_set_trial import field_types
+    from owpc_ltr.files.output import write_output
+
+    where = the_index(cluster.engine, index)
+    types = field_types(cluster.engine, where)
+    fields = {one: kind for one, kind in types.items() if not _is_hidden(one, types)}
+    statistics = _statistics(cluster.engine, where, fields)
+    unused: dict[str, str] = {}
+    features: list[SuggestedFeature] = []
+    texts = _text_fields(fields, statistics)
+    if legs is not None:
+        features += _of_legs(cluster.engine, legs, where)
+    known = {feature.name for feature in features}
+    for feature in [*_of_texts(texts), *_of_values(fields, statistics, unused)]:
+        if feature.name in known:
+            continue
+        refusal = _refusal(cluster.engine, where, feature)
+        if refusal is None:
+            features.append(feature)
+        else:
+            unused[feature.name] = refusal
+    for field, kind in fields.items():
+        if kind in _TEXT and field not in texts:
+            more = f"more than {MOST_TEXT_FIELDS} text fields"
+            why = "its name is that of an id" if _is_id(field) else more
+            unused[field] = statistics[field]["reason"] or why
+        elif kind in _VECTOR:
+            unused[field] = f"{kind}: a query vector is needed; add a feature by hand"
+    if not features:
+        raise Refused(f"no field of '{where}' can be a feature: it has {len(types)} fields")
+    suggested = SuggestedFeatureSet(name or where, where, tuple(features), unused)
+    if out is not None:
+        text = json.dumps(suggested.to_body(), indent=1, ensure_ascii=False) + "\n"
+        write_output(out, text.encode())
+    return suggested
+
+
+def _of_legs(
+    engine: Engine, source: FeatureSet | Mapping[str, Any] | Path | str, index: str
+) -> Iterator[SuggestedFeature]:
+    """The legs of a hybrid search as features; `push` tries them, with a vector."""
+    from owpc_ltr.engine.legs import read_legs
+    from owpc_ltr.engine.options import DEFAULT_WINDOW
+
+    for leg in read_legs(source, engine, index, DEFAULT_WINDOW).legs:
+        what = "similarity, of every document" if leg.is_nearest else "score"
+        others = tuple(name for name in leg.feature.params if name != "keywords")
+        yield SuggestedFeature(leg.name, f"the leg's {what}", leg.feature.template, params=others)
+
+
+def _is_hidden(field: str, types: Mapping[str, str]) -> bool:
+    """Whether it is below a nested object, or another form of a keyword, number or text."""
+    parents = [field[:place] for place, char in enumerate(field) if char == "."]
+    above = {types.get(parent) for parent in parents}
+    if "nested" in above or field.endswith(("_index_prefix", "gram")):
+        return True
+    return types[field] not in _TEXT and bool(above - {"object", None})
+
+
+def _text_fields(fields: Mapping[str, str], statistics: Mapping[str, Any]) -> list[str]:
+    """The text fields with values: other forms of a field last, names of documents first."""
+
+    def rank(field: str) -> tuple[bool, int]:
+        words = field.lower().split(".")[0].split("_")
+        title = next((place for place, name in enumerate(_TITLES) if name in words), len(_TITLES))
+        return field.rpartition(".")[0] in fields, title
+
+    texts = (f for f, kind in fields.items() if kind in _TEXT and not _is_id(f))
+    filled = (field for field in texts if statistics[field]["reason"] is None)
+    return sorted(filled, key=rank)[:MOST_TEXT_FIELDS]
+
+
+def _is_id(field: str) -> bool:
+    return field.lower().replace(".", "_").split("_")[-1] in _IDS
+
+
+def _of_texts(texts: list[str]) -> Iterator[SuggestedFeature]:
+    """Features of each text field, and of all together."""
+    for place, field in enumerate(texts):
+        called = field.replace(".", "_")
+        yield SuggestedFeature(
+            f"{called}_bm25", f"BM25 of {field}", {"match": {field: {"query": "{{keywords}}"}}}
+        )
+        yield SuggestedFeature(
+            f"{called}_all",
+            f"1 if {field} has all words of the query",
+            _yes({"match": {field: {"query": "{{keywords}}", "operator": "and"}}}),
+        )
+        if place < 2:
+            yield SuggestedFeature(
+                f"{called}_phrase",
+                f"BM25 of the words in {field} as a phrase",
+                {"match_phrase": {field: {"query": "{{keywords}}"}}},
+            )
+    if len(texts) > 1:
+        together = [f"{texts[0]}^2", *texts[1:]]
+        yield SuggestedFeature(
+            "best_field",
+            f"BM25 of the best field, {texts[0]} twice as heavy",
+            _multi_match(together, type="best_fields", tie_breaker=0.3),
+        )
+        yield SuggestedFeature(
+            "all_fields",
+            "BM25 of all text fields read as one",
+            _multi_match(texts, type="cross_fields"),
+        )
+
+
+def _of_values(
+    fields: Mapping[str, str], statistics: Mapping[str, Any], unused: dict[str, str]
+) -> Iterator[SuggestedFeature]:
+    """Features of keywords, numbers, dates and flags; what is not used is put into `unused`."""
+    for field, kind in fields.items():
+        called, found = field.replace(".", "_"), statistics.get(field, {})
+        if kind == "boolean":
+            yield SuggestedFeature(
+                called, f"1 if {field} is true", _yes({"term": {field: {"value": True}}})
+            )
+        elif kind in _KEYWORD | _NUMBER | _DATE and found.get("reason"):
+            unused[field] = found["reason"]
+        elif kind in _KEYWORD:
+            yield SuggestedFeature(
+                f"{called}_in_query",
+                f"1 if a word of the query is a value of {field}",
+                _yes(
+                    {
+                        "simple_query_string": {
+                            "query": "{{keywords}}",
+                            "fields": [field],
+                            "flags": "WHITESPACE",
+                            "lenient": True,
+                        }
+                    }
+                ),
+            )
+        elif kind in _NUMBER:
+            factor = {"field": field, "modifier": "ln1p", "missing": 0}
+            yield SuggestedFeature(
+                called,
+                f"ln(1 + {field}); 0 where it is missing",
+                _value({"match_all": {}}, field_value_factor=factor),
+            )
+        elif kind in _DATE:
+            decay = {"origin": found["newest"], "scale": f"{found['days']}d"}
+            yield SuggestedFeature(
+                f"{called}_recency",
+                f"how recent {field} is: 1 at {found['newest'][:10]}, 0.5 {found['days']} days "
+                "before",
+                _value({"exists": {"field": field}}, functions=[{"exp": {field: decay}}]),
+            )
+
+
+def _yes(query: dict[str, Any]) -> dict[str, Any]:
+    return {"constant_score": {"filter": query}}
+
+
+def _multi_match(fields: list[str], **how: Any) -> dict[str, Any]:
+    return {"multi_match": {"query": "{{keywords}}", "fields": fields, **how}}
+
+
+def _value(query: dict[str, Any], **how: Any) -> dict[str, Any]:
+    return {"function_score": {"query": query, **how, "boost_mode": "replace"}}
+
+
+def _statistics(engine: Engine, index: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """What the values of fields are like, or the reason not to use them."""
+    aggregations: dict[str, Any] = {}
+    for field, kind in fields.items():
+        if kind in _KEYWORD | _NUMBER | _DATE:
+            aggregations[f"{field}:values"] = {"cardinality": {"field": field}}
+            aggregations[f"{field}:count"] = {"value_count": {"field": field}}
+        if kind in _NUMBER | _DATE:
+            aggregations[f"{field}:least"] = {"min": {"field": field}}
+            aggregations[f"{field}:most"] = {"max": {"field": field}}
+        if kind in _TEXT:
+            aggregations[f"{field}:filled"] = {"filter": {"exists": {"field": field}}}
+    if not aggregations:
+        return {}
+    body = {"size": 0, "aggs": aggregations}
+    answer = engine.request("POST", f"/{quote(index, safe='')}/_search", body=body)
+    # The least and the most value are known before all documents are seen: engines then end early.
+    check_complete(answer, {**body, "terminate_after": 0}, f"statistics of '{index}'")
+    found = answer["aggregations"]
+
+    def value(field: str, what: str, key: str = "value") -> Any:
+        return found.get(f"{field}:{what}", {}).get(key)
+
+    return {
+        field: _told_of(
+            kind,
+            values=value(field, "values"),
+            count=value(field, "filled", "doc_count") or value(field, "count"),
+            least=value(field, "least"),
+            most=value(field, "most"),
+            newest=value(field, "most", "value_as_string"),
+        )
+        for field, kind in fields.items()
+    }
+
+
+def _told_of(
+    kind: str, *, values: int | None, count: int | None, least: Any, most: Any, newest: Any
+) -> dict[str, Any]:
+    reason = None
+    if not count:
+        reason = "no document has a value"
+    elif values == 1:
+        reason = "every document has the same value"
+    elif kind in _WHOLE | _KEYWORD and count > _FEW and values and values > _UNIQUE * count:
+        reason = f"{values} values in {count} documents: an id"
+    elif kind in _NUMBER and least < 0:
+        reason = f"values below 0 (from {least:g}): scores must not be negative"
+    if reason is None and kind in _DATE:
+        return {"newest": newest, "days": max(1, round((most - least) / _DAY / 4))}
+    return {"reason": reason}
+
+
+def _refusal(engine: Engine, index: str, feature: SuggestedFeature) -> str | None:
+    """Why the engine does not take a feature, or None."""
+    query = json.loads(json.dumps(feature.template).replace("{{keywords}}", "test"))
+    path = f"/{quote(index, safe='')}/_search"
+    try:
+        engine.request("POST", path, body={"query": query, "size": 0})
+    except Refused as error:
+        return str(error)
+    return None
+
 
 _NAME = Help("The name of a feature set.")
 Name = Annotated[str, _NAME, Argument.FEATURESET]
@@ -100,8 +449,7 @@ def push(
         trial_params,
     )
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.features.feature_set import FeatureSet, load_featureset
-    from owpc_ltr.features.parameters import plain_params
+    from owpc_ltr.features.feature_set import FeatureSet, load_featureset, plain_params
 
     if not isinstance(featureset, FeatureSet):
         featureset = load_featureset(Path(featureset), name)

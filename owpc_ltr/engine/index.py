@@ -18,12 +18,12 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
+    SearchAnswer,
     bulk_items,
     check_refreshed,
     one_line,
 )
 from owpc_ltr.engine.client.retry import Retrying, TransientError
-from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.staging_index import (
     Aliases,
     check_may_swap,

@@ -25,8 +25,7 @@ import numpy as np
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.engine.client.concurrency import RequestThreads
-from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer
+from owpc_ltr.engine.client.responses import EngineRefusal, Hit, SearchAnswer
 from owpc_ltr.engine.options import DEFAULT_WINDOW, IN_FLIGHT
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.engine.stores.feature_queries import keys_in, render

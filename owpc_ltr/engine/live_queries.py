@@ -189,7 +189,7 @@ def with_params(
     queries: Sequence[JudgedQuery], params: Mapping[str, Any] | None
 ) -> list[JudgedQuery]:
     """The queries, those without a parameter of their own having the one that is given."""
-    from owpc_ltr.features.parameters import plain_params
+    from owpc_ltr.features.feature_set import plain_params
 
     given = plain_params(params)
     if not given:

@@ -61,7 +61,7 @@ Insecure = Annotated[
 
 def params_from(texts: Sequence[str]) -> dict[str, Any]:
     """Parameters by name from texts of the command line, as `year=1979`."""
-    from owpc_ltr.features.parameters import named_params
+    from owpc_ltr.features.feature_set import named_params
 
     return named_params(texts)
 

@@ -24,8 +24,7 @@ from owpc_ltr.engine.search.latency import (
 )
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.parameters import plain_params
+from owpc_ltr.features.feature_set import FeatureSet, plain_params
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel

@@ -116,9 +116,8 @@ def fetch_list(engine: Engine, name: str) -> JudgmentLines:
     """
     from urllib.parse import quote
 
-    from owpc_ltr.data.judgments.workbench import lines_of_list
-    from owpc_ltr.engine.client.responses import EngineRefusal
-    from owpc_ltr.engine.client.search_answer import SearchAnswer
+    from owpc_ltr.data.judgments.pools import lines_of_list
+    from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer
     from owpc_ltr.names import check_name
 
     check_name("judgment list", name)

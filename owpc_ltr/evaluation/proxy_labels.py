@@ -27,10 +27,13 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data, compare_on_data
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import measure_on_data
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
+from owpc_ltr.evaluation.prediction_powered import (
+    PredictionPowered,
+    prediction_powered,
+    random_sample_doubts,
+)
 from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.rules import cluster_doubts
-from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output

@@ -1,27 +1,367 @@
-"""Contributions of features to the scores of a model of any kind, and by what they act."""
+"""Contributions of features to the scores of a model of any kind, and by what they act.
+
+Those of trees are path-dependent Shapley values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import Refused
-from owpc_ltr.explanations.trees import (
-    Contributions,
-    TreePath,
-    heaviest_paths,
-    of_trees,
-    splits_in_words,
-    thresholds_met,
-)
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel, missing_as_zero
-from owpc_ltr.models.trees import TreeModel, logistic
+from owpc_ltr.models.trees import LEAF, Forest, TreeModel, logistic
+from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """`baseline` plus a document's row of `amounts` (n_documents, n_features) is its score.
+
+    `method` says in words how the scores were shared out.
+    """
+
+    amounts: Vector
+    baseline: float
+    method: str
+
+    @property
+    def scores(self) -> Vector:
+        """What they add up to."""
+        return np.asarray(self.baseline + self.amounts.sum(axis=1))
+
+    def times(self, share: float) -> Contributions:
+        """Those of the scores times a number."""
+        return Contributions(share * self.amounts, share * self.baseline, self.method)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A question of a tree, and the document's answer: `below` the threshold or not.
+
+    `value` is the feature's, NaN where it is missing; `below` is then the way that the tree sends
+    documents without it.
+    """
+
+    feature: str
+    value: float
+    threshold: float
+    below: bool
+
+    def __str__(self) -> str:
+        missing = " (missing)" if self.value != self.value else ""
+        return f"{self.feature} {'<' if self.below else '>='} {self.threshold:.4g}{missing}"
+
+
+@dataclass(frozen=True, repr=False)
+class TreePath(ShortRepr):
+    """How a document went down one tree: which (its number), its splits, and what it gave.
+
+    `output` is what the tree adds to the score (before a link), `mean_output` what it adds in the
+    mean over the list.
+    """
+
+    tree: str
+    splits: tuple[Split, ...]
+    output: float
+    mean_output: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The path as JSON."""
+        return asdict(self)
+
+
+def shapley_values(forest: Forest, features: Matrix, background: Matrix) -> tuple[Vector, Vector]:
+    """What each feature adds (n_documents, n_features), and each tree's mean output.
+
+    Shares and means are over the documents of `background`. Where none of these comes to a split,
+    each leaf below it counts alike.
+    """
+    shares = shares_of(forest, background)
+    rows = np.ascontiguousarray(features, dtype=np.float32)
+    amounts = np.zeros(rows.shape)
+    depth = int(_depth(forest.feature, forest.left))
+    points, weights = np.polynomial.legendre.leggauss(max(1, (depth + 1) // 2))
+    _add_values(
+        rows, forest.roots, forest.feature, forest.threshold, forest.left, forest.default_left,
+        forest.value, shares, (points + 1) / 2, weights / 2, depth, amounts,
+    )  # fmt: skip
+    return amounts, tree_means(forest, shares)
+
+
+def shares_of(forest: Forest, background: Matrix) -> Vector:
+    """Of each node, the share of its parent's background documents that come to it; 1 of roots."""
+    rows = np.ascontiguousarray(background, dtype=np.float32)
+    counts = np.zeros(len(forest.feature))
+    _count(
+        rows, forest.roots, forest.feature, forest.threshold, forest.left, forest.default_left,
+        counts,
+    )  # fmt: skip
+    leaves = forest.is_leaf.astype(np.float64)
+    _add_up(forest.feature, forest.left, leaves)
+    shares = np.ones(len(counts))
+    parents = np.flatnonzero(~forest.is_leaf)
+    left = forest.left[parents]
+    for child in (left, left + 1):
+        met = counts[parents] > 0
+        found = np.divide(counts[child], counts[parents], where=met, out=np.zeros(len(parents)))
+        shares[child] = np.where(met, found, leaves[child] / leaves[parents])
+    return shares
+
+
+def tree_means(forest: Forest, shares: Vector) -> Vector:
+    """The mean output of each tree."""
+    reached = shares.copy()
+    _multiply_down(forest.feature, forest.left, reached)
+    outputs = np.where(forest.is_leaf, forest.value * reached, 0.0)
+    return np.add.reduceat(outputs, forest.roots)
+
+
+@compiled
+def _count(
+    rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, default_left: Any, counts: Any
+) -> None:
+    """Count the documents that come to each node."""
+    for i in range(len(rows)):
+        for root in roots:
+            node = root
+            counts[node] += 1.0
+            while feature[node] >= 0:
+                node = _next(rows[i, feature[node]], node, threshold, left, default_left)
+                counts[node] += 1.0
+
+
+@compiled
+def _next(value: Any, node: int, threshold: Any, left: Any, default_left: Any) -> Any:
+    """The child that a document goes to."""
+    if np.isnan(value):
+        return left[node] + (0 if default_left[node] else 1)
+    return left[node] + (0 if value < threshold[node] else 1)
+
+
+@compiled
+def _add_up(feature: Any, left: Any, amounts: Any) -> None:
+    """Add to each node what is below it: children follow their parent."""
+    for node in range(len(feature) - 1, -1, -1):
+        if feature[node] >= 0:
+            amounts[node] = amounts[left[node]] + amounts[left[node] + 1]
+
+
+@compiled
+def _multiply_down(feature: Any, left: Any, shares: Any) -> None:
+    """Multiply each node's share by all above it."""
+    for node in range(len(feature)):
+        if feature[node] >= 0:
+            shares[left[node]] *= shares[node]
+            shares[left[node] + 1] *= shares[node]
+
+
+@compiled
+def _depth(feature: Any, left: Any) -> Any:
+    """The most splits from a root to a leaf."""
+    depths = np.zeros(len(feature), dtype=np.int64)
+    for node in range(len(feature)):
+        if feature[node] >= 0:
+            depths[left[node]] = depths[left[node] + 1] = depths[node] + 1
+    return depths.max()
+
+
+@compiled
+def _add_values(
+    rows: Any, roots: Any, feature: Any, threshold: Any, left: Any, default_left: Any, value: Any,
+    shares: Any, points: Any, weights: Any, depth: int, amounts: Any,
+) -> None:  # fmt: skip
+    """Add every leaf's values to `amounts`, going down each tree both ways.
+
+    At each level of the way down, `on` features were met: `met` says which, `share` with what share
+    of the background, `own` whether the document goes that way, too. `products` are those of their
+    factors, at each point of the quadrature.
+    """
+    count = len(points)
+    met, on = np.empty((depth + 1, depth + 1), dtype=np.int64), np.zeros(depth + 1, dtype=np.int64)
+    share, own = np.empty((depth + 1, depth + 1)), np.empty((depth + 1, depth + 1))
+    products = np.ones((depth + 1, count))
+    waiting = np.empty((depth + 2, 3), dtype=np.int64)
+    for i in range(len(rows)):
+        for root in roots:
+            waiting[0, 0], waiting[0, 1], waiting[0, 2] = root, -1, 0
+            pending = 1
+            while pending > 0:
+                pending -= 1
+                node, parent, level = waiting[pending]
+                if parent >= 0:
+                    x = rows[i, feature[parent]]
+                    goes = _next(x, parent, threshold, left, default_left) == node
+                    if not _go_down(
+                        level, feature[parent], shares[node], goes, points, met, on, share, own,
+                        products,
+                    ):  # fmt: skip
+                        continue
+                if feature[node] < 0:
+                    _add_leaf(
+                        value[node], met[level, : on[level]], share[level], own[level],
+                        products[level], points, weights, amounts[i],
+                    )  # fmt: skip
+                    continue
+                for child in range(left[node], left[node] + 2):
+                    waiting[pending, 0], waiting[pending, 1] = child, node
+                    waiting[pending, 2] = level + 1
+                    pending += 1
+
+
+@compiled
+def _go_down(
+    level: int, column: int, its_share: float, goes: bool, points: Any, met: Any, on: Any,
+    share: Any, own: Any, products: Any,
+) -> bool:  # fmt: skip
+    """Make a level of the one above it and one split more; False where nobody comes here."""
+    size = on[level - 1]
+    met[level, :size], share[level, :size] = met[level - 1, :size], share[level - 1, :size]
+    own[level, :size], products[level] = own[level - 1, :size], products[level - 1]
+    place = size
+    for a in range(size):
+        if met[level, a] == column:
+            place = a
+    if place < size:
+        for p in range(len(points)):
+            products[level, p] /= _factor(share[level, place], own[level, place], points[p])
+    else:
+        size += 1
+        met[level, place], share[level, place], own[level, place] = column, 1.0, 1.0
+    on[level] = size
+    share[level, place] *= its_share
+    if not goes:
+        own[level, place] = 0.0
+    if share[level, place] == 0.0 and own[level, place] == 0.0:
+        return False
+    for p in range(len(points)):
+        products[level, p] *= _factor(share[level, place], own[level, place], points[p])
+    return True
+
+
+@compiled
+def _add_leaf(
+    value: float, met: Any, share: Any, own: Any, products: Any, points: Any, weights: Any,
+    amounts: Any,
+) -> None:  # fmt: skip
+    """Add what a leaf gives to each feature of its path."""
+    for a in range(len(met)):
+        total = 0.0
+        for p in range(len(points)):
+            total += weights[p] * products[p] / _factor(share[a], own[a], points[p])
+        amounts[met[a]] += value * (own[a] - share[a]) * total
+
+
+@compiled
+def _factor(share: float, own: float, point: float) -> float:
+    return share * (1.0 - point) + own * point
+
+
+TREES_METHOD = (
+    "path-dependent TreeSHAP (Lundberg), against the documents of this list, whose mean score is "
+    "the baseline"
+)
+THROUGH_THE_LINK = "; shared out in log-odds, and carried over to the score in proportion"
+
+
+def of_trees(model: TreeModel, features: Matrix, background: Matrix) -> Contributions:
+    """What each feature adds to the mean score of the background, in the score's own units.
+
+    Log-odds are shared out first, where that is what the trees add up to: then all contributions
+    of a document are multiplied by what its score moved for each unit that its log-odds did.
+    """
+    amounts, means = shapley_values(model.forest, features, background)
+    mean = model.base + float(means.sum())
+    if model.link == "identity":
+        return Contributions(amounts, mean, TREES_METHOD)
+    baseline = float(logistic(np.array(mean)))
+    moved = amounts.sum(axis=1)
+    still = np.abs(moved) < 1e-9
+    slopes = (logistic(mean + moved) - baseline) / np.where(still, 1.0, moved)
+    slopes = np.where(still, baseline * (1 - baseline), slopes)
+    return Contributions(amounts * slopes[:, None], baseline, TREES_METHOD + THROUGH_THE_LINK)
+
+
+def splits_in_words(model: TreeModel, row: Vector) -> tuple[str, ...]:
+    """On how many splits of its ways down a document is asked for each feature."""
+    counts = np.zeros(len(model.feature_names), dtype=np.int64)
+    for node in _ways_down(model, row)[:-1]:
+        columns = model.forest.feature[node]
+        np.add.at(counts, columns[columns != LEAF], 1)
+    return tuple(f"{count} split{'s'[: count != 1]}" for count in counts.tolist())
+
+
+def heaviest_paths(model: TreeModel, row: Vector, background: Matrix, most: int) -> list[TreePath]:
+    """The ways of a document down the trees whose outputs are furthest from their means."""
+    means = tree_means(model.forest, shares_of(model.forest, background))
+    ways = np.stack(_ways_down(model, row))
+    outputs = model.forest.value[ways[-1]]
+    chosen = np.argsort(-np.abs(outputs - means), kind="stable")[:most].tolist()
+    return [
+        TreePath(
+            str(tree + 1), _splits(model, row, ways[:, tree]), float(outputs[tree]),
+            float(means[tree]),
+        )
+        for tree in chosen
+    ]  # fmt: skip
+
+
+def thresholds_met(model: TreeModel, row: Matrix, column: int) -> Vector:
+    """The thresholds at which a document's way may turn, whatever its value of one feature is."""
+    forest, values = model.forest, row.astype(np.float32)
+    at, found = forest.roots, []
+    while len(at):
+        at = at[forest.feature[at] != LEAF]
+        open_ways = forest.feature[at] == column
+        both, one = at[open_ways], at[~open_ways]
+        found.append(forest.threshold[both])
+        left = forest.left[both]
+        at = np.concatenate([left, left + 1, forest.left[one] + ~_goes_left(forest, values, one)])
+    return np.unique(np.concatenate(found)).astype(np.float64)
+
+
+def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether a document goes left at each of some splits."""
+    x = values[forest.feature[nodes]]
+    return np.where(np.isnan(x), forest.default_left[nodes], x < forest.threshold[nodes])
+
+
+def _ways_down(model: TreeModel, row: Vector) -> list[NDArray[np.int32]]:
+    """The nodes of a document in all trees, level by level; leaves are repeated to the end."""
+    forest, values = model.forest, row.astype(np.float32)
+    at = forest.roots
+    levels = [at]
+    while (forest.feature[at] != LEAF).any():
+        inner = forest.feature[at] != LEAF
+        # A leaf's feature, −1, is some column: what is found there is not used.
+        at = np.where(inner, forest.left[at] + ~_goes_left(forest, values, at), at)
+        levels.append(at)
+    return levels
+
+
+def _splits(model: TreeModel, row: Vector, way: NDArray[np.int32]) -> tuple[Split, ...]:
+    forest = model.forest
+    steps = zip(way[:-1].tolist(), way[1:].tolist(), strict=True)
+    return tuple(
+        Split(
+            model.feature_names[forest.feature[node]],
+            float(row[forest.feature[node]]),
+            float(forest.threshold[node]),
+            bool(below == forest.left[node]),
+        )
+        for node, below in steps
+        if forest.feature[node] != LEAF
+    )
+
 
 PATHS = 3
 """How many of the heaviest trees are gone through."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data import html
-from owpc_ltr.explanations.trees import TreePath
+from owpc_ltr.explanations.contributions import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.plain_text import ShortRepr, message_line, text_table, wrapped_text

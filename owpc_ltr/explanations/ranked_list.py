@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.contributions import contributions, in_words, paths
+from owpc_ltr.explanations.contributions import Contributions, contributions, in_words, paths
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart
-from owpc_ltr.explanations.trees import Contributions
 from owpc_ltr.explanations.what_if import ToPass, ways_past
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model

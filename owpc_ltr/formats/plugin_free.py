@@ -1,36 +1,370 @@
-"""Models that an engine without a plugin runs by scripts: trees, and curves of straight pieces."""
+"""Models that an engine without a plugin runs by scripts: trees, and curves of straight pieces.
+
+A forest's tables are stored as JSON, and sent in a query. An engine compiles the source of each
+script once a node, and refuses to compile many in a short time: sources are constant, only their
+parameters vary.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.errors import BadInput
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet, refuse_by_client
 from owpc_ltr.features.mustache import scoring
 from owpc_ltr.features.score_analysis import always_matches
-from owpc_ltr.formats.plugin_free_trees import (
-    TREES,
-    PluginFreeTrees,
-    Query,
-    check_queries,
-    form_content,
-    lowest,
-    read_plugin_free_trees,
-    scripted,
-    store_plugin_free_trees,
-    summed,
-    written_form,
-)
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
+from owpc_ltr.models.tables import MOST_CODES, TableBlock, blocks_of, tables_of
+from owpc_ltr.models.trees import LINKS, TreeModel, logistic
 from owpc_ltr.protocols import Model
+
+Query = dict[str, Any]
+BIN = """\
+List t = params.thresholds; int low = 0; int high = t.size();
+while (low < high) {
+  int middle = (low + high) / 2;
+  if (_score >= (double)t.get(middle)) { low = middle + 1; } else { high = middle; }
+}
+return (low + 1) * params.step;"""
+"""The number of a feature's bin (from 1, by its score) times the step of the code."""
+TABLES = """\
+int at(String s, int i, int width) {
+  int x = 0;
+  for (int j = i * width; j < (i + 1) * width; j++) { x = x * 64 + s.charAt(j) - 48; }
+  return x;
+}
+int code = (int)_score; String n = params.sizes; int[] bin = new int[n.length() / 4];
+for (int i = 0; i < bin.length; i++) {
+  int size = at(n, i, 4); bin[i] = code % size; code = code / size;
+}
+String t = params.tables; String p = params.places; String v = params.values;
+long sum = 0; int i = 0; int end = t.length() / 4;
+while (i < end) {
+  int columns = at(t, i, 4); int x = at(t, i + 1, 4); i += 2;
+  for (int j = 0; j < columns; j++) { x += at(p, at(t, i + 1, 4) + bin[at(t, i, 4)], 4); i += 2; }
+  sum += at(v, x, 5);
+}
+return sum * params.unit + params.floor;"""
+"""The bins of a block's features out of their code; the sum of what its tables have for them.
+
+`tables` has for each its number of columns and where its values start, then for each column which
+of the block's it is and where in `places` the steps of its bins start.
+"""
+LOGISTIC = "return params.floor + 1.0 / (1.0 + Math.exp(params.middle - _score));"
+"""The logistic function of a sum, which is 1/2 at `middle`."""
+_FIRST = 48
+PLACE, VALUE = 4, 5
+"""Characters of a place in a text or table, and of a value."""
+LARGEST_VALUE = (1 << 6 * VALUE) - 1
+
+
+def digits_of(numbers: Sequence[int] | NDArray[np.int64], width: int) -> str:
+    """Each number in `width` characters, the highest first.
+
+    >>> digits_of([0, 64, 4095], 2)
+    '0010oo'
+    """
+    whole = np.asarray(numbers, dtype=np.int64).reshape(-1, 1)
+    shifts = 6 * np.arange(width - 1, -1, -1)
+    return ((whole >> shifts & 63) + _FIRST).astype(np.uint8).tobytes().decode("ascii")
+
+
+def numbers_of(text: object, width: int, where: str) -> NDArray[np.int64]:
+    """The numbers that `digits_of` wrote. Raises BadInput for any other text."""
+    if not isinstance(text, str) or len(text) % width or not text.isascii():
+        raise BadInput(f"{where} is no text of numbers of {width} characters each")
+    digits = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64) - _FIRST
+    if ((digits < 0) | (digits > 63)).any():
+        raise BadInput(f"{where} has characters that are no digits")
+    shifts = 6 * np.arange(width - 1, -1, -1)
+    return np.asarray((digits.reshape(-1, width) << shifts).sum(axis=1), dtype=np.int64)
+
+
+TREES = "model/plain-trees"
+MOST_BYTES = 1 << 20
+"""How long the tables may be that every search carries."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CodedBlock:
+    """A block: its features, their thresholds, and its tables as texts that a script reads."""
+
+    features: tuple[str, ...]
+    thresholds: tuple[tuple[float, ...], ...]
+    tables: str
+    places: str
+    values: str
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many bins each feature has."""
+        return [len(each) + 2 for each in self.thresholds]
+
+    @property
+    def steps(self) -> list[int]:
+        """By what the bin of each feature is multiplied in the code."""
+        return [math.prod(self.sizes[:place]) for place in range(len(self.sizes))]
+
+    def query(self, queries: Mapping[str, Query], unit: float, floor: float) -> Query:
+        """The sum of its tables for every document."""
+        parts = zip(self.features, self.thresholds, self.steps, strict=True)
+        codes = [
+            scripted(scoring(queries[name]), BIN, feature=name, thresholds=list(each), step=step)
+            for name, each, step in parts
+        ]
+        return scripted(
+            summed(codes), TABLES, sizes=digits_of(self.sizes, PLACE), tables=self.tables,
+            places=self.places, values=self.values, unit=unit, floor=floor,
+        )  # fmt: skip
+
+    def sums(self, columns: Mapping[str, Vector]) -> Vector:
+        """The sum of its tables for each document, in units; a missing value is NaN."""
+        places = numbers_of(self.places, PLACE, "a block's text")
+        values = numbers_of(self.values, VALUE, "a block's text")
+        code = np.zeros(len(next(iter(columns.values()))), dtype=np.float32)
+        for name, each, step in zip(self.features, self.thresholds, self.steps, strict=True):
+            found = np.searchsorted(np.array(each), columns[name], side="right") + 1
+            code += (np.where(np.isnan(columns[name]), 0, found) * step).astype(np.float32)
+        whole = code.astype(np.int64)
+        bins = [whole // step % size for step, size in zip(self.steps, self.sizes, strict=True)]
+        total = np.zeros(len(code))
+        for start, parts in self._tables():
+            x = np.full(len(code), start)
+            for column, first in parts:
+                x += places[first + bins[column]]
+            total += values[x]
+        return total
+
+    @property
+    def table_count(self) -> int:
+        """How many tables it has."""
+        return sum(1 for _ in self._tables())
+
+    def _tables(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Where each table's values start; of each of its columns which it is, and its places."""
+        numbers, at = numbers_of(self.tables, PLACE, "a block's text"), 0
+        while at < len(numbers):
+            end = at + 2 + 2 * int(numbers[at])
+            yield int(numbers[at + 1]), numbers[at + 2 : end].reshape(-1, 2)
+            at = end
+
+
+@dataclass(frozen=True)
+class PluginFreeTrees:
+    """Blocks whose sums, in `unit`s, are the trees' score but for a constant.
+
+    The trees' own sum, before the link, is that of the blocks less `middle`.
+    """
+
+    blocks: tuple[CodedBlock, ...]
+    unit: float
+    middle: float
+    link: str = "identity"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that it asks for."""
+        return tuple(sorted({name for block in self.blocks for name in block.features}))
+
+    @property
+    def shift(self) -> float:
+        """By how much the engine's scores exceed the model's."""
+        return LOWEST_RESCORED + (self.middle if self.link == "identity" else 0.0)
+
+    @property
+    def interval(self) -> ScoreInterval:
+        """Between which numbers the engine's scores lie, for every document."""
+        _, tables = self.size
+        top = self.unit * LARGEST_VALUE * tables if self.link == "identity" else 1.0
+        return ScoreInterval(LOWEST_RESCORED, LOWEST_RESCORED + top, proven=True)
+
+    def query(self, queries: Mapping[str, Query]) -> Query:
+        """The query whose score is the model's plus the shift, for every document."""
+        own = self.link == "identity"
+        floor = LOWEST_RESCORED if own else 0.0
+        parts = [
+            block.query(queries, self.unit, 0.0 if place else floor)
+            for place, block in enumerate(self.blocks)
+        ] or [lowest(floor)]
+        whole = parts[0] if len(parts) == 1 else summed(parts)
+        return (
+            whole if own else scripted(whole, LOGISTIC, floor=LOWEST_RESCORED, middle=self.middle)
+        )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The feature queries of all blocks, and their tables."""
+        asked = sum(len(block.features) for block in self.blocks)
+        return asked, sum(block.table_count for block in self.blocks)
+
+    def in_words(self) -> str:
+        """How the engine comes by its scores."""
+        asked, tables = self.size
+        return f"{tables} tables of up to three features, {asked} feature queries"
+
+    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
+        """What the engine gives, rounded to float32 where it rounds."""
+        rows = features.astype(np.float32).astype(np.float64)
+        columns = {name: rows[:, place] for place, name in enumerate(feature_names)}
+        total = np.zeros(len(rows))
+        for block in self.blocks:
+            total += (block.sums(columns) * self.unit).astype(np.float32)
+        single = total.astype(np.float32).astype(np.float64)
+        scores = single if self.link == "identity" else logistic(single - self.middle)
+        return np.asarray((scores + LOWEST_RESCORED).astype(np.float32), dtype=np.float64)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form as JSON."""
+        return written_form(self)
+
+
+def written_form(form: Any) -> dict[str, Any]:
+    """A dataclass as the JSON that a store keeps, with its format."""
+    return {"format": _FORMAT, **json.loads(json.dumps(asdict(form)))}
+
+
+@contextmanager
+def form_content(definition: Any, where: str) -> Iterator[dict[str, Any]]:
+    """What `written_form` wrote, without its format. Raises BadInput where it is damaged."""
+    try:
+        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
+        if content.pop("format") != _FORMAT:
+            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+        yield content
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
+
+
+def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
+    """The form of a forest. Raises Refused, saying what would fit."""
+    if not isinstance(model, TreeModel):
+        raise Refused(
+            f"a model of kind '{model.kind}' is no sum of trees: the client scores it, or a "
+            "cluster with the LTR plugin"
+        )
+    tables, constant = tables_of(model.forest, names)
+    lows = [float(table.values.min()) for table in tables]
+    widest = max((float(np.ptp(table.values)) for table in tables), default=0.0)
+    unit = widest / LARGEST_VALUE or 1.0
+    blocks = tuple(_coded(block, names, unit) for block in blocks_of(tables))
+    middle = -math.fsum([*lows, constant, model.base])
+    return PluginFreeTrees(blocks, unit, middle, model.link)
+
+
+def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """The model as a plain store keeps it. Raises Refused, saying what would fit."""
+    form = plugin_free_trees(model, featureset.feature_names)
+    check_queries(form.features, featureset)
+    definition = form.as_dict()
+    size = len(json.dumps(definition))
+    if size > MOST_BYTES:
+        raise Refused(
+            f"as tables the trees are {size:,} bytes that every search would carry, and "
+            f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
+            "optimizer.bins=64"
+        )
+    return StoredModel(name, TREES, definition, featureset)
+
+
+def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
+    """Refuse features that are no queries: scripts see nothing but scores."""
+    refuse_by_client(featureset)
+    languages = {each.name: each.template_language for each in featureset.features}
+    for name in names:
+        if languages[name] != MUSTACHE:
+            raise Refused(
+                f"the model reads '{name}', a {languages[name]}, and without a plugin scripts see "
+                "scores of queries alone: train without it"
+            )
+
+
+def read_plugin_free_trees(definition: Any, where: str) -> PluginFreeTrees:
+    """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
+    with form_content(definition, where) as content:
+        blocks = tuple(_read_block(each) for each in content.pop("blocks"))
+        form = PluginFreeTrees(blocks, **content)
+        _check(form)
+    return form
+
+
+def _read_block(content: dict[str, Any]) -> CodedBlock:
+    texts = {key: str(content[key]) for key in ("tables", "places", "values")}
+    thresholds = tuple(tuple(float(t) for t in each) for each in content["thresholds"])
+    return CodedBlock(tuple(str(name) for name in content["features"]), thresholds, **texts)
+
+
+def _check(form: PluginFreeTrees) -> None:
+    if form.link not in LINKS:
+        raise ValueError(f"no link is called '{form.link}'")
+    if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
+        raise ValueError("its numbers are not finite")
+    for block in form.blocks:
+        if math.prod(block.sizes) > MOST_CODES:
+            raise ValueError("a block has more codes than a float32 holds")
+
+
+def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
+    tables: list[int] = []
+    places: list[int] = []
+    values: list[np.ndarray[Any, Any]] = []
+    start = 0
+    for table in block.tables:
+        tables += [len(table.columns), start]
+        steps = [math.prod(table.values.shape[place + 1 :]) for place in range(table.values.ndim)]
+        for column, bins, step in zip(table.columns, block.bins_in(table), steps, strict=True):
+            tables += [block.columns.index(column), len(places)]
+            places += (bins * step).tolist()
+        # The values above the lowest in units, row by row.
+        above = table.values - table.values.min()
+        values.append(np.rint(above / unit).astype(np.int64).ravel())
+        start += table.values.size
+    return CodedBlock(
+        tuple(names[column] for column in block.columns),
+        tuple(tuple(_not_above(each)) for each in block.thresholds),
+        digits_of(tables, PLACE),
+        digits_of(places, PLACE),
+        digits_of(np.concatenate(values), VALUE),
+    )
+
+
+def _not_above(thresholds: np.ndarray[Any, Any]) -> list[float]:
+    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
+
+    A float32 is then below the number where it is below the threshold.
+    """
+    exact = thresholds.astype(np.float64)
+    return [
+        short if short <= value else value
+        for value, short in zip(exact.tolist(), map(float, thresholds.astype(str)), strict=True)
+    ]
+
+
+def scripted(query: Query, source: str, **params: Any) -> Query:
+    """What a script makes of a query's scores, for the documents that match it."""
+    return {"script_score": {"query": query, "script": {"source": source, "params": params}}}
+
+
+def summed(queries: Sequence[Query]) -> Query:
+    """The sum of the scores of queries, 0 where none matches: every document does."""
+    return {"bool": {"filter": [{"match_all": {}}], "should": list(queries)}}
+
+
+def lowest(score: float) -> Query:
+    """The same score for every document."""
+    return {"constant_score": {"filter": {"match_all": {}}, "boost": score}}
+
 
 CURVES = "model/plain-curves"
 CURVE = """\

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.data.html import block, line, table
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.fusion.request_checks import RequestFinding
+from owpc_ltr.inspection.result import WARNING
+from owpc_ltr.plain_text import ShortRepr, printable_lines, wrapped_text
 from owpc_ltr.signatures import NO_STORE, Argument, ConnectsWith, Help, Reads, job
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.fusion.lint_result import RequestLint
     from owpc_ltr.fusion.search_body import SearchBody
 
 
@@ -65,7 +69,6 @@ def lint(
     ['no-pipeline']
     """
     from owpc_ltr.features.feature_set import load_featureset
-    from owpc_ltr.fusion.lint_result import RequestLint
     from owpc_ltr.fusion.request_checks import request_findings
     from owpc_ltr.fusion.search_body import SearchBody
 
@@ -89,7 +92,6 @@ def lint(
 
 def _looked_up(cluster: Cluster, index: str, search: SearchBody) -> RequestLint:
     """What is found of the request, and of the index that it is for."""
-    from owpc_ltr.fusion.lint_result import RequestLint
     from owpc_ltr.fusion.request_checks import request_findings
     from owpc_ltr.fusion.request_trials import LookedAt, index_findings, with_examples
     from owpc_ltr.fusion.search_body import SearchBody
@@ -110,3 +112,41 @@ def _read(source: Mapping[str, Any] | Path | str) -> dict[str, Any]:
     from owpc_ltr.files.strict_json import read_json_object
 
     return dict(source) if isinstance(source, Mapping) else read_json_object(Path(source))
+
+
+@dataclass(frozen=True, repr=False)
+class RequestLint(ShortRepr):
+    """The findings, and the index that was asked, as words; empty where none was."""
+
+    findings: tuple[RequestFinding, ...]
+    index: str = ""
+
+    @property
+    def warnings(self) -> tuple[RequestFinding, ...]:
+        """The findings that are more than notes."""
+        return tuple(each for each in self.findings if each.severity == WARNING)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        findings = [{**each.as_dict(), "line": each.line} for each in self.findings]
+        return {"findings": findings, "index": self.index}
+
+    def __str__(self) -> str:
+        lines = [f"index {self.index}"] if self.index else []
+        for each in self.findings:
+            lines.append(wrapped_text(f"{each.severity}: {each.message}"))
+            # A path is not broken: it is to be copied.
+            lines.append(f"  at {each.place}")
+            lines.append(wrapped_text(f"  {each.advice} [{each.source}]"))
+            if each.example:
+                lines.append(wrapped_text(f"  here: {each.example}", others="    "))
+        return printable_lines("\n".join(lines if self.findings else [*lines, "nothing was found"]))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.severity, each.message, each.place, each.advice, each.source, each.example)
+            for each in self.findings
+        ]
+        headers = ("", "what", "where", "what to do", "source", "here")
+        told = table(headers, rows) if rows else line("nothing was found")
+        return block(f"request{' for ' if self.index else ''}{self.index}", told)

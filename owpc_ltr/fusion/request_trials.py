@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine, Identity
-from owpc_ltr.engine.client.responses import EngineRefusal, part_of
-from owpc_ltr.engine.client.search_answer import check_complete
+from owpc_ltr.engine.client.responses import EngineRefusal, check_complete, part_of
 from owpc_ltr.fusion.engine_fusions import Z_SCORE_SINCE
 from owpc_ltr.fusion.request_checks import USUAL_WINDOW, Findings, RequestFinding
 from owpc_ltr.fusion.search_body import FUSING_RETRIEVERS, Located, SearchBody

@@ -23,7 +23,6 @@ from owpc_ltr.inspection.columns import (
     missing_values,
     outliers,
 )
-from owpc_ltr.inspection.duplicate_queries import same_queries
 from owpc_ltr.inspection.labels import (
     harmful_judgments,
     label_agreement,
@@ -44,6 +43,7 @@ from owpc_ltr.inspection.sample import (
     Data,
     Sample,
     moved_columns,
+    same_queries,
     swapped_columns,
     take_sample,
     together,

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, numbers_in
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.duplicate_queries import (
+from owpc_ltr.inspection.result import WARNING, Finding
+from owpc_ltr.inspection.sample import (
+    Data,
     Identities,
     identities_of,
     row_digests,
     value_bits,
 )
-from owpc_ltr.inspection.result import WARNING, Finding
-from owpc_ltr.inspection.sample import Data
 
 _NAMED = 5
 _BLOCK_CELLS = 1 << 20

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.compiling import compiled
-from owpc_ltr.kernels.sorting import sort_ascending
+from owpc_ltr.kernels.kernel import sort_ascending
 
 Inner = Literal["hinge", "squared-hinge", "logistic"]
 """Names of the price ℓ of one pair; a kernel reads its place among them (`choice_number`)."""

@@ -26,8 +26,7 @@ from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.security import Security
 
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.parts import PartReader
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, PartReader, open_partitioned
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
 from owpc_ltr.files.input import shown
 from owpc_ltr_dask.calls import Calls

@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.parts import ColumnSet, PartReader, PartSelection
+from owpc_ltr.data.partitioned.dataset import ColumnSet, PartReader, PartSelection, open_partitioned
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr.version import VERSION

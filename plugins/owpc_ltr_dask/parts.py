@@ -16,8 +16,7 @@ import numpy as np
 from distributed import get_worker
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.parts import ColumnSet, PartSelection
+from owpc_ltr.data.partitioned.dataset import ColumnSet, PartitionedDataset, PartSelection
 from owpc_ltr.errors import WorkersUnavailable
 from owpc_ltr_dask.calls import Calls
 from owpc_ltr_dask.lost_workers import TRIES, ended_often

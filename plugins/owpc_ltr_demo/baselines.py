@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric

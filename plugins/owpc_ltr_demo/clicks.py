@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from owpc_ltr_clicks.judgments import write_columns
 
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
+from owpc_ltr_demo.corpus import POOL_SIZE, CandidatePool, DemoQuery, pool_query
 from owpc_ltr_demo.evaluation import verdict, write_query
-from owpc_ltr_demo.queries import POOL_SIZE, CandidatePool, DemoQuery, pool_query
 from owpc_ltr_demo.session import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
 from owpc_ltr_demo.training import fit, plan_of
 

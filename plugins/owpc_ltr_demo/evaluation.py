@@ -31,7 +31,7 @@ from owpc_ltr_demo.baselines import (
     fit_lambdamart,
     untuned,
 )
-from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
+from owpc_ltr_demo.corpus import MODULE, OBJECT, DemoQuery
 from owpc_ltr_demo.session import (
     INDEX,
     MODEL,

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.files.output import write_output
-from owpc_ltr_demo.corpus import Document, index_body, read_corpus
+from owpc_ltr_demo.corpus import (
+    DemoQuery,
+    Document,
+    index_body,
+    make_queries,
+    pool_query,
+    read_corpus,
+)
 from owpc_ltr_demo.latent_semantics import DIMENSIONS, LatentSemantics
-from owpc_ltr_demo.queries import DemoQuery, make_queries, pool_query
 from owpc_ltr_demo.session import HYBRID_INDEX, HYBRID_MODEL, SELECT, WINDOW, DemoSession, program
 
 if TYPE_CHECKING:

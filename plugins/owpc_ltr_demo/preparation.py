@@ -13,15 +13,17 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress, option_name
-from owpc_ltr_demo.corpus import Document, index_body, read_corpus
-from owpc_ltr_demo.queries import (
+from owpc_ltr_demo.corpus import (
     MODULE,
     CandidatePool,
+    Document,
     candidate_pools,
     candidate_recall,
+    index_body,
     judgments_of,
     make_queries,
     pool_query,
+    read_corpus,
 )
 from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr_demo.queries import CandidatePool
+    from owpc_ltr_demo.corpus import CandidatePool
 
 PORT = 9270
 """The port of the demo's own node."""

@@ -114,7 +114,7 @@ SETTINGS: dict[str, Any] = {
 
 def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
-    from owpc_ltr.formats.plugin_free_trees import plugin_free_trees
+    from owpc_ltr.formats.plugin_free import plugin_free_trees
     from owpc_ltr.models.model_file import save_model
 
     title = "train trees that run in an engine without the LTR plugin"

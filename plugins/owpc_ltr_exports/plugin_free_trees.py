@@ -15,7 +15,7 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.formats.plugin_free_trees import (
+from owpc_ltr.formats.plugin_free import (
     BIN,
     LOGISTIC,
     TABLES,

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.grouping import decimal
+from owpc_ltr.data.judgments.pools import refuse_alike
 from owpc_ltr.data.judgments.tables import parse_table
-from owpc_ltr.data.judgments.workbench import refuse_alike
 from owpc_ltr.files.input import first_lines, read_text
 from owpc_ltr.protocols import JudgmentReader
 

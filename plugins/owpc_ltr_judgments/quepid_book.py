@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.grouping import decimal
-from owpc_ltr.data.judgments.workbench import refuse_alike
+from owpc_ltr.data.judgments.pools import refuse_alike
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.strict_json import read_json_value

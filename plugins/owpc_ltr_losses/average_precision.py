@@ -21,9 +21,8 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.compiling import compiled
-from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import has_nan
-from owpc_ltr.kernels.sorting import sort_ascending
 from owpc_ltr.protocols import Loss
 
 

@@ -22,9 +22,8 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
-from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
 from owpc_ltr.kernels.pairs import has_nan, logistic
-from owpc_ltr.kernels.sorting import sort_ascending
 from owpc_ltr.protocols import Loss
 
 Measure = Literal["ndcg", "map", "mrr", "winner-takes-all", "pairwise-error"]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
-from owpc_ltr.data.partitioned.parts import scratch_folder
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset, scratch_folder
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 from owpc_ltr_clicks.judgments import ClickJudgments
-from owpc_ltr_papers.bounds import bounds
-from owpc_ltr_papers.risk_bounds import Bound
+from owpc_ltr_papers.bounds import Bound, bounds
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_papers.risk_bounds import Bound
+from owpc_ltr_papers.bounds import Bound
 
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host.registry import load

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr_clicks import counting
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.grading import beta_prior, posterior_mean
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.model_selection import choose_model, held_out
 from owpc_ltr_clicks.models import pbm
@@ -21,7 +22,6 @@ from owpc_ltr_clicks.models.coec import ClicksOverExpected
 from owpc_ltr_clicks.models.dctr import DocumentClickThrough
 from owpc_ltr_clicks.models.pbm import PositionBased
 from owpc_ltr_clicks.models.sdbn import CascadeFit, SimplifiedDBN
-from owpc_ltr_clicks.priors import beta_prior, posterior_mean
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary

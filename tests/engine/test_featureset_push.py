@@ -20,8 +20,7 @@ from owpc_ltr.engine.feature_sets import FeatureSets
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.parameters import named_params, plain_params
+from owpc_ltr.features.feature_set import Feature, FeatureSet, named_params, plain_params
 from tests.commands import Run
 from tests.engine.fake_engine import FakeEngine, Reply
 

@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.manifest import Share
+from owpc_ltr.data.partitioned.writing import Share
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.log_features import output_parts
 from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput

@@ -30,8 +30,12 @@ from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
-from owpc_ltr.formats.plugin_free import score_shift, store_plugin_free
-from owpc_ltr.formats.plugin_free_trees import TREES, store_plugin_free_trees
+from owpc_ltr.formats.plugin_free import (
+    TREES,
+    score_shift,
+    store_plugin_free,
+    store_plugin_free_trees,
+)
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import AdditiveModel, Curve
 from owpc_ltr.models.model_file import packed

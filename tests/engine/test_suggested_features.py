@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.engine.suggested_features import SuggestedFeature, SuggestedFeatureSet
+from owpc_ltr.engine.feature_sets import SuggestedFeature, SuggestedFeatureSet
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import load_featureset
 

@@ -15,8 +15,14 @@ from hypothesis import given, settings
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.explanations.contributions import contributions, in_words, of_network, paths
-from owpc_ltr.explanations.trees import shapley_values, shares_of
+from owpc_ltr.explanations.contributions import (
+    contributions,
+    in_words,
+    of_network,
+    paths,
+    shapley_values,
+    shares_of,
+)
 from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.average import AverageModel

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import part_of
+from owpc_ltr.engine.client.responses import SearchAnswer, part_of
 from owpc_ltr.engine.client.retry import Retrying
-from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import OwpcLtrError
 from tests.engine.fake_engine import Clock

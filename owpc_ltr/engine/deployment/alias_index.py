@@ -9,10 +9,10 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     NoSuchIndex,
+    SearchAnswer,
     check_acknowledged,
     part_of,
 )
-from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.errors import BadInput, Refused
 
 INDEX = "owpc-ltr-pointers"

@@ -14,8 +14,7 @@ from typing import Any
 
 from owpc_ltr.data.external_features.sources import sources_in
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, check_written, part_of
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer, check_written, part_of
 from owpc_ltr.engine.deployment.alias_index import INDEX, prepare
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput

@@ -32,7 +32,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
     check_counted,
@@ -49,7 +49,6 @@ from owpc_ltr.evaluation.query_choice import (
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_doubts
-from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores

@@ -20,8 +20,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.client.search_answer import Hit, SearchAnswer, check_complete
+from owpc_ltr.engine.client.responses import EngineRefusal, Hit, SearchAnswer, check_complete
 from owpc_ltr.engine.deployment.parity import (
     CLIENT,
     ENGINE,

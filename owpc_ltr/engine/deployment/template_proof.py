@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, SearchAnswer
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.serving_mode import with_keywords
 from owpc_ltr.engine.search.request import SearchRequest, request_body

@@ -19,8 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.client.responses import EngineRefusal, MalformedAnswer
-from owpc_ltr.engine.client.search_answer import Hit, Incomplete, SearchAnswer
+from owpc_ltr.engine.client.responses import (
+    EngineRefusal,
+    Hit,
+    Incomplete,
+    MalformedAnswer,
+    SearchAnswer,
+)
 from owpc_ltr.engine.feature_log.request_options import LogOptions, RateLimit
 from owpc_ltr.engine.feature_log.snapshot import Snapshot
 from owpc_ltr.engine.stores import Search, Store

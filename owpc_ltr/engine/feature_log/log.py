@@ -13,8 +13,7 @@ import numpy as np
 
 from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
-from owpc_ltr.engine.client.responses import AnswerPart
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import AnswerPart, SearchAnswer
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,
     DocumentStatus,

@@ -164,7 +164,7 @@ def output_parts(buckets: int | None, part: str | None) -> PartitionedOutput | N
     """
     if buckets is None and part is None:
         return None
-    from owpc_ltr.data.partitioned.manifest import Share
+    from owpc_ltr.data.partitioned.writing import Share
     from owpc_ltr.engine.feature_log.run_folder import PartitionedOutput
 
     share = Share()

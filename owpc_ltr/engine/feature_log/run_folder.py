@@ -26,8 +26,15 @@ from owpc_ltr.data.external_features.sources import KEY
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.grouping import importance_of, weights_of
 from owpc_ltr.data.options import DEFAULT_BUCKETS
-from owpc_ltr.data.partitioned.manifest import SALT, DatasetFacts, Share, bucket_of, check_buckets
-from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
+from owpc_ltr.data.partitioned.writing import (
+    SALT,
+    DatasetFacts,
+    Share,
+    bucket_of,
+    check_buckets,
+    check_folder,
+    write_partitioned,
+)
 from owpc_ltr.data.splits import positions_of
 from owpc_ltr.engine.feature_log.feature_reader import (
     Chunk,

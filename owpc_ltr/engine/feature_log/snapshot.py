@@ -21,11 +21,12 @@ from urllib.parse import quote
 from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
+    Incomplete,
     MalformedAnswer,
     NoSuchIndex,
     NotAllowed,
+    SearchAnswer,
 )
-from owpc_ltr.engine.client.search_answer import Incomplete, SearchAnswer
 from owpc_ltr.engine.feature_log.request_options import LogOptions
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 

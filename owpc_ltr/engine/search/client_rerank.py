@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.documents import IDS, value_at
 from owpc_ltr.data.external_features.columns import ExternalColumns, ValuesOf, columns_for
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import NoWindowScores, Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused

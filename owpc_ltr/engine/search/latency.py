@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores import Search, Store

@@ -37,7 +37,7 @@ from owpc_ltr.engine.options import (
 from owpc_ltr.engine.stores import Store, check_collapse, check_window
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.errors import Refused, UsageError, give_warnings
-from owpc_ltr.features.parameters import plain_params
+from owpc_ltr.features.feature_set import plain_params
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model, score_shift

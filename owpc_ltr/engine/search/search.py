@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.search_answer import Hit as EngineHit
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import Hit as EngineHit
+from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import (
     ExtraFeatures,
     Keywords,

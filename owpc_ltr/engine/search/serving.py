@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex
-from owpc_ltr.engine.client.search_answer import SearchAnswer
+from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, SearchAnswer
 from owpc_ltr.engine.options import IN_FLIGHT
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body

@@ -10,12 +10,12 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
+    SearchAnswer,
     check_acknowledged,
     check_refreshed,
     check_written,
     part_of,
 )
-from owpc_ltr.engine.client.search_answer import SearchAnswer
 from owpc_ltr.engine.stores import (
     Absent,
     Search,

@@ -17,14 +17,15 @@ from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
     NoSuchIndex,
+    SearchAnswer,
     cause,
     check_acknowledged,
+    check_complete,
     check_written,
     one_line,
     part_of,
     strange,
 )
-from owpc_ltr.engine.client.search_answer import SearchAnswer, check_complete
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
     Search,

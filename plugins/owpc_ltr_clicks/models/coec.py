@@ -16,7 +16,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.protocols import ClickFit, ClickModel
-from owpc_ltr_clicks.priors import beta_prior, posterior_mean
+from owpc_ltr_clicks.grading import beta_prior, posterior_mean
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ClickFit, ClickModel
-from owpc_ltr_clicks.priors import beta_prior, posterior_mean
+from owpc_ltr_clicks.grading import beta_prior, posterior_mean
 
 _AT_A_TIME = 20
 

@@ -17,12 +17,12 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThread
 from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.responses import (
     EngineRefusal,
+    Hit,
     NoSuchIndex,
     NotAllowed,
     part_of,
     strange,
 )
-from owpc_ltr.engine.client.search_answer import Hit
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.input import shown
