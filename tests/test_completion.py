@@ -12,7 +12,7 @@ import pytest
 from owpc_ltr import make_dataset, save_dataset, save_model
 from owpc_ltr.cli import COMPLETION
 from owpc_ltr.cli.app import COMMANDS
-from owpc_ltr.cli.generator import _options
+from owpc_ltr.cli.generator import options_of
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
@@ -101,7 +101,7 @@ def test_every_option_that_names_an_index_or_feature_set_completes_it() -> None:
     found = {
         (about.name, option.name): option.names
         for about in (*COMMANDS, *plugin_commands().commands)
-        for option in (_options(about.load())[0] if about.function else ())
+        for option in (options_of(about.load())[0] if about.function else ())
         if option.name in {"index", "featureset"} and option.kind is str
     }
     assert len(found) >= 20

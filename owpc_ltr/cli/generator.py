@@ -15,7 +15,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -34,6 +34,7 @@ from owpc_ltr.signatures import (
     Command,
     ConnectsWith,
     Help,
+    Progress,
     Without,
     Writes,
     all_parameters,
@@ -160,7 +161,7 @@ class Option:
             how["autocompletion"] = _completer(self.names)
         if not self.argument:
             how["rich_help_panel"] = about.panel
-        default = inspect.Parameter.empty if self.required else self._default()
+        default = inspect.Parameter.empty if self.required else self.default
         if self.argument:
             info: Any = typer.Argument(**how)
         else:
@@ -174,7 +175,8 @@ class Option:
             annotation=Annotated[kind, info],
         )
 
-    def _default(self) -> Any:
+    @property
+    def default(self) -> Any:
         """The default, where the help can show it; None leaves it to the function."""
         default = self.parameter.default
         if self.kind is bool:
@@ -357,7 +359,7 @@ def command_of(about: Command) -> Any:
 def callback_of(about: Command) -> Callable[..., None]:
     """What typer calls: it runs the function, and prints the result."""
     function = about.load()
-    own, connection = _options(function)
+    own, connection = options_of(function)
     options = {option.name: option for option in [*own, *connection]}
     flags = {option.name: option.spelling for option in options.values()}
     shows = getattr(function, "shows", None) or (lambda result: result)
@@ -376,7 +378,8 @@ def callback_of(about: Command) -> Callable[..., None]:
         with uncut, spelled_as(flags), _printing_to_stderr(alone):
             try:
                 with _printing_to_stderr(as_json):
-                    result = _run(about, function, given, {option.name for option in connection})
+                    to_connect = {option.name for option in connection}
+                    result = run_job(about, function, given, to_connect)
             except OwpcLtrError as error:
                 if as_json or str(error.result):
                     _show(error.result, [], as_json=as_json)
@@ -446,7 +449,7 @@ def connection_rows() -> list[tuple[str, str]]:
     ]
 
 
-def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
+def options_of(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     """The options of a function, and those of the cluster that it works on, if it does."""
     parameters = dict(all_parameters(function))
     connection: list[Option] = []
@@ -498,12 +501,20 @@ def _outputs(function: Callable[..., Any], given: Mapping[str, Any]) -> list[Pat
     ]
 
 
-def _run(
-    about: Command, function: Callable[..., Any], given: dict[str, Any], connection: set[str]
+def run_job(
+    about: Command,
+    function: Callable[..., Any],
+    given: dict[str, Any],
+    connection: Collection[str],
+    show: Progress | None = None,
 ) -> Any:
-    """The result of the function, whose parameters are checked before it connects."""
+    """The result of the function, whose parameters are checked before it connects.
+
+    `connection` names those of the `given` options that are for `connect`. `show` receives the
+    progress; default: a bar.
+    """
     bare: Callable[..., Any] = inspect.unwrap(function)
-    to_cluster = {name: given.pop(name) for name in connection & set(given)}
+    to_cluster = {name: given.pop(name) for name in set(connection) & set(given)}
     check(bare, given)
     for path in _outputs(bare, given):
         if path.is_symlink() and not path.is_dir():
@@ -526,7 +537,9 @@ def _run(
     try:
         if "progress" not in parameters:
             return bare(**given)
-        with progress() as show:
+        if show is not None:
             return bare(**given, progress=show)
+        with progress() as bar:
+            return bare(**given, progress=bar)
     except ModuleNotFoundError as error:
         raise about.missing_package(error) from error
