@@ -33,14 +33,12 @@ def earlier_looks(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vecto
     A test has both rankers' values of each query. Where the file cannot be read or written,
     nothing is known of others.
     """
-    hashes = sorted(_number(one) for one in set(query_ids.to_pylist()))
-    own = {"n": len(hashes), "sketch": [f"{one:016x}" for one in hashes[:_SKETCH]]}
+    own = sketch_of(query_ids)
     now = {_digest(*test) for test in tests}
     path = looks_file()
     try:
         lines = path.read_text().splitlines() if path.exists() else []
-        known = [one for line in lines if (one := _read(line)) is not None]
-        same = [str(one["test"]) for one in known if _overlap(one, own) >= _MOSTLY]
+        same = _tests_on(own, lines)
         new = [json.dumps({**own, "test": test}) for test in sorted(now.difference(same))]
         if new:
             _write(path, lines, new)
@@ -49,6 +47,21 @@ def earlier_looks(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vecto
     # Made again, a comparison says what it said the first time.
     first = min((same.index(test) for test in now if test in same), default=len(same))
     return len(set(same[:first]))
+
+
+def sketch_of(query_ids: pa.StringArray) -> dict[str, Any]:
+    """A set of queries as `comparisons_on` finds it again: its size, and its smallest hashes."""
+    hashes = sorted(_number(one) for one in set(query_ids.to_pylist()))
+    return {"n": len(hashes), "sketch": [f"{one:016x}" for one in hashes[:_SKETCH]]}
+
+
+def comparisons_on(sketch: dict[str, Any]) -> int:
+    """How many comparisons were made so far on the queries of a sketch.
+
+    Raises OSError where the file cannot be read.
+    """
+    path = looks_file()
+    return len(set(_tests_on(sketch, path.read_text().splitlines() if path.exists() else [])))
 
 
 def corrected_for(looks: int) -> float:
@@ -73,6 +86,12 @@ def looks_file() -> Path:
     if named:
         return Path(named)
     return platformdirs.user_state_path("owpc-ltr", appauthor=False) / "comparisons.jsonl"
+
+
+def _tests_on(sketch: dict[str, Any], lines: Sequence[str]) -> list[str]:
+    """The comparisons of these lines that were made on the queries of a sketch."""
+    looks = [look for line in lines if (look := _read(line)) is not None]
+    return [str(look["test"]) for look in looks if _overlap(look, sketch) >= _MOSTLY]
 
 
 def _write(path: Path, lines: Sequence[str], new: Sequence[str]) -> None:

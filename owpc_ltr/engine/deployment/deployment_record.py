@@ -7,7 +7,9 @@ store, as its model does. In documents of the cluster its key is `certificate`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validat
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
 _SHOWN = 3
-_LONG = ("losers", "live")
+_LONG = ("losers", "live", "model", "queries", "digest")
 _EVIDENCE = ("judged_at_10", "window_recall", "n_queries")
 """What `models show` has of the live results of a gate."""
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
@@ -234,6 +236,24 @@ def _read(model: str, source: Any) -> DeploymentRecord:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
+
+
+def gate_record(gate: Mapping[str, Any], model: str, queries: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a gate as a record has it: with the model, a sketch of the queries, a digest.
+
+    `model` is the immutable name, which has the hash of the content that was compared.
+    """
+    content = {**gate, "model": model, "queries": dict(queries)}
+    return {**content, "digest": gate_digest(content)}
+
+
+def gate_digest(gate: Mapping[str, Any]) -> str:
+    """The digest of a gate's record: another one if any of it was changed since the upload.
+
+    The evidence of an experiment is added later, and is not part of it.
+    """
+    content = {key: part for key, part in gate.items() if key not in {"digest", "experiment"}}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:

@@ -23,7 +23,11 @@ from owpc_ltr.engine.deployment.alias import (
     Unsettled,
     immutable_name,
 )
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
+from owpc_ltr.engine.deployment.deployment_record import (
+    DeploymentRecord,
+    DeploymentRecords,
+    gate_record,
+)
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
 from owpc_ltr.engine.deployment.options import ProofLimits
@@ -59,6 +63,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
+from owpc_ltr.evaluation.looks import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
@@ -450,12 +455,18 @@ class _Upload:
             indices=environment.indices,
             parity=proof.parity.as_dict(),
             interval=interval,
-            gate=self.gated.as_dict() if self.gated else None,
+            gate=self._gate_record(),
             record=record,
             samples=tuple(one.remembered() for one in proof.answered),
             name=self.name,
             serving_mode=self.serving_mode.as_dict(),
         )
+
+    def _gate_record(self) -> dict[str, Any] | None:
+        gated = self.gated
+        if gated is None:
+            return None
+        return gate_record(gated.as_dict(), self.stored.name, sketch_of(gated.query_ids))
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
         """Leave nothing behind, unless another alias uses the same model by now.
