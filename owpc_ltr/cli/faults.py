@@ -104,7 +104,7 @@ def crash_message(
     error: BaseException, cause: str = "this is a bug of ours", advice: str = "please report it"
 ) -> str:
     """What is told of a bug; its traceback is written, or with OWPC_LTR_TRACEBACK=1 printed."""
-    hidden = _secrets()
+    hidden = hidden_texts()
     words = redacted(" ".join(str(error).split()), hidden)
     short = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
     what = f"{cause}: {type(error).__name__}: {printable(short)}"
@@ -167,7 +167,7 @@ def _about() -> str:
     )
 
 
-def _secrets() -> list[str]:
+def hidden_texts() -> list[str]:
     """What must not be shown: of the environment, the command line and the configuration file."""
     addresses = [word.partition("=")[2] or word for word in sys.argv[1:] if "@" in word]
     return [*secrets_of(), *addresses, *_of_config_file()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,18 @@ def sketch_of(query_ids: pa.StringArray) -> dict[str, Any]:
     return {"n": len(hashes), "sketch": [f"{one:016x}" for one in hashes[:_SKETCH]]}
 
 
-def comparisons_on(sketch: dict[str, Any]) -> int:
+def comparisons_on(sketch: Mapping[str, Any]) -> int:
     """How many comparisons were made so far on the queries of a sketch.
 
     Raises OSError where the file cannot be read.
     """
     path = looks_file()
     return len(set(_tests_on(sketch, path.read_text().splitlines() if path.exists() else [])))
+
+
+def same_queries(sketch: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether most of the queries of one of two sketches are queries of the other, too."""
+    return _overlap(sketch, other) >= _MOSTLY
 
 
 def corrected_for(looks: int) -> float:
@@ -88,10 +93,10 @@ def looks_file() -> Path:
     return platformdirs.user_state_path("owpc-ltr", appauthor=False) / "comparisons.jsonl"
 
 
-def _tests_on(sketch: dict[str, Any], lines: Sequence[str]) -> list[str]:
+def _tests_on(sketch: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
     """The comparisons of these lines that were made on the queries of a sketch."""
     looks = [look for line in lines if (look := _read(line)) is not None]
-    return [str(look["test"]) for look in looks if _overlap(look, sketch) >= _MOSTLY]
+    return [str(look["test"]) for look in looks if same_queries(look, sketch)]
 
 
 def _write(path: Path, lines: Sequence[str], new: Sequence[str]) -> None:
@@ -128,7 +133,7 @@ def _read(line: str) -> dict[str, Any] | None:
     return found if sound else None
 
 
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> float:
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     """About which share of the smaller set of queries is in the other one."""
     a, b = set(one["sketch"]), set(other["sketch"])
     union = sorted(a | b)[:_SKETCH]

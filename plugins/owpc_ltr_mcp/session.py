@@ -1,0 +1,172 @@
+"""The calls of one client: what it may call, and how often it tried on the same queries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.cli.generator import run_job
+from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.looks import comparisons_on, corrected_for, same_queries, sketch_of
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.signatures import Progress, spelled_as
+from owpc_ltr_mcp.answers import content_of, error_line, text_of
+from owpc_ltr_mcp.evidence import check_digests, check_upload, promotable
+from owpc_ltr_mcp.folder import Folder
+from owpc_ltr_mcp.tools import JobTool
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+
+_LISTED = 5
+"""Earlier attempts that a result lists."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call is answered with: a text, the same as JSON, and whether it is an error."""
+
+    text: str
+    content: dict[str, Any] | None = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A comparison of this session: a sketch of its queries, and the call."""
+
+    queries: Mapping[str, Any]
+    call: str
+
+
+@dataclass
+class Session:
+    """The tools of a client, its folder, and its attempts so far. One call runs at a time."""
+
+    tools: Mapping[str, JobTool]
+    folder: Folder
+    allow_changes: bool = False
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def offered(self) -> list[JobTool]:
+        """The tools that may be called."""
+        return [one for one in self.tools.values() if self.allow_changes or not one.changes_cluster]
+
+    def call(self, name: str, arguments: Mapping[str, Any], show: Progress) -> Answer:
+        """Run a job. What it raises is an answer, too, unless it ends the process."""
+        warned: list[str] = []
+        try:
+            tool = self._tool(name)
+            with spelled_as(tool.spellings), _collected(warned):
+                values = tool.values(arguments, self.folder)
+                self._check(tool, values)
+                result = run_job(tool.about, tool.function, values, tool.connection, show)
+                refusal = getattr(result, "refusal", None)
+        except Exception as error:  # noqa: BLE001 - what ends a command must not end the server
+            return self._answer(name, arguments, getattr(error, "result", None), warned, error)
+        shown = (getattr(tool.function, "shows", None) or _itself)(result)
+        return self._answer(name, arguments, shown, warned, refusal)
+
+    def attempts_on(self, queries: Mapping[str, Any]) -> int:
+        """How many comparisons were made on the queries of a sketch, by anybody or this session."""
+        own = sum(same_queries(attempt.queries, queries) for attempt in self.attempts)
+        return max(own, comparisons_on(queries))
+
+    def _tool(self, name: str) -> JobTool:
+        tool = self.tools.get(name)
+        if tool is None:
+            raise UsageError(
+                f"there is no tool '{name}': {did_you_mean(name, self.tools, 'list the tools')}"
+            )
+        if tool not in self.offered:
+            raise Refused(
+                f"{name} changes the cluster, which this session may not: ask whoever starts the "
+                "server to do it, or for owpc-ltr mcp --allow-changes"
+            )
+        return tool
+
+    def _check(self, tool: JobTool, values: dict[str, Any]) -> None:
+        """Refuse what only people may do, or only with evidence."""
+        texts = [part for value in values.values() for part in _parts(value)]
+        loads = "plugins" in values or any(Path(text).suffix == ".py" for text in texts)
+        if loads and not self.allow_changes:
+            raise Refused(
+                "a plugin file runs as code, which this session may not: use an installed plugin, "
+                "or ask for owpc-ltr mcp --allow-changes"
+            )
+        if tool.about.name == "models promote":
+            values["name"] = promotable(_cluster(tool, values), values["name"], self.attempts_on)
+        elif tool.about.name == "upload":
+            check_upload(values)
+        elif tool.about.name == "experiment stop" and "promote_if" in values:
+            from owpc_ltr_experiment.record import QUERY, Experiments
+
+            cluster = _cluster(tool, values)
+            experiment = Experiments(cluster.engine).find(values["name"])
+            if experiment is not None and experiment.b != QUERY:
+                check_digests(cluster, experiment.b)
+
+    def _answer(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        result: Any,
+        warned: list[str],
+        error: BaseException | None,
+    ) -> Answer:
+        lines = [] if error is None else [error_line(error)]
+        comparison = getattr(result, "gate", None) or result
+        if isinstance(comparison, RankerComparison) and comparison.pairs:
+            lines.append(self._count(comparison, f"{name} {json.dumps(dict(arguments))}"))
+        if result is not None or warned:
+            lines.append(text_of(result, warned))
+        content = content_of(result)
+        return Answer("\n".join(lines or ["done"]), content, error is not None)
+
+    def _count(self, comparison: RankerComparison, call: str) -> str:
+        """Note an attempt; the line that says which one it is on these queries."""
+        queries = sketch_of(comparison.query_ids)
+        earlier = [one.call for one in self.attempts if same_queries(one.queries, queries)]
+        self.attempts.append(Attempt(queries, call))
+        number = max(len(earlier), comparison.looks) + 1
+        if number == 1:
+            return "attempt 1 on these queries"
+        listed = "".join(f"\n- {text[:200]}" for text in earlier[-_LISTED:])
+        return (
+            f"attempt {number} on these queries: p counts {corrected_for(number - 1):.1f} times "
+            f"for a promotion{'; earlier in this session:' if listed else ''}{listed}"
+        )
+
+
+def _itself(result: Any) -> Any:
+    return result
+
+
+def _parts(value: Any) -> list[str]:
+    return [str(part) for part in (value if isinstance(value, list) else [value])]
+
+
+def _cluster(tool: JobTool, values: Mapping[str, Any]) -> Cluster:
+    """The cluster that a job will change."""
+    from owpc_ltr.engine.connect import connect
+
+    return connect(**{name: values[name] for name in tool.connection & values.keys()})
+
+
+@contextlib.contextmanager
+def _collected(warned: list[str]) -> Iterator[None]:
+    """Warnings of the library are collected, and what is printed goes to standard error."""
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OwpcLtrWarning)
+        try:
+            yield
+        finally:
+            warned += [str(one.message) for one in caught]

@@ -1,0 +1,195 @@
+"""Jobs as tools: names, descriptions, schemas and arguments come from the jobs' signatures.
+
+An argument is called as the command line's option is, with `_` for `-`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from owpc_ltr.cli.app import COMMANDS
+from owpc_ltr.cli.generator import Option, help_text, options_of
+from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
+from owpc_ltr.host.commands import plugin_commands
+from owpc_ltr.names import did_you_mean
+from owpc_ltr.signatures import Command, Reads, Writes, described
+from owpc_ltr_mcp.folder import Folder
+
+_NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
+"""Commands that start or end processes of their own."""
+_ADDRESSES = frozenset(
+    {"url", "ca", "insecure", "dask", "endpoint", "host", "port", "serve", "images"}
+)
+"""Options that name another address, or open one: whoever starts the server has chosen them."""
+_OVERRIDES = frozenset(
+    {"accept_unproven", "allow_slow", "allow_unmapped", "force", "max_drift", "min_proof_coverage",
+     "tolerance"}
+)  # fmt: skip
+"""Options that pass over a check: for people."""
+_FLAG = re.compile(r"--([a-z][a-z-]*)")
+_TYPES = {bool: "boolean", int: "integer", float: "number"}
+
+
+@dataclass(frozen=True)
+class JobTool:
+    """A job that an agent may call: its command, its function, and its options by argument."""
+
+    about: Command
+    function: Callable[..., Any]
+    options: Mapping[str, Option]
+    connection: frozenset[str]
+    """Parameters that are those of `connect`."""
+
+    @property
+    def name(self) -> str:
+        """The command's name, as one word: `models_promote`."""
+        return self.about.public_name
+
+    @property
+    def description(self) -> str:
+        """The first paragraph of the command's help."""
+        return in_arguments(help_text(self.function).partition("\n\n")[0])
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether it changes the cluster; a third-party function that does not say so may do it."""
+        return bool(getattr(self.function, "changes_cluster", True))
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether it may write files."""
+        return any(isinstance(option.help, Writes) for option in self.options.values())
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """The arguments by parameter, for messages."""
+        return {option.name: argument for argument, option in self.options.items()}
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        return {
+            "type": "object",
+            "properties": {name: _schema(option) for name, option in self.options.items()},
+            "required": [name for name, option in self.options.items() if option.required],
+            "additionalProperties": False,
+        }
+
+    def values(self, arguments: Mapping[str, Any], folder: Folder) -> dict[str, Any]:
+        """The values of parameters, as the command line makes them.
+
+        Raises UsageError for arguments that do not fit the schema, Refused for files outside of the
+        folder.
+        """
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import best_match
+
+        arguments = {name: value for name, value in arguments.items() if value not in (None, [])}
+        for name in arguments.keys() - self.options.keys():
+            raise UsageError(
+                f"{self.name} has no argument '{name}': "
+                + did_you_mean(name, self.options, f"it has {', '.join(self.options)}")
+            )
+        fault = best_match(Draft202012Validator(self.schema).iter_errors(arguments))
+        if fault is not None:
+            place = "".join(f"{part}: " for part in fault.absolute_path)
+            raise UsageError(f"{place}{fault.message}: see the schema of {self.name}")
+        values = {}
+        for name, value in arguments.items():
+            option = self.options[name]
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str):
+                    _check_text(option, name, text, folder)
+            values[option.name] = option.value(_converted(option.kind, value))
+        return values
+
+
+def job_tools() -> dict[str, JobTool]:
+    """Every job of the core and of plugins that can be a tool, by name.
+
+    Jobs that have no result run until they are stopped, or are for the shell. What cannot be
+    imported is a warning.
+    """
+    return {tool.name: tool for tool in _job_tools()}
+
+
+def in_arguments(text: str) -> str:
+    """A text of the command line's help, with arguments for options.
+
+    >>> in_arguments("The gain needs --data or --human-labels.")
+    'The gain needs data or human_labels.'
+    """
+    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
+
+
+def _job_tools() -> Iterator[JobTool]:
+    for about in (*COMMANDS, *plugin_commands().commands):
+        if not about.function or about.name.partition(" ")[0] in _NO_TOOLS:
+            continue
+        try:
+            function = about.load()
+        except PluginError as error:
+            give_warnings([f"the tool {about.public_name} is not offered: {error}"])
+            continue
+        if described(function).return_annotation in {None, NoneType}:
+            continue
+        own, connection = options_of(function)
+        options = {_argument(option): option for option in (*own, *connection)}
+        barred = {name for name in options if name in _ADDRESSES | _OVERRIDES}
+        if not any(options[name].required for name in barred):
+            yield JobTool(
+                about,
+                function,
+                {name: option for name, option in options.items() if name not in barred},
+                frozenset(option.name for option in connection),
+            )
+
+
+def _argument(option: Option) -> str:
+    flag = option.name if option.argument else option.flag.removeprefix("--")
+    return flag.replace("-", "_")
+
+
+def _item_kind(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is list else kind
+
+
+def _schema(option: Option) -> dict[str, Any]:
+    kind, about = _item_kind(option.kind), option.help
+    schema: dict[str, Any] = {"type": _TYPES.get(kind, "string")}
+    if get_origin(kind) is Literal:
+        schema["enum"] = list(get_args(kind))
+    elif hasattr(kind, "__members__"):
+        schema["enum"] = [member.value for member in kind]
+    schema |= {"minimum": about.min} if about.min is not None else {}
+    schema |= {"maximum": about.max} if about.max is not None else {}
+    if kind is not option.kind:
+        schema = {"type": "array", "items": schema}
+    if not option.required and option.default is not None:
+        default = option.default
+        schema["default"] = str(default) if isinstance(default, Path) else default
+    form = f" Form: {option.metavar}." if set(option.metavar) & set("=,") else ""
+    return {**schema, "description": in_arguments(about.text) + form}
+
+
+def _check_text(option: Option, name: str, text: str, folder: Folder) -> None:
+    """Refuse a file outside of the folder."""
+    if isinstance(option.help, Writes) and text == "-":
+        raise Refused(f"{name} '-' is the connection to the client: name a file in the folder")
+    if isinstance(option.help, Reads | Writes) or _item_kind(option.kind) is Path:
+        for path in {text, *text.split(",")}:
+            folder.check_path(name, path.removeprefix("feature:"))
+    else:
+        folder.check_text(name, text)
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_converted(_item_kind(kind), part) for part in value]
+    return kind(value) if kind in {Path, int, float} or hasattr(kind, "__members__") else value
