@@ -62,26 +62,28 @@ class Session:
 
     def call(self, name: str, arguments: Mapping[str, Any], show: Progress) -> Answer:
         """Run a job. What it raises is an answer, too, unless it ends the process."""
-        warned: list[str] = []
-        try:
-            tool = self._tool(name)
-            with spelled_as(tool.spellings), _collected(warned):
-                values = tool.values(arguments, self.folder)
-                self._check(tool, values)
-                result = run_job(tool.about, tool.function, values, tool.connection, show)
-                refusal = getattr(result, "refusal", None)
-        except Exception as error:  # noqa: BLE001 - what ends a command must not end the server
-            return self._answer(name, arguments, getattr(error, "result", None), warned, error)
-        shown = (getattr(tool.function, "shows", None) or _itself)(result)
-        return self._answer(name, arguments, shown, warned, refusal)
+        tool = self.tools.get(name)
+        with spelled_as({} if tool is None else tool.spellings):
+            warned: list[str] = []
+            try:
+                self._check_offered(name, tool)
+                assert tool is not None  # noqa: S101 - told to the type checker
+                with _collected(warned):
+                    values = tool.values(arguments, self.folder)
+                    self._check(tool, values)
+                    result = run_job(tool.about, tool.function, values, tool.connection, show)
+                shown = (getattr(tool.function, "shows", None) or _itself)(result)
+                return self._answer((name, arguments), shown, warned, _refusal_of(result))
+            except Exception as error:  # noqa: BLE001 - what ends a command must not end the server
+                found = getattr(error, "result", None)
+                return self._answer((name, arguments), found, warned, error)
 
     def attempts_on(self, queries: Mapping[str, Any]) -> int:
         """How many comparisons were made on the queries of a sketch, by anybody or this session."""
         own = sum(same_queries(attempt.queries, queries) for attempt in self.attempts)
         return max(own, comparisons_on(queries))
 
-    def _tool(self, name: str) -> JobTool:
-        tool = self.tools.get(name)
+    def _check_offered(self, name: str, tool: JobTool | None) -> None:
         if tool is None:
             raise UsageError(
                 f"there is no tool '{name}': {did_you_mean(name, self.tools, 'list the tools')}"
@@ -91,7 +93,6 @@ class Session:
                 f"{name} changes the cluster, which this session may not: ask whoever starts the "
                 "server to do it, or for owpc-ltr mcp --allow-changes"
             )
-        return tool
 
     def _check(self, tool: JobTool, values: dict[str, Any]) -> None:
         """Refuse what only people may do, or only with evidence."""
@@ -116,8 +117,7 @@ class Session:
 
     def _answer(
         self,
-        name: str,
-        arguments: Mapping[str, Any],
+        call: tuple[str, Mapping[str, Any]],
         result: Any,
         warned: list[str],
         error: BaseException | None,
@@ -125,6 +125,7 @@ class Session:
         lines = [] if error is None else [error_line(error)]
         comparison = getattr(result, "gate", None) or result
         if isinstance(comparison, RankerComparison) and comparison.pairs:
+            name, arguments = call
             lines.append(self._count(comparison, f"{name} {json.dumps(dict(arguments))}"))
         if result is not None or warned:
             lines.append(text_of(result, warned))
@@ -148,6 +149,12 @@ class Session:
 
 def _itself(result: Any) -> Any:
     return result
+
+
+def _refusal_of(result: Any) -> BaseException | None:
+    """The error that a result is for a script, where it is one: a finding that is bad news."""
+    refusal: BaseException | None = getattr(result, "refusal", None)
+    return refusal
 
 
 def _parts(value: Any) -> list[str]:

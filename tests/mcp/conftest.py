@@ -1,0 +1,31 @@
+"""A cluster in memory and a folder, which a session of tools is for."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from owpc_ltr.engine import connect as connecting
+from tests.engine.write_world import World
+from tests.experiment.test_records import cluster_of
+from tests.mcp.logged_cluster import LoggedCluster
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The cluster that the environment names; the working directory is the session's folder."""
+    world = World(tmp_path, LoggedCluster())
+    world.cluster.settings.given = True
+
+    @functools.wraps(connecting.connect)
+    def connect(**_options: Any) -> Any:
+        return cluster_of(world.engine)
+
+    monkeypatch.setattr(connecting, "connect", connect)
+    monkeypatch.chdir(tmp_path)
+    return world

@@ -1,0 +1,31 @@
+"""The cluster in memory, as far as feature logging needs it, too: no points in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from owpc_ltr.engine.client.responses import EngineRefusal
+from tests.engine.memory_cluster import SHARDS, MemoryCluster
+
+
+class LoggedCluster(MemoryCluster):
+    """Tells of an index which write was its last."""
+
+    def _answer(self, method: str, path: str, params: dict[str, str], body: Any) -> Any:
+        if path.endswith("/point_in_time"):
+            raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
+        return super()._answer(method, path, params, body)
+
+    def _search(self, name: str, body: dict[str, Any]) -> Any:
+        counts = body.get("size") == 0
+        if not counts and body.get("sort") != [{"_seq_no": "desc"}]:
+            return super()._search(name, body)
+        documents = self._one(name).documents
+        last = max(documents, key=lambda key: documents[key][1], default=None)
+        hits = []
+        if last is not None and not counts:
+            _source, number, _version = documents[last]
+            hits = [{"_index": name, "_id": last, "_seq_no": number, "_primary_term": 1}]
+        total = {"value": len(documents), "relation": "eq"}
+        found = {"total": total, "hits": hits}
+        return {"took": 1, "timed_out": False, "_shards": SHARDS, "hits": found}
