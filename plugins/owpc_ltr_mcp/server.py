@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -56,10 +55,7 @@ def mcp(
     """
     import anyio
 
-    home = Folder.at(folder)
-    # Jobs may also name files in other texts, as NAME=@FILE.
-    os.chdir(home.root)
-    anyio.run(_serve, server_of(Session(job_tools(), home, allow_changes)))
+    anyio.run(_serve, server_of(Session(job_tools(), Folder.at(folder), allow_changes)))
 
 
 def server_of(session: Session) -> Server[Any]:

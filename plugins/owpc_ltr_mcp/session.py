@@ -63,7 +63,8 @@ class Session:
     def call(self, name: str, arguments: Mapping[str, Any], show: Progress) -> Answer:
         """Run a job. What it raises is an answer, too, unless it ends the process."""
         tool = self.tools.get(name)
-        with spelled_as({} if tool is None else tool.spellings):
+        # Relative paths are those of the folder, also within texts, as NAME=@FILE.
+        with spelled_as({} if tool is None else tool.spellings), contextlib.chdir(self.folder.root):
             warned: list[str] = []
             try:
                 self._check_offered(name, tool)

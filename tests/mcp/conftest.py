@@ -18,7 +18,7 @@ from tests.mcp.logged_cluster import LoggedCluster
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The cluster that the environment names; the working directory is the session's folder."""
+    """The cluster that the environment names."""
     world = World(tmp_path, LoggedCluster())
     world.cluster.settings.given = True
 
@@ -27,5 +27,4 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         return cluster_of(world.engine)
 
     monkeypatch.setattr(connecting, "connect", connect)
-    monkeypatch.chdir(tmp_path)
     return world
