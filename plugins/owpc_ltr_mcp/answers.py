@@ -53,7 +53,7 @@ def marked(text: str, separator: str = "\n") -> str:
 
 
 def content_of(result: Any) -> dict[str, Any] | None:
-    """The result's JSON without secrets; of a large one, the names of what is left out."""
+    """The result's JSON without secrets, marked as data; of a large one, what is left out."""
     if not hasattr(result, "as_dict"):
         return None
     hidden = hidden_texts()
@@ -72,4 +72,4 @@ def content_of(result: Any) -> dict[str, Any] | None:
         largest = max(sizes, key=sizes.__getitem__)
         left_out.append(largest)
         del sizes[largest], content[largest]
-    return {**content, "left_out": left_out} if left_out else content
+    return {"note": DATA, "result": content, **({"left_out": left_out} if left_out else {})}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.errors import Stopped
 from owpc_ltr.plain_text import printable, redacted
-from owpc_ltr.signatures import Help, job
+from owpc_ltr.signatures import Help, Progress, job
 from owpc_ltr.version import VERSION
 from owpc_ltr_mcp.answers import DATA
 from owpc_ltr_mcp.folder import Folder
@@ -37,7 +42,8 @@ _EVERY = 0.5
 def mcp(
     *,
     folder: Annotated[
-        Path | str, Help("The folder with all files that tools read and write.", cli=Path)
+        Path | str,
+        Help("The folder with all files that tools read and write.", cli=Path, metavar="FOLDER"),
     ] = Path(),
     allow_changes: Annotated[
         bool,
@@ -55,16 +61,24 @@ def mcp(
     """
     import anyio
 
-    anyio.run(_serve, server_of(Session(job_tools(), Folder.at(folder), allow_changes)))
+    try:
+        anyio.run(_serve, server_of(Session(job_tools(), Folder.at(folder), allow_changes)))
+    except Stopped as stop:
+        # A thread waits for the client's next line, and the interpreter would wait for it.
+        print("owpc-ltr: interrupted", file=sys.stderr, flush=True)
+        os._exit(128 + int(stop.args[0]))
 
 
 def server_of(session: Session) -> Server[Any]:
-    """The server of a session, for any transport. Jobs run one at a time, in a thread."""
-    import anyio
+    """The server of a session, for any transport.
+
+    Jobs run one at a time, in a thread. One whose call is cancelled, or whose client has left,
+    stops when it next reports progress.
+    """
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
-    turn = anyio.CapacityLimiter(1)
+    jobs = ThreadPoolExecutor(1)
 
     async def list_tools(
         _context: Any, _params: types.PaginatedRequestParams | None
@@ -72,16 +86,14 @@ def server_of(session: Session) -> Server[Any]:
         return types.ListToolsResult(tools=[_as_tool(tool) for tool in session.offered])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        show = _Reporter(context.session, asyncio.get_running_loop())
-        answer = await anyio.to_thread.run_sync(
-            session.call, params.name, params.arguments or {}, show, limiter=turn
-        )
-        content = None if answer.content is None else {"note": DATA, "result": answer.content}
-        return types.CallToolResult(
-            content=[types.TextContent(text=answer.text)],
-            structured_content=content,
-            is_error=answer.is_error,
-        )
+        loop, over = asyncio.get_running_loop(), threading.Event()
+        show = _reporter(context.session, loop, over)
+        try:
+            return await loop.run_in_executor(
+                jobs, session.call, params.name, params.arguments or {}, show
+            )
+        finally:
+            over.set()
 
     return Server(
         "owpc-ltr",
@@ -92,27 +104,22 @@ def server_of(session: Session) -> Server[Any]:
     )
 
 
-class _Reporter:
-    """Sends the progress of a job, from any thread; ends the job where the client cancelled it."""
+def _reporter(session: Any, loop: asyncio.AbstractEventLoop, over: threading.Event) -> Progress:
+    """What sends the progress of a job, from any thread, and stops one whose call is over."""
+    steps, last = 0, 0.0
 
-    def __init__(self, session: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._session, self._loop = session, loop
-        self._steps, self._last = 0, 0.0
-
-    def __call__(self, message: str, done: float | None = None) -> None:
-        from anyio import from_thread
-
-        # A job's own threads are not those that a client's cancellation is known in.
-        with contextlib.suppress(RuntimeError):
-            from_thread.check_cancelled()
-        now = time.monotonic()
-        if now - self._last < _EVERY:
+    def show(message: str, done: float | None = None) -> None:
+        nonlocal steps, last
+        if over.is_set():
+            raise Stopped(signal.SIGTERM)
+        if time.monotonic() - last < _EVERY:
             return
-        self._last, self._steps = now, self._steps + 1
+        last, steps = time.monotonic(), steps + 1
         share = "" if done is None else f" {done:.0%}"
-        text = printable(redacted(message)) + share
-        report = self._session.report_progress(self._steps, message=text)
-        asyncio.run_coroutine_threadsafe(report, self._loop)
+        report = session.report_progress(steps, message=printable(redacted(message)) + share)
+        asyncio.run_coroutine_threadsafe(report, loop)
+
+    return show
 
 
 def _as_tool(tool: JobTool) -> types.Tool:
