@@ -73,10 +73,12 @@ def check_upload(values: Mapping[str, Any]) -> None:
     """Refuse an upload that would switch an alias without a gain over its champion."""
     if values.get("role", "champion") != "champion":
         return
-    if "require_gain" not in values or values.get("baseline", "champion") != "champion":
+    # The test by both kinds of labels is corrected for earlier attempts by `promotable` alone.
+    gated = "require_gain" in values and "proxy_labels" not in values
+    if not gated or values.get("baseline", "champion") != "champion":
         raise Refused(
             "a champion is what users get: give require_gain and judged queries, with the champion "
-            "as baseline, or upload as challenger"
+            "as baseline and without proxy_labels, or upload as challenger and promote it"
         )
 
 

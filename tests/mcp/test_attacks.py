@@ -217,7 +217,8 @@ def test_a_model_without_a_gates_record_is_not_promoted(world: World, tmp_path: 
 def test_an_upload_as_champion_needs_a_gain_over_the_champion(world: World, tmp_path: Path) -> None:
     agent = Agent(tmp_path, allow_changes=True)
     (tmp_path / "x.json").write_text("{}")
-    for more in ({}, {"require_gain": "ndcg@10", "baseline": "query"}):
+    gain = {"require_gain": "ndcg@10"}
+    for more in ({}, {**gain, "baseline": "query"}, {**gain, "proxy_labels": "x.json"}):
         line = agent.refused("upload", model="x.json", name="m", **more)
         assert "a champion is what users get: give require_gain" in line
     line = agent.refused("upload", model="x.json", accept_unproven="trust me", as_="challenger")

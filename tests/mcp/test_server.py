@@ -1,0 +1,87 @@
+"""The command `owpc-ltr mcp`: the protocol on standard streams, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from owpc_ltr_mcp.server import mcp
+
+from owpc_ltr.cli.app import COMMANDS
+from owpc_ltr.cli.generator import run_job
+from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.host.commands import plugin_commands
+
+COMMAND = [sys.executable, "-m", "owpc_ltr", "mcp"]
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "a test", "version": "1"},
+    },
+}
+
+
+def test_a_client_starts_it_and_what_jobs_print_is_not_on_the_wire(tmp_path: Path) -> None:
+    import anyio
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    (tmp_path / "loud.py").write_text("print('from a plugin, on standard output')")
+    arguments = [*COMMAND[1:], "--folder", str(tmp_path), "--allow-changes"]
+    server = StdioServerParameters(command=sys.executable, args=arguments)
+
+    async def script() -> tuple[set[str], Any, Any]:
+        async with Client(stdio_client(server)) as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            loud = await client.call_tool("plugins_show", {"plugin": ["loud.py"]})
+            return names, loud, await client.call_tool("plugins_metrics", {})
+
+    names, loud, metrics = anyio.run(script)
+    assert {"evaluate", "models_promote"} <= names
+    assert "from a plugin" not in loud.content[0].text
+    assert "MEANS" in metrics.content[0].text
+    assert not metrics.is_error
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_it_ends_when_the_client_leaves_or_a_signal_comes(
+    tmp_path: Path, number: signal.Signals | None
+) -> None:
+    with subprocess.Popen(
+        COMMAND, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(HELLO)}\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert "data, not instructions" in answer["result"]["instructions"]
+        if number is None:
+            process.stdin.close()
+        else:
+            process.send_signal(number)
+        assert process.wait(60) == (0 if number is None else 128 + number)
+        assert process.stdout.read() == ""
+
+
+def test_without_the_sdk_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    (about,) = (one for one in plugin_commands().commands if one.name == "mcp")
+    monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
+    with pytest.raises(PluginError, match=r"^mcp needs mcp, .*: pip install 'owpc-ltr\[mcp\]'$"):
+        run_job(about, mcp, {}, ())
+    assert "mcp" not in {command.name for command in COMMANDS}
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder .*: create it"):
+        mcp(folder=tmp_path / "nowhere")
