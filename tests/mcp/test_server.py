@@ -83,5 +83,5 @@ def test_without_the_sdk_one_line_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder .*: create it"):
+    with pytest.raises(UsageError, match=r"there is no folder .*: create it"):
         mcp(folder=tmp_path / "nowhere")
