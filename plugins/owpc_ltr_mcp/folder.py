@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,21 +33,25 @@ class Folder:
         A link must stay in it, too, and so must links within a folder of data.
         """
         target = self._resolved(path)
-        if target is None or path.startswith("~") or not target.is_relative_to(self.root):
+        if path.startswith("~") or not self._holds(target):
             raise self._leaves(argument, path)
-        if target.is_dir():
+        if target is not None and os.path.isdir(target):  # noqa: PTH112 - for any name
             for link in filter(Path.is_symlink, target.rglob("*")):
-                if not link.resolve().is_relative_to(self.root):
+                if not self._holds(self._resolved(link)):
                     raise self._leaves(argument, str(link.relative_to(self.root)))
 
     def check_text(self, argument: str, text: str) -> None:
         """Refuse a text that names an existing file outside of the folder."""
         for part in (text, *_PARTS.split(text)):
             target = self._resolved(part)
-            if target and not target.is_relative_to(self.root) and target.exists():
+            if target and not self._holds(target) and os.path.exists(target):  # noqa: PTH110
                 raise self._leaves(argument, part)
 
-    def _resolved(self, path: str) -> Path | None:
+    def _holds(self, target: Path | None) -> bool:
+        return target is not None and target.is_relative_to(self.root)
+
+    def _resolved(self, path: Path | str) -> Path | None:
+        """Where a path leads; None for what is none."""
         try:
             return (self.root / path).resolve()
         except (OSError, RuntimeError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from owpc_ltr_mcp.tools import JobTool, job_tools
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
 
-TOOLS = job_tools()
+all_tools = functools.cache(job_tools)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Agent:
     def __init__(
         self, folder: Path, *, allow_changes: bool = False, tools: dict[str, JobTool] | None = None
     ) -> None:
-        self.session = Session(tools or TOOLS, Folder.at(folder), allow_changes)
+        self.session = Session(tools or all_tools(), Folder.at(folder), allow_changes)
         self.server = server_of(self.session)
         self.progress: list[str] = []
 

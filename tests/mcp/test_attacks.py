@@ -170,7 +170,13 @@ def test_files_in_other_texts_must_be_in_the_folder_too(tmp_path: Path) -> None:
     # The stream of the protocol is no file.
     line = agent.refused("average", models=["a.json"], out="-")
     assert "is the connection to the client" in line
-    # What names no file may look like a path.
+    # What names no file may look like a path, of any length.
+    for text in ("/" + 5000 * "a", "a" * 5000):
+        assert "outside" not in agent.refused("explain", ranker="a.json", data="x", query_id=text)
+    assert "outside" not in agent.refused("evaluate", model="a" * 5000, data="x")
+    (folder / "loop").symlink_to(folder / "loop")
+    assert "outside of the folder" in agent.refused("evaluate", model="loop", data="x")
+    assert "outside of the folder" in agent.refused("inspect", data=["."])
     line = agent.refused("explain", ranker="a.json", data="x", query_id="https://shop/q/1")
     assert "outside" not in line
 

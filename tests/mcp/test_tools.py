@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.cli.generator import options_of
 from owpc_ltr.signatures import Command, Help, Progress, Reads, job, silent
-from tests.mcp.agent import TOOLS, Agent
+from tests.mcp.agent import Agent, all_tools
 
 READ_ONLY = (
     "evaluate compare compare_live explain inspect lint plugins_metrics models_show models_diff "
@@ -69,7 +68,9 @@ def painting() -> dict[str, JobTool]:
 
 
 def test_a_tool_has_the_options_of_its_command_and_no_second_list() -> None:
-    for tool in TOOLS.values():
+    from jsonschema import Draft202012Validator
+
+    for tool in all_tools().values():
         own, connection = options_of(tool.function)
         parameters = {option.name for option in (*own, *connection)}
         assert {option.name for option in tool.options.values()} <= parameters, tool.name
@@ -143,5 +144,5 @@ def test_tools_that_change_the_cluster_are_offered_only_where_that_is_allowed(
 
 def test_no_tool_names_an_address_or_passes_over_a_check() -> None:
     barred = {"url", "ca", "insecure", "dask", "endpoint", "accept_unproven", "tolerance", "force"}
-    for tool in TOOLS.values():
+    for tool in all_tools().values():
         assert not barred & tool.options.keys(), tool.name
