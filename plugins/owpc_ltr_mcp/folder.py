@@ -21,10 +21,16 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path | str) -> Folder:
-        """The folder at this path. Raises UsageError where there is none."""
+        """The folder at this path.
+
+        Raises UsageError where there is none, and for one with all files: clients often start
+        servers in / or in the home folder.
+        """
         root = Path(path).resolve()
         if not root.is_dir():
             raise UsageError(f"there is no folder {path}: create it, or name another one")
+        if root in {Path(root.anchor), Path.home().resolve()}:
+            raise UsageError(f"{root} has all files: name a folder with those that tools may use")
         return cls(root)
 
     def check_path(self, argument: str, path: str) -> None:

@@ -53,9 +53,9 @@ def mcp(
     """Serve jobs as tools for an agent, over standard input and output.
 
     The protocol is the Model Context Protocol. Tools have the arguments of the commands, but for
-    options that name another address or pass over a check. The cluster is that of the environment.
-    Files outside of --folder are refused. A model becomes a champion only with a gate or an
-    experiment in its deployment record that found it better.
+    options that name another address, pass over a check, or delete. The cluster is that of the
+    environment. Files outside of --folder are refused. A model becomes a champion only with a gate
+    or an experiment in its deployment record that found it better.
 
     The server ends when the client closes standard input.
     """

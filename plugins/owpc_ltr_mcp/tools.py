@@ -27,11 +27,11 @@ _ADDRESSES = frozenset(
     {"url", "ca", "insecure", "dask", "endpoint", "host", "port", "serve", "images"}
 )
 """Options that name another address, or open one: whoever starts the server has chosen them."""
-_OVERRIDES = frozenset(
+_FOR_PEOPLE = frozenset(
     {"accept_unproven", "allow_slow", "allow_unmapped", "force", "max_drift", "min_proof_coverage",
-     "tolerance"}
+     "tolerance", "append", "recreate", "yes"}
 )  # fmt: skip
-"""Options that pass over a check: for people."""
+"""Options that pass over a check, and those that delete or replace documents and models."""
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 _TYPES = {bool: "boolean", int: "integer", float: "number"}
 
@@ -141,7 +141,7 @@ def _job_tools() -> Iterator[JobTool]:
             continue
         own, connection = options_of(function)
         options = {_argument(option): option for option in (*own, *connection)}
-        barred = {name for name in options if name in _ADDRESSES | _OVERRIDES}
+        barred = {name for name in options if name in _ADDRESSES | _FOR_PEOPLE}
         if not any(options[name].required for name in barred):
             yield JobTool(
                 about,

@@ -231,6 +231,14 @@ def test_an_upload_as_champion_needs_a_gain_over_the_champion(world: World, tmp_
     assert "upload has no argument 'accept_unproven'" in line
 
 
+def test_models_in_use_are_not_deleted_only_listed(world: World, tmp_path: Path) -> None:
+    agent = Agent(tmp_path, allow_changes=True)
+    before = world.state()
+    assert "has no argument 'yes'" in agent.refused("models_delete", name="m", yes=True)
+    assert "nothing was deleted yet" in agent.do("models_delete", name="m")
+    assert world.state() == before
+
+
 FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "of another model": ({"model": "m-00000000"}, "the gate's record is of 'm-00000000'"),
     "over another one": ({"over": "m-00000000"}, "compared it with 'm-00000000', and the champion"),
@@ -318,6 +326,6 @@ def test_an_index_of_owpc_ltr_cannot_be_written_by_a_tool(world: World, tmp_path
     (tmp_path / "forged.jsonl").write_text('{"id": "x", "certificate": {}}\n')
     agent = Agent(tmp_path, allow_changes=True)
     before = world.state()
-    forged = {"documents": "forged.jsonl", "index": INDEX, "id_field": "id", "append": True}
+    forged = {"documents": "forged.jsonl", "index": INDEX, "id_field": "id"}
     assert "is a name for what owpc-ltr itself keeps" in agent.refused("index", **forged)
     assert world.state() == before

@@ -82,6 +82,9 @@ def test_without_the_sdk_one_line_says_what_to_install(monkeypatch: pytest.Monke
     assert "mcp" not in {command.name for command in COMMANDS}
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_is_there_and_is_not_that_of_all_files(tmp_path: Path) -> None:
+    for everything in ("/", Path.home()):
+        with pytest.raises(UsageError, match="has all files: name a folder"):
+            mcp(folder=everything)
     with pytest.raises(UsageError, match=r"there is no folder .*: create it"):
         mcp(folder=tmp_path / "nowhere")

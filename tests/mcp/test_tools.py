@@ -142,7 +142,17 @@ def test_tools_that_change_the_cluster_are_offered_only_where_that_is_allowed(
     assert not hints["train"].read_only_hint  # type: ignore[union-attr]
 
 
-def test_no_tool_names_an_address_or_passes_over_a_check() -> None:
-    barred = {"url", "ca", "insecure", "dask", "endpoint", "accept_unproven", "tolerance", "force"}
+def test_no_tool_names_an_address_passes_over_a_check_or_deletes() -> None:
+    barred = {
+        "url",
+        "ca",
+        "insecure",
+        "dask",
+        "endpoint",
+        "accept_unproven",
+        "tolerance",
+        "force",
+        "yes",
+    }
     for tool in all_tools().values():
         assert not barred & tool.options.keys(), tool.name
