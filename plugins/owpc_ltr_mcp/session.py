@@ -150,4 +150,5 @@ def _collected(warned: list[str]) -> Iterator[None]:
         try:
             yield
         finally:
-            warned += [str(one.message) for one in caught]
+            told = [one for one in caught if issubclass(one.category, OwpcLtrWarning)]
+            warned += [str(one.message) for one in told]

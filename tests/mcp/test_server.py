@@ -6,16 +6,22 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from owpc_ltr_mcp.server import mcp
+from owpc_ltr_mcp.tools import JobTool
 
 from owpc_ltr.cli.app import COMMANDS
 from owpc_ltr.cli.generator import run_job
-from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.errors import PluginError, Stopped, UsageError
 from owpc_ltr.host.commands import plugin_commands
+from owpc_ltr.signatures import Command, Progress, job, silent
+from tests.mcp.agent import Agent
+from tests.mcp.test_tools import Painted, painting
 
 COMMAND = [sys.executable, "-m", "owpc_ltr", "mcp"]
 HELLO = {
@@ -72,6 +78,47 @@ def test_it_ends_when_the_client_leaves_or_a_signal_comes(
             process.send_signal(number)
         assert process.wait(60) == (0 if number is None else 128 + number)
         assert process.stdout.read() == ""
+
+
+STOPPED = threading.Event()
+
+
+@job
+def wait(progress: Progress = silent) -> Painted:
+    """Wait until it is stopped."""
+    try:
+        for _ in range(2000):
+            progress("waiting", None)
+            time.sleep(0.01)
+    except Stopped:
+        STOPPED.set()
+        raise
+    return Painted()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_that_is_cancelled_stops_its_job_and_the_next_one_runs(
+    tmp_path: Path, mode: str
+) -> None:
+    import anyio
+    from mcp.client import Client
+
+    STOPPED.clear()
+    tools = {
+        "wait": JobTool(Command("wait", "", ""), wait, {}, frozenset()),
+        **painting(),
+    }
+    agent = Agent(tmp_path, tools=tools)
+    (tmp_path / "wall").touch()
+
+    async def script() -> Any:
+        async with Client(agent.server, mode=mode) as client:
+            with anyio.move_on_after(1):
+                await client.call_tool("wait", {})
+            return await client.call_tool("wall_paint", {"wall": "wall", "colour": ["red"]})
+
+    assert "n_coats=2" in anyio.run(script).content[0].text
+    assert STOPPED.wait(1)
 
 
 def test_without_the_sdk_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
