@@ -48,7 +48,9 @@ def promotable(cluster: Cluster, name: str, attempts_on: AttemptsOn) -> str:
     gate = record.gate or {}
     faults = [*_gate_faults(gate, model, champion, attempts_on)]
     if faults and "experiment" in gate:
-        faults = [*_experiment_faults(cluster, gate["experiment"], model, champion)]
+        faults = [f"its experiment is not one that found it better than '{champion}'"]
+        if _is_of_experiment(cluster, gate["experiment"], model, champion):
+            return model
     if faults:
         raise Refused(f"'{model}' is not promoted: {'; '.join(faults)}; {_UPLOAD}")
     return model
@@ -114,26 +116,16 @@ def _gate_faults(
         yield f"the gate's record is damaged, or of an older version ({type(error).__name__})"
 
 
-def _experiment_faults(
-    cluster: Cluster, evidence: Any, model: str, champion: str | None
-) -> Iterator[str]:
-    """Why an experiment's evidence does not allow the promotion."""
+def _is_of_experiment(cluster: Cluster, evidence: Any, model: str, champion: str | None) -> bool:
+    """Whether an experiment of the cluster has found the model better than the champion."""
     try:
         experiment = Experiments(cluster.engine).find(evidence["name"])
-        if experiment is None or experiment.state == RUNNING or experiment.result is None:
-            yield f"no experiment '{evidence['name']}' has decided"
-            return
-        if (experiment.b, experiment.a, experiment.result) != (
-            model, evidence["baseline"], evidence["result"],
-        ):  # fmt: skip
-            yield f"the evidence is not that of the experiment '{experiment.name}'"
-        if experiment.a != champion:
-            yield (
-                f"the experiment compared it with '{experiment.a}', and the champion is "
-                f"'{champion}'"
-            )
-        outcome = experiment.result["verdict"]["outcome"]
-        if outcome != Outcome.BETTER:
-            yield f"the experiment's verdict is '{outcome}'"
-    except (KeyError, TypeError) as error:
-        yield f"the experiment's evidence is damaged ({type(error).__name__})"
+        return (
+            experiment is not None
+            and experiment.state != RUNNING
+            and (experiment.a, experiment.b) == (champion, model)
+            and experiment.result == evidence["result"]
+            and evidence["result"]["verdict"]["outcome"] == Outcome.BETTER
+        )
+    except (KeyError, TypeError):
+        return False

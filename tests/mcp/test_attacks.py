@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from owpc_ltr_experiment.record import Experiment, Experiments, now
 from owpc_ltr_mcp.answers import LARGEST_CONTENT, LONGEST_TEXT
 from owpc_ltr_mcp.tools import JobTool
 
@@ -291,12 +292,48 @@ def test_a_model_that_was_replaced_in_the_store_is_refused(world: World, tmp_pat
     assert "is of another model than the one that is stored" in line
 
 
-def test_evidence_of_an_experiment_that_never_was_is_refused(world: World, tmp_path: Path) -> None:
-    result = {"verdict": {"outcome": "better"}}
-    evidence = {"name": "titles", "baseline": champion_of(world), "result": result}
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "running"}, {"a": "m-00000000"}, {"b": "m-00000000"}, {"name": "other"},
+        {"result": {"verdict": {"outcome": "worse"}}}, {"result": None}, {},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_evidence_of_an_experiment_counts_only_if_it_is_that_of_the_experiment(
+    world: World, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    alias, result = alias_of(world), {"verdict": {"outcome": "better"}}
+    stored = {
+        "name": "titles", "a": alias.current, "b": str(alias.challenger), "index": "small",
+        "planned": 1000, "started": now(), "state": "stopped", "result": result,
+    }  # fmt: skip
+    experiment = Experiment(**{**stored, **change})  # type: ignore[arg-type]
+    Experiments(world.engine).start(experiment)
+    evidence = {"name": "titles", "baseline": alias.current, "result": result}
     keep(world, {"experiment": evidence})
-    line = Agent(tmp_path, allow_changes=True).refused("models_promote", name="m")
-    assert "no experiment 'titles' has decided" in line
+    agent = Agent(tmp_path, allow_changes=True)
+    if not change:
+        agent.do("models_promote", name="m")
+        assert champion_of(world) == alias.challenger
+        return
+    line = agent.refused("models_promote", name="m")
+    assert "its experiment is not one that found it better than 'm-" in line
+    assert champion_of(world) == alias.current
+
+
+def test_a_finding_of_worse_is_no_evidence_though_it_is_the_experiments(
+    world: World, tmp_path: Path
+) -> None:
+    alias, result = alias_of(world), {"verdict": {"outcome": "worse"}}
+    experiment = Experiment(
+        "titles", alias.current, str(alias.challenger), "small", planned=1000, started=now(),
+        state="stopped", result=result,
+    )  # fmt: skip
+    Experiments(world.engine).start(experiment)
+    keep(world, {"experiment": {"name": "titles", "baseline": alias.current, "result": result}})
+    Agent(tmp_path, allow_changes=True).refused("models_promote", name="m")
+    assert champion_of(world) == alias.current
 
 
 def test_each_attempt_on_the_same_queries_makes_the_promotion_harder(
