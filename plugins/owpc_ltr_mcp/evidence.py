@@ -31,14 +31,15 @@ def promotable(cluster: Cluster, name: str, attempts_on: AttemptsOn) -> str:
     """The model that `models promote NAME` would switch to, by its immutable name.
 
     Raises Refused unless its deployment record has a gate or an experiment that found it better
-    than the champion. What is wrong otherwise (no such model, no challenger) is left to the job.
+    than the champion.
     """
     store = cluster.holding(name).store
     aliases, records = Aliases(cluster.engine, store), DeploymentRecords(cluster.engine, store)
     alias = aliases.find(name)
     model = records.model_called(name) if alias is None else alias.challenger
     if model is None:
-        return name
+        # Not left to the job: a challenger may come before it looks.
+        raise Refused(f"'{name}' has no challenger to promote: {_UPLOAD}")
     record = records.find(model)
     if record is None or record.alias_name is None:
         raise Refused(f"'{model}' has no deployment record, and is not promoted: {_UPLOAD}")

@@ -218,6 +218,10 @@ def test_a_model_without_a_gates_record_is_not_promoted(world: World, tmp_path: 
         line = agent.refused("models_promote", name=name)
         assert f"'{model}' is not promoted: its deployment record has no gate" in line
     assert "has no deployment record" in agent.refused("models_promote", name="x-00000000")
+    keep(world, gate_of(world))
+    agent.do("models_promote", name="m")
+    before = world.state()
+    assert "'m' has no challenger to promote" in agent.refused("models_promote", name="m")
     assert world.state() == before
 
 
@@ -308,7 +312,7 @@ def test_evidence_of_an_experiment_counts_only_if_it_is_that_of_the_experiment(
         "name": "titles", "a": alias.current, "b": str(alias.challenger), "index": "small",
         "planned": 1000, "started": now(), "state": "stopped", "result": result,
     }  # fmt: skip
-    experiment = Experiment(**{**stored, **change})  # type: ignore[arg-type]
+    experiment = Experiment(**{**stored, **change})
     Experiments(world.engine).start(experiment)
     evidence = {"name": "titles", "baseline": alias.current, "result": result}
     keep(world, {"experiment": evidence})
