@@ -1,0 +1,124 @@
+"""What survives between runs: one JSON file, replaced whole after each step, and the history."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.output import finite_json, lock_file, write_output
+from owpc_ltr.files.strict_json import read_json_object
+
+_FORMAT = 1
+_LONGEST_HISTORY = 2_000
+
+
+@dataclass(frozen=True)
+class KeepStep:
+    """What a step did: a line, facts for later steps, and how it ends the round, if it does.
+
+    `end` is `promoted`, `refused`, `rolled back` or `person` (a person is needed). A step that
+    `waits` is made again by the next run. A `change` is told to who is notified.
+    """
+
+    line: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    end: str | None = None
+    waits: bool = False
+    change: bool = False
+
+
+class KeepState:
+    """The state of one plan.
+
+    `round` has the steps of the round that is under way, `finished` the inputs and the end of the
+    last one, `rollback` one that has begun, `unsent` changes that nobody was told of, `warned` what
+    was told last of a trouble that goes on.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
+        self._path, self._clock = path, clock
+        content: dict[str, Any] = {"format": _FORMAT}
+        if path.exists():
+            content = read_json_object(path)
+        if content.get("format") != _FORMAT:
+            raise BadInput(f"{path} is damaged, or of a later version of owpc-ltr: use that one")
+        self.round: dict[str, Any] | None = content.get("round")
+        self.rounds: int = content.get("rounds", 0)
+        self.finished: dict[str, Any] = content.get("finished", {})
+        self.rollback: dict[str, Any] | None = content.get("rollback")
+        self.unsent: list[dict[str, Any]] = content.get("unsent", [])
+        self.warned: str | None = content.get("warned")
+        self.history: list[dict[str, Any]] = content.get("history", [])
+        self._before = len(self.history)
+
+    def now(self) -> datetime:
+        """The time by the clock of this run."""
+        return self._clock()
+
+    @property
+    def this_run(self) -> list[dict[str, Any]]:
+        """The history since the state was read."""
+        return self.history[self._before :]
+
+    def begin(self, inputs: str, champion: str) -> None:
+        """Begin a round."""
+        self.rounds += 1
+        self.round = {"inputs": inputs, "champion": champion, "steps": {}}
+        self.save()
+
+    def facts(self, step: str) -> dict[str, Any] | None:
+        """The facts of a step of this round; None where it is not done."""
+        steps: dict[str, dict[str, Any]] = {} if self.round is None else self.round["steps"]
+        return steps.get(step)
+
+    def record(self, name: str, step: KeepStep, *, closes: bool | None = None) -> None:
+        """Keep what a step did; the file has all of it or nothing.
+
+        Of what is no step of the round, `closes` says whether it ends it.
+        """
+        time = f"{self.now():%Y-%m-%dT%H:%M:%SZ}"
+        entry = {"time": time, "round": self.rounds, "step": name, "line": step.line}
+        entry |= {"end": step.end} if step.end else {}
+        excess = max(0, len(self.history) + 1 - _LONGEST_HISTORY)
+        self.history = [*self.history, entry][excess:]
+        self._before -= excess
+        if step.change:
+            self.unsent.append(entry)
+        if self.round is not None and closes is None and not step.waits:
+            self.round["steps"][name] = {"time": time, **step.facts}
+        if self.round is not None and step.end is not None and closes is not False:
+            self.finished = {"inputs": self.round["inputs"], "end": step.end, "line": step.line}
+            self.round = None
+        self.save()
+
+    def save(self) -> None:
+        """Replace the file."""
+        content = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        text = json.dumps(finite_json({"format": _FORMAT, **content}), indent=1)
+        write_output(self._path, text.encode())
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder, for one run at a time. Raises LockHeld, naming the process that has it.
+
+    The lock of a process that was killed is free.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = lock_file(folder / "lock")
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,274 @@
+"""Runs of a plan: killed at any step they end as one that was not; each end is as it says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
+from owpc_ltr_keep import state as state_module
+from owpc_ltr_keep.keep import NOTHING, WAITING
+from owpc_ltr_keep.state import locked
+
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.files import output
+from owpc_ltr.files.output import LockHeld
+from owpc_ltr.inspection.result import WARNING, Finding
+from tests.engine.small_cluster import Unreliable
+from tests.engine.write_world import World
+from tests.experiment.users import log_of_users
+from tests.keep.keep_world import KeepWorld, Night, plan_in
+
+GAIN = 0.1
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def world(made: World, tmp_path: Path) -> Iterator[KeepWorld]:
+    """A world that a test may change."""
+    before = copy.deepcopy(made.cluster.indices)
+    folder = tmp_path / "keep"
+    folder.mkdir()
+    yield KeepWorld(made, plan_in(folder))
+    made.cluster.indices = before
+
+
+@pytest.fixture
+def tried(world: KeepWorld) -> KeepWorld:
+    """Whose plan tries a candidate in the shadow and in an experiment."""
+    world.plan = plan_in(Path(world.plan.folder), tried=True)
+    return world
+
+
+def test_a_better_candidate_is_promoted_and_the_same_judgments_are_nothing_to_do(
+    world: KeepWorld,
+) -> None:
+    before = world.alias.current
+    run = world.run(Night(gain=GAIN))
+    assert run.done == "promoted"
+    assert run.refusal is None
+    assert world.alias.current == run.champion != before
+    assert world.alias.previous[-1] == before
+    assert [step["step"] for step in run.steps] == [
+        "log", "inspect", "train", "gate", "upload", "promote",
+    ]  # fmt: skip
+    evidence = (world.record(world.alias.current).gate or {})["keep"]
+    assert (evidence["attempt"], evidence["level"]) == (1, 0.025)
+    assert evidence["p"] < 0.025
+    again = world.run(Night(gain=GAIN))
+    assert (again.done, again.steps, again.refusal) == (NOTHING, (), None)
+    assert "those of the last round" in str(again)
+    assert json.loads(json.dumps(run.as_dict()))["done"] == "promoted"
+    assert max(map(len, str(run).splitlines())) <= 80
+
+
+def test_a_candidate_that_is_no_better_is_refused(world: KeepWorld) -> None:
+    before = world.alias
+    run = world.run(Night())
+    assert run.done == "refused"
+    assert isinstance(run.refusal, Refused)
+    assert "attempt 1 at the level 0.025" in str(run.refusal)
+    assert world.alias == before
+    assert world.run(Night()).done == NOTHING
+    assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
+
+
+def test_faults_of_the_data_need_a_person_until_they_are_accepted(world: KeepWorld) -> None:
+    fault = Finding("leak", WARNING, "votes", "votes gives the grade away", "leave it out")
+    run = world.run(Night(gain=GAIN, findings=(fault,)))
+    assert run.done == "person"
+    assert isinstance(run.refusal, BadInput)
+    assert 'accept = ["leak"]' in str(run.refusal)
+    assert world.run(Night(gain=GAIN, findings=(fault,))).done == "person"
+    world.plan = replace(world.plan, data=replace(world.plan.data, accept=("leak",)))
+    assert world.run(Night(gain=GAIN, findings=(fault,))).done == "promoted"
+
+
+def log_for(world: KeepWorld, seed: int = 1, **how: Any) -> Path:
+    """A log in which B puts what users want first."""
+    experiment = Experiments(world.engine).get("m")
+    path = Path(world.plan.folder) / f"{seed}.jsonl"
+    return log_of_users(experiment, path, np.random.default_rng(seed), **how)
+
+
+def test_a_candidate_is_tried_in_the_shadow_then_shown_and_promoted(tried: KeepWorld) -> None:
+    before = tried.alias.current
+    run = tried.run(Night(gain=GAIN))
+    assert (run.done, tried.alias.current) == (WAITING, before)
+    experiments = Experiments(tried.engine)
+    assert (experiments.get("m").shadow, experiments.get("m").state) == (True, RUNNING)
+    tried.days = 3
+    few = log_for(tried, 2, clients=20)
+    run = tried.run(Night(gain=GAIN, log=few))
+    assert [step["step"] for step in run.steps] == ["shadow", "experiment start", "experiment"]
+    assert (run.done, experiments.get("m").shadow) == (WAITING, False)
+    assert "few-clients" not in str(run)
+    tried.days = 4
+    run = tried.run(Night(gain=GAIN, log=log_for(tried)))
+    assert run.done == "promoted"
+    assert tried.alias.current == experiments.get("m").b
+    assert experiments.get("m").state == STOPPED
+    gate = tried.record(tried.alias.current).gate or {}
+    assert {"keep", "experiment"} <= gate.keys()
+
+
+def shown(tried: KeepWorld) -> KeepWorld:
+    """A world whose candidate is shown to users."""
+    tried.plan = replace(tried.plan, shadow=None)
+    quiet = Path(tried.plan.folder) / "quiet.jsonl"
+    quiet.write_text("")
+    tried.run(Night(gain=GAIN, log=quiet))
+    assert Experiments(tried.engine).get("m").state == RUNNING
+    return tried
+
+
+def test_an_experiment_without_a_decision_ends_after_its_days(tried: KeepWorld) -> None:
+    before = shown(tried).alias.current
+    log = log_for(tried, 3, clients=200, wanted="d")
+    assert tried.run(Night(gain=GAIN, log=log)).done == WAITING
+    tried.days = 21
+    run = tried.run(Night(gain=GAIN, log=log))
+    assert run.done == "refused"
+    assert tried.alias.current == before
+    assert Experiments(tried.engine).get("m").state == STOPPED
+
+
+def test_an_experiment_of_a_later_attempt_needs_more_evidence(tried: KeepWorld) -> None:
+    """A result that is better at 5 % is not at the level that is left."""
+    shown(tried)
+    log = log_for(tried, 1, clients=400)
+    state = Path(tried.plan.folder) / "state.json"
+    content = json.loads(state.read_text())
+    content["round"]["steps"]["experiment start"]["attempt"] = 10**6
+    state.write_text(json.dumps(content))
+    assert tried.run(Night(gain=GAIN, log=log)).done == WAITING
+    content["round"]["steps"]["experiment start"]["attempt"] = 1
+    state.write_text(json.dumps(content))
+    assert tried.run(Night(gain=GAIN, log=log)).done == "promoted"
+
+
+def test_a_champion_that_another_hand_changed_ends_the_round(tried: KeepWorld) -> None:
+    shown(tried)
+    tried.world.upload(tried.record(tried.alias.previous[-1]).ranker(), "champion", tried.engine)
+    run = tried.run(Night(gain=GAIN))
+    assert run.done == "refused"
+    assert "and the round began with" in str(run.refusal)
+    assert Experiments(tried.engine).get("m").state == STOPPED
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class KilledAt:
+    """Ends the process at the n-th replacement of a file or append to the ledger."""
+
+    def __init__(self, number: int, *, after: bool) -> None:
+        self.number, self.after, self.writes = number, after, 0
+
+    def wrapped(self, write: Any) -> Any:
+        def killed(*args: Any, **named: Any) -> Any:
+            self.writes += 1
+            if self.writes == self.number and not self.after:
+                raise Killed
+            done = write(*args, **named)
+            if self.writes == self.number:
+                raise Killed
+            return done
+
+        return killed
+
+
+def all_runs(world: KeepWorld, log: Path, engine: Any = None) -> None:
+    """What cron does: the runs of some days."""
+    for day in (0, 3, 4):
+        world.days = day
+        if world.run(Night(gain=GAIN, log=log), engine).done == "promoted":
+            return
+
+
+def outcome(world: KeepWorld) -> Any:
+    """All that a kill must not change: state, ledger, aliases, and what of experiments lasts."""
+    ledger = (Path(world.plan.folder) / "ledger.jsonl").read_text()
+    state = world.state
+    del state["history"]
+    experiment = Experiments(world.engine).find("m")
+    lasting = experiment and (experiment.a, experiment.b, experiment.state, experiment.shadow)
+    return state, ledger, world.alias, lasting, world.record(world.alias.current).gate
+
+
+@pytest.mark.parametrize("with_users", [False, True], ids=["promoted", "tried"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("what", ["files", "requests"])
+def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
+    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, *, with_users: bool, after: bool, what: str
+) -> None:
+    folder = Path(world.plan.folder)
+    world.plan = plan_in(folder, tried=with_users)
+    of_m = Experiment("m", "a", "b", index="small", planned=1000, started="")
+    log = log_of_users(of_m, folder.parent / "log.jsonl", np.random.default_rng(4))
+    start = copy.deepcopy(world.world.cluster.indices)
+    all_runs(world, log)
+    expected = outcome(world)
+    assert expected[0]["finished"]["end"] == "promoted"
+    for number in range(1, 1000):
+        world.world.cluster.indices = copy.deepcopy(start)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        engine, kill = None, KilledAt(number, after=after)
+        with monkeypatch.context() as patched, suppress(Killed):
+            if what == "files":
+                patched.setattr(state_module, "write_output", kill.wrapped(output.write_output))
+                append = output.Journal.append
+                patched.setattr(output.Journal, "append", kill.wrapped(append))
+            else:
+                engine = Unreliable(world.engine, number, Killed, lost_answer=after)
+            all_runs(world, log, engine)
+            break
+        all_runs(world, log)
+        assert outcome(world) == expected
+    assert number > (10 if what == "files" else 40)
+
+
+def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
+    folder = Path(world.plan.folder)
+    with locked(folder), pytest.raises(LockHeld, match=r"process \d+ on .* holds .*lock"):
+        with locked(folder):
+            pass
+    (folder / "lock").write_text("process 1 on elsewhere")
+    with locked(folder):
+        pass
+
+
+TOLD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+
+
+def test_the_notified_command_reads_each_change_once_and_its_failure_breaks_nothing(
+    world: KeepWorld, tmp_path: Path
+) -> None:
+    folder = Path(world.plan.folder)
+    told = tmp_path / "told.jsonl"
+    world.plan = plan_in(folder, notify=(sys.executable, "-c", TOLD, str(told)))
+    world.run(Night(gain=GAIN))
+    world.run(Night(gain=GAIN))
+    (change,) = map(json.loads, told.read_text().splitlines())
+    assert (change["alias"], change["step"], change["end"]) == ("m", "promote", "promoted")
+    assert world.alias.current in change["line"]
+    world.plan = plan_in(folder, notify=(sys.executable, "-c", "raise SystemExit(1)"))
+    run = world.run(Night(2, gain=GAIN))
+    assert run.done == "promoted"
+    assert run.steps[-1]["line"] == "nobody was told: CalledProcessError"
+    assert world.run(Night(2)).steps == ()
