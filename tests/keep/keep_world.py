@@ -58,7 +58,7 @@ def noise(seed: int, resamples: int, gain: float, queries: int = QUERIES) -> Noi
     """The candidate of a night: as good as the champion, but for the gain."""
     rng = np.random.default_rng(seed)
     champion = rng.uniform(0.4, 0.6, queries)
-    candidate = champion + gain + rng.normal(0, 0.1, queries)
+    candidate = champion + gain + rng.normal(0, 0.25, queries)
     found = compare_paired(candidate, champion, seed=seed, resamples=resamples)
     return NoiseComparison(
         ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", found, p_holm=found.p_permutation)
