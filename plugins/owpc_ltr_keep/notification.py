@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+import urllib3
+
 from owpc_ltr_keep.plan import KeepNotify
 
 _SECONDS = 30.0
@@ -24,7 +26,7 @@ def notify(plan: KeepNotify, change: Mapping[str, Any]) -> str | None:
             )  # fmt: skip
         if plan.webhook is not None:
             _post(plan.webhook, content)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError, urllib3.exceptions.HTTPError) as error:
         # Addresses of webhooks are secrets, and stand in some errors.
         return f"nobody was told: {type(error).__name__}"
     return None
@@ -32,8 +34,6 @@ def notify(plan: KeepNotify, change: Mapping[str, Any]) -> str | None:
 
 def _post(variable: str, content: str) -> None:
     """Send JSON to the address in an environment variable, with `text` as chats want it."""
-    import urllib3
-
     address = os.environ.get(variable, "")
     if not address.startswith(("https://", "http://")):
         raise ValueError(variable)

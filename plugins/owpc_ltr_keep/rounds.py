@@ -212,13 +212,17 @@ class Round:
         trouble = self._trouble(status)
         if trouble is not None:
             return self._withdrawn(trouble)
-        result = status.result
+        return self._decided(experiment, status.result)
+
+    def _decided(self, experiment: Experiment, result: ExperimentResult | None) -> KeepStep:
+        """Promote, wait, or stop, by the interval at the attempt's level."""
         assert result is not None  # noqa: S101 - of an experiment that is shown
+        assert self._plan.experiment is not None  # noqa: S101 - told to the type checker
         attempt = Attempt(int(self._fact("experiment start", "attempt")))
         if result.verdict.outcome is Outcome.BETTER and above_zero(result, experiment, attempt):
             self._workflow.stop(promote=True)
-            return self._promoted(model)
-        ends = self._ends("experiment start", self._days)
+            return self._promoted(experiment.b)
+        ends = self._ends("experiment start", self._plan.experiment.days)
         line = (
             f"{result.verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}, "
             f"attempt {attempt.number} at the level {attempt.level:.2g}"
@@ -245,11 +249,6 @@ class Round:
         line = f"{model} is not tried any more: {reason}"
         return KeepStep(line, end="rolled back", change=True)
 
-    @property
-    def _days(self) -> float:
-        assert self._plan.experiment is not None  # noqa: S101 - told to the type checker
-        return self._plan.experiment.days
-
     def _finished(self, experiment: Experiment, model: str) -> KeepStep:
         """The end of an experiment that a killed run, or another hand, has stopped or decided."""
         if self._workflow.stop(promote=True):
@@ -260,12 +259,12 @@ class Round:
     def _trouble(self, status: ExperimentStatus) -> str | None:
         """Why users should not see B any longer, or its log is not to be believed."""
         result = status.result
-        for doubt in () if result is None else result.verdict.doubts:
-            if doubt.check in BROKEN_LOGS:
-                return doubt.line
         clients = status.bots + (0 if result is None else result.n_clients)
         if status.bots > self._plan.watch.max_bots * clients:
             return f"{status.bots:,} of {clients:,} clients are bots"
+        for doubt in () if result is None else result.verdict.doubts:
+            if doubt.check in BROKEN_LOGS:
+                return doubt.line
         if result is not None and result.verdict.outcome is Outcome.WORSE:
             return f"worse: {result.mean:+.4f} clicks a client"
         return status.warnings[0].line if status.warnings else None

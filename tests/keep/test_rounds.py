@@ -6,7 +6,6 @@ import copy
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,26 +28,10 @@ from owpc_ltr.files import output
 from owpc_ltr.files.output import LockHeld
 from owpc_ltr.inspection.result import WARNING, Finding
 from tests.engine.small_cluster import Unreliable
-from tests.engine.write_world import World
 from tests.experiment.users import log_of_users
 from tests.keep.keep_world import KeepWorld, Night, model_of_night, plan_in, without_times
 
 GAIN = 0.1
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture
-def world(made: World, tmp_path: Path) -> Iterator[KeepWorld]:
-    """A world that a test may change."""
-    before = copy.deepcopy(made.cluster.indices)
-    folder = tmp_path / "keep"
-    folder.mkdir()
-    yield KeepWorld(made, plan_in(folder))
-    made.cluster.indices = before
 
 
 @pytest.fixture
@@ -253,9 +236,9 @@ def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
 
 def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
     folder = Path(world.plan.folder)
-    with locked(folder), pytest.raises(LockHeld, match=r"process \d+ on .* holds .*lock"):
-        with locked(folder):
-            pass
+    told = r"process \d+ on .* holds .*lock"
+    with locked(folder), pytest.raises(LockHeld, match=told), locked(folder):
+        pass
     (folder / "lock").write_text("process 1 on elsewhere")
     with locked(folder):
         pass

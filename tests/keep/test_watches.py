@@ -1,0 +1,227 @@
+"""Each watch rolls back at once where that helps, and writes its reason; else a person is told."""
+
+from __future__ import annotations
+
+import copy
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiments
+from owpc_ltr_keep.keep import NOTHING, PERSON, ROLLED_BACK, WAITING
+from owpc_ltr_keep.plan import KeepWatch
+from owpc_ltr_keep.workflow import Workflow
+
+from owpc_ltr.engine.deployment.alias import INDEX
+from owpc_ltr.errors import BadInput
+from tests.engine.small_cluster import Unreliable
+from tests.experiment.users import log_of_users
+from tests.keep.keep_world import KeepWorld, Night, cluster_of, plan_in
+
+GAIN = 0.2
+
+
+def reason_of(world: KeepWorld, model: str) -> str:
+    return str((world.record(model).gate or {})["rolled_back"]["reason"])
+
+
+@pytest.mark.parametrize("watch", ["drift", "judged", "latency"])
+def test_a_model_in_trouble_is_rolled_back_with_the_reason_in_its_record(
+    world: KeepWorld, watch: str
+) -> None:
+    before = world.alias
+    bad = before.current
+    run = world.run(Night(troubles={bad: {watch: "far from what it was"}}))
+    assert run.done == ROLLED_BACK
+    assert isinstance(run.refusal, BadInput)
+    assert "needs a person" in str(run.refusal)
+    assert world.alias.current == before.previous[-1]
+    assert reason_of(world, bad) == f"{watch}: far from what it was"
+    assert run.steps[-1]["line"].endswith(f"from {bad}: {watch}: far from what it was")
+
+
+@pytest.mark.parametrize("watch", ["judged", "latency"])
+def test_a_trouble_that_the_model_before_has_too_needs_a_person_who_is_told_once(
+    world: KeepWorld, watch: str
+) -> None:
+    before = world.alias
+    troubles = {model: {watch: "far"} for model in before.models}
+    night = Night(troubles=troubles)
+    run = world.run(night)
+    assert (run.done, world.alias) == (PERSON, before)
+    assert "not rolled back: so it is for" in str(run.refusal)
+    assert run.history[-1]["end"] == PERSON
+    world.plan = replace(world.plan, notify=plan_in(Path(), notify=("false",)).notify)
+    run = world.run(night)
+    assert (run.done, [step["step"] for step in run.steps]) == (PERSON, ["watch"])
+    world.run(Night())
+    assert [step["step"] for step in world.run(night).steps] == ["watch", "notify"]
+
+
+def test_features_that_drifted_for_all_models_are_logged_again(world: KeepWorld) -> None:
+    """A catalogue that was replaced: an earlier model is no better, a new one may be."""
+    world.run(Night())
+    troubles = {model: {"drift": "title drifted"} for model in world.alias.models}
+    run = world.run(Night(troubles=troubles))
+    assert (run.done, run.steps[0]["step"]) == ("refused", "log")
+    again = world.run(Night(troubles=troubles))
+    assert (again.done, again.steps) == (PERSON, ())
+    assert world.run(Night()).done == "refused"
+
+
+def test_a_rollback_that_is_killed_at_any_request_is_finished_once(world: KeepWorld) -> None:
+    start, before = copy.deepcopy(world.world.cluster.indices), world.alias
+    night = Night(troubles={before.current: {"drift": "far"}})
+    folder = Path(world.plan.folder)
+
+    class Killed(BaseException):
+        pass
+
+    for number in range(1, 100):
+        for lost_answer in (False, True):
+            world.world.cluster.indices = copy.deepcopy(start)
+            for path in folder.glob("*"):
+                path.unlink()
+            engine = Unreliable(world.engine, number, Killed, lost_answer=lost_answer)
+            with suppress(Killed):
+                world.run(night, engine)
+            world.run(night)
+            assert world.alias.current == before.previous[-1]
+            assert world.alias.previous == before.previous[:-1]
+            assert reason_of(world, before.current) == "drift: far"
+        if engine.calls < number:
+            break
+    assert number > 5
+
+
+def test_verify_is_what_finds_drift(world: KeepWorld) -> None:
+    """Of the real workflow: the values of the upload are others than those of the engine now."""
+    workflow = Workflow(world.plan, cluster_of(world.engine))
+    model = world.alias.current
+    assert workflow.troubles(model) == {}
+    documents = world.world.cluster.indices[INDEX].documents
+    (key,) = (key for key in documents if key.endswith(f"/{model}"))
+    source, *version = documents[key]
+    source = copy.deepcopy(source)
+    source["certificate"]["engine"]["version"] = "2.0.0"
+    documents[key] = (source, version[0], version[1])
+    assert "the engine's version changed from 2.0.0" in workflow.troubles(model)["drift"]
+    unwatched = replace(world.plan, watch=KeepWatch(drift=False))
+    assert Workflow(unwatched, cluster_of(world.engine)).troubles(model) == {}
+
+
+class Live(Workflow):
+    """A workflow whose live results are those given."""
+
+    live = (0.4, 30.0)
+
+    def _live(self, model: str) -> tuple[float, float]:
+        return self.live
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({"min_judged": 0.5}, {"judged": "40% of its first 10 results are judged, and 50% are "}),
+        ({"max_ms": 20.0}, {"latency": "a search takes 30 ms (median), and 20 are allowed"}),
+        ({"min_judged": 0.4, "max_ms": 30.0}, {}),
+        ({}, {}),
+    ],
+)
+def test_limits_are_of_the_plan(
+    world: KeepWorld, limits: dict[str, Any], found: dict[str, str]
+) -> None:
+    plan = replace(world.plan, watch=KeepWatch(drift=False, **limits))
+    troubles = Live(plan, cluster_of(world.engine)).troubles(world.alias.current)
+    assert troubles.keys() == found.keys()
+    assert all(troubles[name].startswith(text) for name, text in found.items())
+
+
+def started(world: KeepWorld) -> str:
+    """Show a candidate to users; its name."""
+    world.plan = replace(plan_in(Path(world.plan.folder), tried=True), shadow=None)
+    empty = Path(world.plan.folder) / "empty.jsonl"
+    empty.write_text("")
+    assert world.run(Night(gain=GAIN, log=empty)).done == WAITING
+    return Experiments(world.engine).get("m").b
+
+
+def lopsided(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Half of the searches that B leads are lost, with their clicks."""
+    led = [line["query_id"] for line in lines if leads_b(line) and "action_name" not in line]
+    lost = {*led[::2]}
+    return [line for line in lines if line["query_id"] not in lost]
+
+
+def leads_b(line: dict[str, Any]) -> bool:
+    attributes = line.get("query_attributes") or line["event_attributes"]
+    return bool(attributes["experiment"]["leads"] == "b")
+
+
+def broken(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The clicks of pages that B leads are lost."""
+    return [line for line in lines if "action_name" not in line or not leads_b(line)]
+
+
+def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every second client clicks on its result 200 times within a second."""
+    clicks = [line for line in lines if "action_name" in line]
+    return lines + [line for line in clicks[::2] for _ in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lopsided, "where a fair coin gives as many"),
+        (broken, "too few clicks come from pages that B leads"),
+        (of_bots, "clients are bots"),
+        (lambda _lines: [], "no search of the experiment 'm' was logged"),
+    ],
+    ids=["lopsided", "broken logger", "bots", "no log"],
+)
+def test_an_experiment_whose_log_is_not_to_be_believed_ends_at_once(
+    world: KeepWorld, damage: Any, reason: str
+) -> None:
+    before, model = world.alias.current, started(world)
+    experiment = Experiments(world.engine).get("m")
+    path = Path(world.plan.folder) / "log.jsonl"
+    log_of_users(experiment, path, np.random.default_rng(1), clients=800)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in damage(lines)))
+    world.days = 2
+    run = world.run(Night(gain=GAIN, log=path))
+    assert run.done == ROLLED_BACK, run
+    assert reason in reason_of(world, model)
+    assert Experiments(world.engine).get("m").state == STOPPED
+    assert world.alias.current == before
+    assert world.run(Night(gain=GAIN, log=path)).done == NOTHING
+
+
+def test_a_candidate_that_users_click_less_on_is_taken_away_at_once(world: KeepWorld) -> None:
+    model = started(world)
+    experiment = Experiments(world.engine).get("m")
+    path = Path(world.plan.folder) / "log.jsonl"
+    log_of_users(experiment, path, np.random.default_rng(1), b_is_better=False)
+    assert world.run(Night(gain=GAIN, log=path)).done == ROLLED_BACK
+    assert reason_of(world, model).startswith("worse: -")
+
+
+def test_a_rollback_during_an_experiment_ends_it(world: KeepWorld) -> None:
+    champion, model = world.alias.current, started(world)
+    run = world.run(Night(gain=GAIN, troubles={champion: {"drift": "far"}}))
+    assert run.done == ROLLED_BACK
+    assert world.alias.current != champion
+    experiment = Experiments(world.engine).get("m")
+    assert (experiment.b, experiment.state) == (model, STOPPED)
+    assert world.run(Night(gain=GAIN)).done == NOTHING
+
+
+def test_a_trouble_that_only_a_person_ends_leaves_the_experiment(world: KeepWorld) -> None:
+    started(world)
+    troubles = {model: {"latency": "slow"} for model in world.alias.models}
+    assert world.run(Night(gain=GAIN, troubles=troubles)).done == PERSON
+    assert Experiments(world.engine).get("m").state == RUNNING
