@@ -109,10 +109,9 @@ class Round:
         faults = [one for one in self._workflow.findings() if one.check not in accepted]
         if not faults:
             return KeepStep("the data have no fault that is not accepted")
-        return KeepStep(
-            f"{faults[0].line}; or accept it: [data] accept = [\"{faults[0].check}\"]",
-            end="person", change=True,
-        )  # fmt: skip
+        checks = ", ".join(f'"{check}"' for check in dict.fromkeys(one.check for one in faults))
+        line = f"{faults[0].line}; or accept it: [data] accept = [{checks}]"
+        return KeepStep(line, end="person", change=True)
 
     def _train(self) -> KeepStep:
         line = self._workflow.train()

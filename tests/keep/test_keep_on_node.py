@@ -1,0 +1,90 @@
+"""`owpc-ltr keep` on a real engine: from judgments to a promoted model, drift, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from tests.commands import Run, commands_in
+from tests.engine.deployed import put
+from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
+
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=40) as made:
+        yield made
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
+    monkeypatch.setenv("OWPC_LTR_COMPARISONS", str(tmp_path / "comparisons.jsonl"))
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def judge(small: Small, path: Path) -> None:
+    """Every document for every query: most of the large ones are good."""
+    rng = np.random.default_rng(1)
+    everything = {"size": 100, "query": {"match_all": {}}}
+    answer = small.engine.request("POST", f"/{small.index}/_search", body=everything)
+    sizes = {hit["_id"]: hit["_source"]["size"] for hit in answer["hits"]["hits"]}
+    queries = [" ".join(words) for n in (2, 3, 4) for words in combinations(WORDS, n)]
+    path.write_text(
+        "query,doc_id,grade\n"
+        + "".join(f"{query},{doc},{int(size + rng.normal(0, 3) > 7)}\n"
+                  for query in queries for doc, size in sizes.items())
+    )  # fmt: skip
+
+
+PLAN = """
+alias = "{name}"
+index = "{index}"
+featureset = "small"
+folder = "keep"
+query_template = "query.json"
+
+[data]
+judgments = "judgments.csv"
+accept = ["unit-change", "duplicate-column"]
+
+[train]
+optimizer = "larank"
+settings = {{C = 1.0}}
+folds = 3
+
+[watch]
+min_judged = 0.9
+max_ms = 10000
+"""
+
+
+def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
+    small: Small, node_url: str, tmp_path: Path, run: Run
+) -> None:
+    bad = put(small, linear((0.3, 0.3, -1.0))).alias.current
+    judge(small, tmp_path / "judgments.csv")
+    (tmp_path / "query.json").write_text(json.dumps({"query": {"match": {"body": "{{keywords}}"}}}))
+    (tmp_path / "plan.toml").write_text(PLAN.format(name=small.name, index=small.index))
+    where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
+    code, out, err = run("keep", "plan.toml", *where)
+    assert code == 0, out + err
+    aliases = Aliases(small.engine, small.store)
+    good = aliases.resolve(small.name)
+    assert good != bad
+    assert f"done: promoted; '{small.name}' is set to {good}" in out.replace("\n  ", " ")
+    evidence = DeploymentRecords(small.engine, small.store).get(good).gate
+    assert evidence is not None
+    assert evidence["keep"]["attempt"] == 1
+    assert evidence["verdict"]["outcome"] == "better"
+    code, out, err = run("keep", "plan.toml", *where, "--json")
+    assert (code, json.loads(out)["done"], json.loads(out)["steps"]) == (0, "nothing", []), err
