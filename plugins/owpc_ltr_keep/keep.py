@@ -47,6 +47,14 @@ class KeepRun(ShortRepr):
             return Refused(f"the candidate for '{self.alias}' was refused: {self.reason}")
         return None
 
+    @property
+    def rows(self) -> list[tuple[str, int, str, str, str]]:
+        """The history as a table, the latest step first: time, round, step, line, end."""
+        return [
+            (one["time"], one["round"], one["step"], one["line"], one.get("end", ""))
+            for one in reversed(self.history)
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """The run as JSON, without earlier ones."""
         return {

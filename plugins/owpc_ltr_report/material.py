@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 from owpc_ltr_clicks.judgments import ClickJudgments
+from owpc_ltr_keep.keep import KeepRun
 from owpc_ltr_papers.bounds import Bound, bounds
 
 from owpc_ltr.data.dataset import RankingDataset
@@ -45,7 +46,7 @@ from owpc_ltr_report.page import Page, PageVerdict, Section, told_verdict
 T = TypeVar("T")
 _SINGLE = (
     RankingDataset, PartitionedDataset, RankerComparison, Scores, checks.Latency, Inspection,
-    Pooled, Selection, Verification, ClickJudgments, Fusion,
+    Pooled, Selection, Verification, ClickJudgments, Fusion, KeepRun,
 )  # fmt: skip
 """Of these kinds a page is about one result, the last one."""
 
@@ -144,6 +145,7 @@ def _sections(of: Material) -> Iterator[Section | None]:
     yield from map(checks.drift_section, of.all(Verification))
     yield from map(checks.inspection_section, of.all(Inspection))
     yield from map(checks.pool_section, of.all(Pooled))
+    yield from (Section("keep", words={"found": run}) for run in of.all(KeepRun))
     for judgments in of.all(ClickJudgments):
         yield from clicks.click_sections(judgments)
     judged = of.one(PartitionedDataset) if data is None else data
@@ -160,6 +162,7 @@ def _verdict(of: Material) -> PageVerdict | None:
         Verification: partial(told_verdict, "drift"),
         Selection: partial(told_verdict, "selection"),
         Pooled: partial(told_verdict, "pool"),
+        KeepRun: partial(told_verdict, "keep"),
         ClickJudgments: partial(told_verdict, "clicks"),
         NamedModel: training.training_verdict,
         Inspection: partial(told_verdict, "inspection"),

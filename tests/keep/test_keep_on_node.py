@@ -76,12 +76,13 @@ def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
     (tmp_path / "query.json").write_text(json.dumps({"query": {"match": {"body": "{{keywords}}"}}}))
     (tmp_path / "plan.toml").write_text(PLAN.format(name=small.name, index=small.index))
     where = ("--url", node_url, "--store-kind", "plugin-free", "--store", str(small.store.name))
-    code, out, err = run("keep", "plan.toml", *where)
+    code, out, err = run("keep", "plan.toml", *where, "--report", "history.html")
     assert code == 0, out + err
     aliases = Aliases(small.engine, small.store)
     good = aliases.resolve(small.name)
     assert good != bad
     assert f"done: promoted; '{small.name}' is set to {good}" in out.replace("\n  ", " ")
+    assert f"is set to {good}" in (tmp_path / "history.html").read_text()
     evidence = DeploymentRecords(small.engine, small.store).get(good).gate
     assert evidence is not None
     assert evidence["keep"]["attempt"] == 1

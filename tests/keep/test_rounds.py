@@ -22,6 +22,7 @@ from owpc_ltr_keep.ledger import Attempt
 from owpc_ltr_keep.rounds import above_zero
 from owpc_ltr_keep.state import locked
 
+from owpc_ltr import report
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Outcome, Verdict
 from owpc_ltr.files import output
@@ -61,6 +62,19 @@ def test_a_better_candidate_is_promoted_and_the_same_judgments_are_nothing_to_do
     assert "those of the last round" in str(again)
     assert json.loads(json.dumps(run.as_dict()))["done"] == "promoted"
     assert max(map(len, str(run).splitlines())) <= 80
+
+
+def test_a_page_has_the_history_the_latest_step_first(world: KeepWorld, tmp_path: Path) -> None:
+    world.run(Night())
+    run = world.run(Night(2, gain=GAIN))
+    page = tmp_path / "history.html"
+    report(run, out=page)
+    text = page.read_text()
+    assert "History of “m”" in text
+    assert f"“m” is set to {run.champion}" in text
+    steps = [text.index(f'<td class="short">{step}</td>') for step in ("promote", "train", "log")]
+    assert steps == sorted(steps)
+    assert text.count('<td class="short">gate</td>') == 2
 
 
 def test_a_candidate_that_is_no_better_is_refused(world: KeepWorld) -> None:
