@@ -154,7 +154,7 @@ def _begin(workflow: Workflow, state: KeepState, drifted: str | None) -> str:
 
 
 def _tell(plan: KeepPlan, state: KeepState) -> None:
-    """Tell of each change once more than it was told; a failure is kept in the history."""
+    """Tell of each change, after a kill perhaps twice; a failure is kept in the history."""
     while state.unsent:
         failure = notify(plan.notify, {"alias": plan.alias, **state.unsent[0]})
         state.unsent = state.unsent[1:]

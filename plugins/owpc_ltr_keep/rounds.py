@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 from owpc_ltr_experiment.record import RUNNING, Experiment
 from owpc_ltr_experiment.sequence import half_width
@@ -21,7 +23,7 @@ from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
 from owpc_ltr_keep.plan import KeepPlan
-from owpc_ltr_keep.state import KeepState, KeepStep
+from owpc_ltr_keep.state import PROMOTED, KeepState, KeepStep
 from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow, file_digest
 
 BROKEN_LOGS = frozenset({"sample-ratio", "lost-clicks"})
@@ -59,11 +61,15 @@ class Round:
             "gate": self._gate,
             "upload": self._upload,
         }
-        if self._plan.shadow is not None:
-            steps |= {"shadow start": self._shadow_start, "shadow": self._shadow}
-        if self._plan.experiment is None:
+        shadow, users = self._plan.shadow, self._plan.experiment
+        if shadow is not None:
+            steps["shadow start"] = partial(self._begin, shadow=True)
+            steps["shadow"] = partial(self._try, "shadow start", shadow.days)
+        if users is None:
             return {**steps, "promote": self._promote}
-        return {**steps, "experiment start": self._start, "experiment": self._experiment}
+        steps["experiment start"] = partial(self._begin, shadow=False)
+        steps["experiment"] = partial(self._try, "experiment start", users.days)
+        return steps
 
     @property
     def _champion(self) -> str:
@@ -156,104 +162,83 @@ class Round:
 
     def _promoted(self, model: str) -> KeepStep:
         line = f"'{self._plan.alias}' is set to {model}, before {self._champion}"
-        return KeepStep(line, end="promoted", change=True)
+        return KeepStep(line, end=PROMOTED, change=True)
 
     def _begin(self, *, shadow: bool) -> KeepStep:
-        """Start an experiment, or take over the one that a killed run has started."""
-        model, running = self._fact("upload", "model"), self._workflow.experiment()
-        if running is None or (running.b, running.shadow, running.state) != (
-            model, shadow, RUNNING,
-        ):  # fmt: skip
+        """Start an experiment, or take over the one that a killed run has started.
+
+        The attempt is written down before anyone can look at its result.
+        """
+        model, facts = self._fact("upload", "model"), dict[str, Any]()
+        if not shadow:
+            stream = EvidenceStream(self._plan.alias, f"experiment {self._plan.experiment_name}")
+            candidate = f"{self._state.rounds} {model} {self._champion}"
+            facts["attempt"] = self._ledger.attempt(stream, candidate).number
+        running = self._workflow.experiment()
+        wanted = (model, shadow, RUNNING)
+        if running is None or (running.b, running.shadow, running.state) != wanted:
             running = self._workflow.start(model, shadow=shadow)
         what = "is computed, and not shown" if shadow else "is shown to users, interleaved"
-        return KeepStep(f"{model} {what}", {"started": running.started}, change=True)
+        return KeepStep(f"{model} {what}", {**facts, "started": running.started}, change=True)
 
-    def _shadow_start(self) -> KeepStep:
-        return self._begin(shadow=True)
-
-    def _shadow(self) -> KeepStep:
-        """Wait for its days to end, and refuse a candidate that is slow."""
-        assert self._plan.shadow is not None  # noqa: S101 - told to the type checker
-        ends = self._ends("shadow start", self._plan.shadow.days)
-        if self._state.now() < ends:
-            return KeepStep(f"not shown until {ends:%Y-%m-%d %H:%M} UTC", waits=True)
-        experiment = self._workflow.experiment()
-        if experiment is None or experiment.state != RUNNING:
-            # A run that was killed after it stopped it, or another hand.
-            return KeepStep("the shadow has ended")
-        status = self._look("shadow start")
-        if isinstance(status, KeepStep):
-            return status
-        self._workflow.stop(promote=False)
-        if status.warnings:
-            return KeepStep(status.warnings[0].line, end="refused", change=True)
-        tau = (status.shadow or {}).get("tau")
-        return KeepStep(f"rank agreement with {self._champion} (tau): {tau or 0:.2f}")
-
-    def _start(self) -> KeepStep:
-        """Write the attempt down before anyone can look at its result."""
-        model = self._fact("upload", "model")
-        stream = EvidenceStream(self._plan.alias, f"experiment {self._plan.experiment_name}")
-        attempt = self._ledger.attempt(stream, f"{self._state.rounds} {model} {self._champion}")
-        step = self._begin(shadow=False)
-        return KeepStep(step.line, {**step.facts, "attempt": attempt.number}, change=True)
-
-    def _experiment(self) -> KeepStep:
-        """What the clicks say: wait, promote, or stop."""
-        model, experiment = self._fact("upload", "model"), self._workflow.experiment()
+    def _try(self, start: str, days: float) -> KeepStep:
+        """What users do: wait, promote, or end it, for a reason that a killed run keeps."""
+        decided = (self._state.facts(start) or {}).get("decided")
+        experiment, model = self._workflow.experiment(), self._fact("upload", "model")
         if experiment is None or experiment.b != model:
             return KeepStep("another experiment has taken its name", end="refused", change=True)
-        if experiment.state != RUNNING:
-            return self._finished(experiment, model)
-        status = self._look("experiment start")
-        if isinstance(status, KeepStep):
-            return status
-        trouble = self._trouble(status)
-        if trouble is not None:
-            return self._withdrawn(trouble)
-        return self._decided(experiment, status.result)
+        if decided is None and experiment.state != RUNNING:
+            # A promotion that a killed run began is finished; else another hand has stopped it.
+            if self._workflow.stop(promote=True):
+                return self._promoted(model)
+            return KeepStep("another hand stopped the experiment", end="refused", change=True)
+        step = KeepStep(**decided) if decided else self._judged(start, days, experiment)
+        if step.waits or step.end == PROMOTED:
+            return step
+        self._state.decide(start, step)
+        if step.end == "rolled back":
+            reason = {"reason": step.line, "to": self._champion}
+            self._workflow.note(model, "rolled_back", reason)
+        self._workflow.stop(promote=False)
+        return step
 
-    def _decided(self, experiment: Experiment, result: ExperimentResult | None) -> KeepStep:
-        """Promote, wait, or stop, by the interval at the attempt's level."""
-        assert result is not None  # noqa: S101 - of an experiment that is shown
-        assert self._plan.experiment is not None  # noqa: S101 - told to the type checker
-        attempt = Attempt(int(self._fact("experiment start", "attempt")))
-        if result.verdict.outcome is Outcome.BETTER and above_zero(result, experiment, attempt):
+    def _judged(self, start: str, days: float, experiment: Experiment) -> KeepStep:
+        """What the clicks so far mean, at the level of the attempt."""
+        started, now = datetime.fromisoformat(self._fact(start, "started")), self._state.now()
+        until = started + timedelta(days=days)
+        if experiment.shadow and now < until:
+            return KeepStep(f"not shown until {until:%Y-%m-%d %H:%M} UTC", waits=True)
+        try:
+            status = self._workflow.status()
+        except BadInput as error:
+            if now < started + timedelta(days=_EMPTY_LOG_DAYS):
+                return KeepStep(str(error), waits=True)
+            return KeepStep(str(error), end="rolled back", change=True)
+        trouble, result = self._trouble(status), status.result
+        if trouble is not None:
+            return KeepStep(trouble, end="rolled back", change=True)
+        if result is None:
+            tau = (status.shadow or {}).get("tau")
+            return KeepStep(f"rank agreement with {self._champion} (tau): {tau or 0:.2f}")
+        return self._by_interval(
+            Attempt(int(self._fact(start, "attempt"))), until, experiment, result
+        )
+
+    def _by_interval(
+        self, attempt: Attempt, until: datetime, experiment: Experiment, result: ExperimentResult
+    ) -> KeepStep:
+        """Promote where the interval is above 0, else wait until the days are over."""
+        verdict = result.verdict
+        if verdict.outcome is Outcome.BETTER and above_zero(result, experiment, attempt):
             self._workflow.stop(promote=True)
             return self._promoted(experiment.b)
-        ends = self._ends("experiment start", self._plan.experiment.days)
         line = (
-            f"{result.verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}, "
-            f"attempt {attempt.number} at the level {attempt.level:.2g}"
+            f"{verdict}: {result.mean:+.4f} clicks a client of {result.n_clients:,}, attempt "
+            f"{attempt.number} at the level {attempt.level:.2g}"
         )
-        if self._state.now() < ends and result.verdict.outcome is not Outcome.NO_DIFFERENCE:
-            return KeepStep(f"{line}; until {ends:%Y-%m-%d}", waits=True)
-        self._workflow.stop(promote=False)
+        if self._state.now() < until and verdict.outcome is not Outcome.NO_DIFFERENCE:
+            return KeepStep(f"{line}; until {until:%Y-%m-%d}", waits=True)
         return KeepStep(line, end="refused", change=True)
-
-    def _look(self, start: str) -> ExperimentStatus | KeepStep:
-        """What the log says; a log that stays empty ends the experiment."""
-        try:
-            return self._workflow.status()
-        except BadInput as error:
-            if self._state.now() < self._ends(start, _EMPTY_LOG_DAYS):
-                return KeepStep(f"no search is logged yet: {error}", waits=True)
-            return self._withdrawn(str(error))
-
-    def _withdrawn(self, reason: str) -> KeepStep:
-        """Stop the experiment at once, with the reason in the candidate's deployment record."""
-        model = self._fact("upload", "model")
-        self._workflow.note(model, "rolled_back", {"reason": reason, "to": self._champion})
-        self._workflow.stop(promote=False)
-        line = f"{model} is not tried any more: {reason}"
-        return KeepStep(line, end="rolled back", change=True)
-
-    def _finished(self, experiment: Experiment, model: str) -> KeepStep:
-        """The end of an experiment that a killed run, or another hand, has stopped or decided."""
-        if self._workflow.stop(promote=True):
-            return self._promoted(model)
-        return KeepStep(f"the experiment was stopped {experiment.stopped}", end="refused",
-                        change=True)  # fmt: skip
 
     def _trouble(self, status: ExperimentStatus) -> str | None:
         """Why users should not see B any longer, or its log is not to be believed."""
@@ -267,9 +252,6 @@ class Round:
         if result is not None and result.verdict.outcome is Outcome.WORSE:
             return f"worse: {result.mean:+.4f} clicks a client"
         return status.warnings[0].line if status.warnings else None
-
-    def _ends(self, step: str, days: float) -> datetime:
-        return datetime.fromisoformat(self._fact(step, "started")) + timedelta(days=days)
 
 
 def above_zero(result: ExperimentResult, experiment: Experiment, attempt: Attempt) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import finite_json, lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
 
+PROMOTED = "promoted"
 _FORMAT = 1
 _LONGEST_HISTORY = 2_000
 
@@ -96,6 +97,12 @@ class KeepState:
         if self.round is not None and step.end is not None and closes is not False:
             self.finished = {"inputs": self.round["inputs"], "end": step.end, "line": step.line}
             self.round = None
+        self.save()
+
+    def decide(self, start: str, step: KeepStep) -> None:
+        """Keep how what a step has started ends, before it is ended."""
+        if self.round is not None:
+            self.round["steps"][start]["decided"] = asdict(step)
         self.save()
 
     def save(self) -> None:

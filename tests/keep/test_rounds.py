@@ -199,7 +199,7 @@ def all_runs(world: KeepWorld, log: Path, engine: Any = None) -> None:
     """What cron does: the runs of some days."""
     for day in (0, 3, 4):
         world.days = day
-        if world.run(Night(gain=GAIN, log=log), engine).done == "promoted":
+        if world.run(Night(gain=GAIN, log=log), engine).done not in {WAITING, NOTHING}:
             return
 
 
@@ -210,24 +210,28 @@ def outcome(world: KeepWorld) -> Any:
     del state["history"]
     experiment = Experiments(world.engine).find("m")
     lasting = experiment and (experiment.a, experiment.b, experiment.state, experiment.shadow)
-    gate = json.dumps(world.record(world.alias.current).gate)
+    gate = json.dumps([world.record(model).gate for model in sorted(world.alias.models)])
     return state, ledger, world.alias, lasting, json.loads(gate, object_hook=without_times)
 
 
-@pytest.mark.parametrize("with_users", [False, True], ids=["promoted", "tried"])
+@pytest.mark.parametrize("how", ["promoted", "tried", "withdrawn"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("what", ["files", "requests"])
 def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
-    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, *, with_users: bool, after: bool, what: str
+    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, *, how: str, after: bool, what: str
 ) -> None:
     folder = Path(world.plan.folder)
-    world.plan = plan_in(folder, tried=with_users)
+    world.plan = plan_in(folder, tried=how != "promoted")
     of_m = Experiment("m", "a", "b", index="small", planned=1000, started="")
-    log = log_of_users(of_m, folder.parent / "log.jsonl", np.random.default_rng(4), clients=200)
+    log = log_of_users(
+        of_m, folder.parent / "log.jsonl", np.random.default_rng(4), clients=200,
+        b_is_better=how != "withdrawn",
+    )  # fmt: skip
     start = copy.deepcopy(world.world.cluster.indices)
     all_runs(world, log)
     expected = outcome(world)
-    assert expected[0]["finished"]["end"] == "promoted"
+    ends = {"promoted": "promoted", "tried": "promoted", "withdrawn": "rolled back"}
+    assert expected[0]["finished"]["end"] == ends[how]
     # Every request was tried once, in minutes.
     for number in range(1, 1000, 9 if what == "requests" else 1):
         world.world.cluster.indices = copy.deepcopy(start)
