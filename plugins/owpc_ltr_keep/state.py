@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.output import finite_json, lock_file, write_output
+from owpc_ltr.files.output import lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
 
 PROMOTED = "promoted"
@@ -108,7 +108,7 @@ class KeepState:
     def save(self) -> None:
         """Replace the file."""
         content = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        text = json.dumps(finite_json({"format": _FORMAT, **content}), indent=1)
+        text = json.dumps({"format": _FORMAT, **content}, allow_nan=False)
         write_output(self._path, text.encode())
 
 
