@@ -27,7 +27,7 @@ import numpy as np
 from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment
 from owpc_ltr_experiment.status import ExperimentStatus
 from owpc_ltr_experiment.verdict import ClientTotals, experiment_result
-from owpc_ltr_keep.keep import ROLLED_BACK, run_once
+from owpc_ltr_keep.keep import run_once
 from owpc_ltr_keep.ledger import Attempt
 from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepPlan
 from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow
@@ -284,7 +284,7 @@ def year_of(climate: Climate, arm: Arm, seed: int, folder: Path) -> Year:
         if arm.every:
             workflow = YearWorkflow(plan, year, arm.every, watched=arm.honest)
             run = run_once(plan, workflow, clock)
-            year.rollbacks += run.done == ROLLED_BACK and run.steps[-1]["step"] == "watch"
+            year.rollbacks += run.done == "rolled back" and run.steps[-1]["step"] == "watch"
         rid = year.broken is not None and year.alias.current != year.broken
         if rid and year.rid_of_it_after is None:
             year.rid_of_it_after = year.day - BROKEN_DAY

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from owpc_ltr_keep.plan import KeepPlan
     from owpc_ltr_keep.workflow import Workflow
 
-NOTHING, WAITING, ROLLED_BACK, PERSON = "nothing", "waiting", "rolled back", "person"
-
 
 @dataclass(frozen=True, repr=False)
 class KeepRun(ShortRepr):
@@ -41,7 +39,7 @@ class KeepRun(ShortRepr):
     @property
     def refusal(self) -> OwpcLtrError | None:
         """The error of a run after which a person must look, or that refused the candidate."""
-        if self.done in {PERSON, ROLLED_BACK}:
+        if self.done in {"person", "rolled back"}:
             return BadInput(f"'{self.alias}' needs a person: {self.reason}")
         if self.done == "refused":
             return Refused(f"the candidate for '{self.alias}' was refused: {self.reason}")
@@ -67,7 +65,7 @@ class KeepRun(ShortRepr):
 
     def __str__(self) -> str:
         lines = [wrapped_text(f"{step['step']}: {step['line']}") for step in self.steps]
-        why = f" ({self.reason})" if self.done == NOTHING and self.reason else ""
+        why = f" ({self.reason})" if self.done == "nothing" and self.reason else ""
         done = f"done: {self.done}{why}; '{self.alias}' is set to {self.champion}"
         return "\n".join([*lines, wrapped_text(done)])
 
@@ -113,17 +111,22 @@ def run_once(plan: KeepPlan, workflow: Workflow, clock: Callable[[], datetime]) 
     folder = Path(plan.folder)
     state = KeepState(folder / "state.json", clock)
     step, drifted = watch(workflow, state)
-    reason, done = "", NOTHING
+    reason, done = "", "nothing"
     if step is not None:
-        state.record("watch", step, closes=step.end == ROLLED_BACK)
-        reason, done = step.line, step.end or NOTHING
+        state.record("watch", step, closes=step.end == "rolled back")
+        reason, done = step.line, step.end or "nothing"
         _tell(plan, state)
     else:
         reason = _begin(workflow, state, drifted)
         for made in Round(workflow, state, Ledger(folder / "ledger.jsonl")).advance():
-            reason, done = made.line, made.end or WAITING
-    if done == NOTHING and (drifted is not None or state.finished.get("end") == PERSON):
-        done = PERSON
+            reason, done = made.line, made.end or "waiting"
+    if drifted is not None and done in {"nothing", "refused"}:
+        reason = f"the features of {drifted} drifted, and nothing replaces it: {reason}"
+        step = KeepStep(reason, end="person", change=state.is_new(drifted))
+        state.record("watch", step, closes=False)
+        done = "person"
+    elif done == "nothing" and state.finished.get("end") == "person":
+        done = "person"
     _tell(plan, state)
     alias = workflow.alias()
     current = None if alias is None else alias.current

@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
 from owpc_ltr_keep.plan import KeepPlan
-from owpc_ltr_keep.state import PROMOTED, KeepState, KeepStep
+from owpc_ltr_keep.state import KeepState, KeepStep
 from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow, file_digest
 
 BROKEN_LOGS = frozenset({"sample-ratio", "lost-clicks"})
@@ -162,7 +162,7 @@ class Round:
 
     def _promoted(self, model: str) -> KeepStep:
         line = f"'{self._plan.alias}' is set to {model}, before {self._champion}"
-        return KeepStep(line, end=PROMOTED, change=True)
+        return KeepStep(line, end="promoted", change=True)
 
     def _begin(self, *, shadow: bool) -> KeepStep:
         """Start an experiment, or take over the one that a killed run has started.
@@ -193,7 +193,7 @@ class Round:
                 return self._promoted(model)
             return KeepStep("another hand stopped the experiment", end="refused", change=True)
         step = KeepStep(**decided) if decided else self._judged(start, days, experiment)
-        if step.waits or step.end == PROMOTED:
+        if step.waits or step.end == "promoted":
             return step
         self._state.decide(start, step)
         if step.end == "rolled back":

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import lock_file, write_output
 from owpc_ltr.files.strict_json import read_json_object
 
-PROMOTED = "promoted"
+KeepEnd = Literal["promoted", "refused", "rolled back", "person"]
+"""How a round ends; `person`: a person is needed."""
 _FORMAT = 1
 _LONGEST_HISTORY = 2_000
 
@@ -24,13 +25,12 @@ _LONGEST_HISTORY = 2_000
 class KeepStep:
     """What a step did: a line, facts for later steps, and how it ends the round, if it does.
 
-    `end` is `promoted`, `refused`, `rolled back` or `person` (a person is needed). A step that
-    `waits` is made again by the next run. A `change` is told to who is notified.
+    A step that `waits` is made again by the next run. A `change` is told to who is notified.
     """
 
     line: str
     facts: dict[str, Any] = field(default_factory=dict)
-    end: str | None = None
+    end: KeepEnd | None = None
     waits: bool = False
     change: bool = False
 
@@ -98,6 +98,11 @@ class KeepState:
             self.finished = {"inputs": self.round["inputs"], "end": step.end, "line": step.line}
             self.round = None
         self.save()
+
+    def is_new(self, trouble: str | None) -> bool:
+        """Whether a trouble is another one than that of the run before; None is the end of one."""
+        new, self.warned = trouble != self.warned, trouble
+        return new
 
     def decide(self, start: str, step: KeepStep) -> None:
         """Keep how what a step has started ends, before it is ended."""

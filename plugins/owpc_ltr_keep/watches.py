@@ -19,7 +19,8 @@ def watch(workflow: Workflow, state: KeepState) -> tuple[KeepStep | None, str | 
     alias = workflow.alias()
     troubles = {} if alias is None else workflow.troubles(alias.current)
     if alias is None or not troubles:
-        state.warned = None
+        if state.is_new(None):
+            state.save()
         return None, None
     before = alias.previous[-1] if alias.previous else None
     remaining = troubles if before is None else workflow.troubles(before)
@@ -33,8 +34,8 @@ def watch(workflow: Workflow, state: KeepState) -> tuple[KeepStep | None, str | 
     name, what = next(iter(troubles.items()))
     instead = "there is no model before" if before is None else f"so it is for {before}"
     line = f"{alias.current}, {name}: {what}; not rolled back: {instead}"
-    again, state.warned = state.warned, f"{alias.current} {name}"
-    return KeepStep(line, end="person", change=again != state.warned), None
+    step = KeepStep(line, end="person", change=state.is_new(f"{alias.current} {name}"))
+    return step, None
 
 
 def _roll_back(workflow: Workflow, state: KeepState) -> KeepStep:

@@ -26,6 +26,7 @@ from owpc_ltr.engine.live_queries import LiveQueries, judged_queries
 from owpc_ltr.engine.live_results.rankers import LiveRankers
 from owpc_ltr.engine.search.live_evaluation import graded_lists
 from owpc_ltr.engine.search.serving import serve_all
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
@@ -153,8 +154,11 @@ class Workflow:
         """What is wrong with an uploaded model, by the name of the watch that says so."""
         watch, troubles = self.plan.watch, dict[str, str]()
         if watch.drift:
-            drift = self._cluster.verify(model, index=self.plan.index).drift
-            troubles |= {"drift": "; ".join(drift)} if drift else {}
+            try:
+                drift = "; ".join(self._cluster.verify(model, index=self.plan.index).drift)
+            except Refused as error:  # too few of its documents are in the index
+                drift = str(error)
+            troubles |= {"drift": drift} if drift else {}
         if watch.min_judged is None and watch.max_ms is None:
             return troubles
         judged, milliseconds = self._live(model)

@@ -17,7 +17,6 @@ from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.sequence import confidence_sequence
 from owpc_ltr_experiment.verdict import ExperimentResult
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.keep import NOTHING, WAITING
 from owpc_ltr_keep.ledger import Attempt
 from owpc_ltr_keep.rounds import above_zero
 from owpc_ltr_keep.state import locked
@@ -58,7 +57,7 @@ def test_a_better_candidate_is_promoted_and_the_same_judgments_are_nothing_to_do
     assert (evidence["attempt"], evidence["level"]) == (1, 0.025)
     assert evidence["p"] < 0.025
     again = world.run(Night(gain=GAIN))
-    assert (again.done, again.steps, again.refusal) == (NOTHING, (), None)
+    assert (again.done, again.steps, again.refusal) == ("nothing", (), None)
     assert "those of the last round" in str(again)
     assert json.loads(json.dumps(run.as_dict()))["done"] == "promoted"
     assert max(map(len, str(run).splitlines())) <= 80
@@ -84,7 +83,7 @@ def test_a_candidate_that_is_no_better_is_refused(world: KeepWorld) -> None:
     assert isinstance(run.refusal, Refused)
     assert "attempt 1 at the level 0.025" in str(run.refusal)
     assert world.alias == before
-    assert world.run(Night()).done == NOTHING
+    assert world.run(Night()).done == "nothing"
     assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
 
 
@@ -109,14 +108,14 @@ def log_for(world: KeepWorld, seed: int = 1, **how: Any) -> Path:
 def test_a_candidate_is_tried_in_the_shadow_then_shown_and_promoted(tried: KeepWorld) -> None:
     before = tried.alias.current
     run = tried.run(Night(gain=GAIN))
-    assert (run.done, tried.alias.current) == (WAITING, before)
+    assert (run.done, tried.alias.current) == ("waiting", before)
     experiments = Experiments(tried.engine)
     assert (experiments.get("m").shadow, experiments.get("m").state) == (True, RUNNING)
     tried.days = 3
     few = log_for(tried, 2, clients=20)
     run = tried.run(Night(gain=GAIN, log=few))
     assert [step["step"] for step in run.steps] == ["shadow", "experiment start", "experiment"]
-    assert (run.done, experiments.get("m").shadow) == (WAITING, False)
+    assert (run.done, experiments.get("m").shadow) == ("waiting", False)
     assert "few-clients" not in str(run)
     tried.days = 4
     run = tried.run(Night(gain=GAIN, log=log_for(tried)))
@@ -140,7 +139,7 @@ def shown(tried: KeepWorld) -> KeepWorld:
 def test_an_experiment_without_a_decision_ends_after_its_days(tried: KeepWorld) -> None:
     before = shown(tried).alias.current
     log = log_for(tried, 3, clients=200, wanted="d")
-    assert tried.run(Night(gain=GAIN, log=log)).done == WAITING
+    assert tried.run(Night(gain=GAIN, log=log)).done == "waiting"
     tried.days = 21
     run = tried.run(Night(gain=GAIN, log=log))
     assert run.done == "refused"
@@ -199,7 +198,7 @@ def all_runs(world: KeepWorld, log: Path, engine: Any = None) -> None:
     """What cron does: the runs of some days."""
     for day in (0, 3, 4):
         world.days = day
-        if world.run(Night(gain=GAIN, log=log), engine).done not in {WAITING, NOTHING}:
+        if world.run(Night(gain=GAIN, log=log), engine).done not in {"waiting", "nothing"}:
             return
 
 

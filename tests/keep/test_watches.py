@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiments
-from owpc_ltr_keep.keep import NOTHING, PERSON, ROLLED_BACK, WAITING
 from owpc_ltr_keep.plan import KeepWatch
 from owpc_ltr_keep.workflow import Workflow
 
@@ -36,7 +35,7 @@ def test_a_model_in_trouble_is_rolled_back_with_the_reason_in_its_record(
     before = world.alias
     bad = before.current
     run = world.run(Night(troubles={bad: {watch: "far from what it was"}}))
-    assert run.done == ROLLED_BACK
+    assert run.done == "rolled back"
     assert isinstance(run.refusal, BadInput)
     assert "needs a person" in str(run.refusal)
     assert world.alias.current == before.previous[-1]
@@ -52,12 +51,12 @@ def test_a_trouble_that_the_model_before_has_too_needs_a_person_who_is_told_once
     troubles = {model: {watch: "far"} for model in before.models}
     night = Night(troubles=troubles)
     run = world.run(night)
-    assert (run.done, world.alias) == (PERSON, before)
+    assert (run.done, world.alias) == ("person", before)
     assert "not rolled back: so it is for" in str(run.refusal)
-    assert run.history[-1]["end"] == PERSON
+    assert run.history[-1]["end"] == "person"
     world.plan = replace(world.plan, notify=plan_in(Path(), notify=("false",)).notify)
     run = world.run(night)
-    assert (run.done, [step["step"] for step in run.steps]) == (PERSON, ["watch"])
+    assert (run.done, [step["step"] for step in run.steps]) == ("person", ["watch"])
     world.run(Night())
     assert [step["step"] for step in world.run(night).steps] == ["watch", "notify"]
 
@@ -67,10 +66,11 @@ def test_features_that_drifted_for_all_models_are_logged_again(world: KeepWorld)
     world.run(Night())
     troubles = {model: {"drift": "title drifted"} for model in world.alias.models}
     run = world.run(Night(troubles=troubles))
-    assert (run.done, run.steps[0]["step"]) == ("refused", "log")
+    assert (run.done, run.steps[0]["step"]) == ("person", "log")
+    assert "drifted, and nothing replaces it: no significant difference" in str(run.refusal)
     again = world.run(Night(troubles=troubles))
-    assert (again.done, again.steps) == (PERSON, ())
-    assert world.run(Night()).done == "refused"
+    assert (again.done, [step["step"] for step in again.steps]) == ("person", ["watch"])
+    assert world.run(Night(2, gain=GAIN, troubles=troubles)).done == "promoted"
 
 
 def test_a_rollback_that_is_killed_at_any_request_is_finished_once(world: KeepWorld) -> None:
@@ -110,6 +110,8 @@ def test_verify_is_what_finds_drift(world: KeepWorld) -> None:
     source["certificate"]["engine"]["version"] = "2.0.0"
     documents[key] = (source, version[0], version[1])
     assert "the engine's version changed from 2.0.0" in workflow.troubles(model)["drift"]
+    world.world.cluster.indices["small"].documents = {}
+    assert "drift" in workflow.troubles(model)
     unwatched = replace(world.plan, watch=KeepWatch(drift=False))
     assert Workflow(unwatched, cluster_of(world.engine)).troubles(model) == {}
 
@@ -146,7 +148,7 @@ def started(world: KeepWorld) -> str:
     world.plan = replace(plan_in(Path(world.plan.folder), tried=True), shadow=None)
     empty = Path(world.plan.folder) / "empty.jsonl"
     empty.write_text("")
-    assert world.run(Night(gain=GAIN, log=empty)).done == WAITING
+    assert world.run(Night(gain=GAIN, log=empty)).done == "waiting"
     return Experiments(world.engine).get("m").b
 
 
@@ -194,11 +196,11 @@ def test_an_experiment_whose_log_is_not_to_be_believed_ends_at_once(
     path.write_text("".join(f"{json.dumps(line)}\n" for line in damage(lines)))
     world.days = 2
     run = world.run(Night(gain=GAIN, log=path))
-    assert run.done == ROLLED_BACK, run
+    assert run.done == "rolled back", run
     assert reason in reason_of(world, model)
     assert Experiments(world.engine).get("m").state == STOPPED
     assert world.alias.current == before
-    assert world.run(Night(gain=GAIN, log=path)).done == NOTHING
+    assert world.run(Night(gain=GAIN, log=path)).done == "nothing"
 
 
 def test_a_candidate_that_users_click_less_on_is_taken_away_at_once(world: KeepWorld) -> None:
@@ -206,22 +208,22 @@ def test_a_candidate_that_users_click_less_on_is_taken_away_at_once(world: KeepW
     experiment = Experiments(world.engine).get("m")
     path = Path(world.plan.folder) / "log.jsonl"
     log_of_users(experiment, path, np.random.default_rng(1), b_is_better=False)
-    assert world.run(Night(gain=GAIN, log=path)).done == ROLLED_BACK
+    assert world.run(Night(gain=GAIN, log=path)).done == "rolled back"
     assert reason_of(world, model).startswith("worse: -")
 
 
 def test_a_rollback_during_an_experiment_ends_it(world: KeepWorld) -> None:
     champion, model = world.alias.current, started(world)
     run = world.run(Night(gain=GAIN, troubles={champion: {"drift": "far"}}))
-    assert run.done == ROLLED_BACK
+    assert run.done == "rolled back"
     assert world.alias.current != champion
     experiment = Experiments(world.engine).get("m")
     assert (experiment.b, experiment.state) == (model, STOPPED)
-    assert world.run(Night(gain=GAIN)).done == NOTHING
+    assert world.run(Night(gain=GAIN)).done == "nothing"
 
 
 def test_a_trouble_that_only_a_person_ends_leaves_the_experiment(world: KeepWorld) -> None:
     started(world)
     troubles = {model: {"latency": "slow"} for model in world.alias.models}
-    assert world.run(Night(gain=GAIN, troubles=troubles)).done == PERSON
+    assert world.run(Night(gain=GAIN, troubles=troubles)).done == "person"
     assert Experiments(world.engine).get("m").state == RUNNING
