@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_keep.plan import KeepData
+from owpc_ltr_keep.workflow import Workflow
 
+from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from tests.commands import Run, commands_in
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
+from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
+from tests.keep.keep_world import plan_in
 
 pytestmark = pytest.mark.node
 
@@ -89,3 +96,25 @@ def test_a_plan_promotes_a_better_model_and_then_has_nothing_to_do(
     assert evidence["verdict"]["outcome"] == "better"
     code, out, err = run("keep", "plan.toml", *where, "--json")
     assert (code, json.loads(out)["done"], json.loads(out)["steps"]) == (0, "nothing", []), err
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
+def test_clicks_in_the_cluster_are_judgments_that_change_only_with_them(
+    small: Small, node_url: str, tmp_path: Path
+) -> None:
+    events = simulate.clicks(simulate.example_world(15, 12), sessions=700)
+    queries, clicks = map(list, ubi_documents(events))
+    plan = replace(plan_in(tmp_path), index=small.index, data=KeepData(ubi=True))
+    cluster = connect(node_url, store_kind="plugin-free", store=small.store.name)
+    workflow = Workflow(plan, cluster)
+    try:
+        filled(small.engine, "ubi_queries", queries, PLUGIN[0])
+        filled(small.engine, "ubi_events", clicks, PLUGIN[1])
+        first = workflow.inputs(None)
+        assert (tmp_path / "clicks.parquet").exists()
+        assert workflow.inputs(None) == first
+        filled(small.engine, "ubi_events", clicks[: len(clicks) // 2], PLUGIN[1])
+        assert workflow.inputs(None) != first
+    finally:
+        drop(small.engine, "ubi_queries")
+        drop(small.engine, "ubi_events")
