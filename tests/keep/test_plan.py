@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from owpc_ltr_keep.notification import notify
 from owpc_ltr_keep.plan import KeepNotify, read_plan
+from owpc_ltr_keep.state import locked
 
 from owpc_ltr.errors import BadInput
+from tests.commands import commands_in
 
 WHOLE = """
 alias = "docs-ranker"
@@ -106,6 +109,25 @@ def test_a_mistake_is_refused_with_its_place(
     with pytest.raises(BadInput, match=complaint) as error:
         plan(tmp_path, (old, new))
     assert "\n" not in str(error.value)
+
+
+def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    nowhere = ("--url", "http://127.0.0.1:9")
+    (tmp_path / "plan.toml").write_text(WHOLE.replace("alias", "allias"))
+    code, _, err = run("keep", "plan.toml", *nowhere)
+    assert (code, err.splitlines()[-1]) == (
+        3, "owpc-ltr: plan.toml: there is no key 'allias': did you mean 'alias'?",
+    )  # fmt: skip
+    (tmp_path / "plan.toml").write_text(WHOLE)
+    with locked(tmp_path / "keep"):
+        code, _, err = run("keep", "plan.toml", *nowhere)
+    assert code == 5
+    assert re.search(r"process \d+ on .* holds .*keep/lock: wait for it to end$", err.strip())
+    code, _, err = run("keep", "no.toml", *nowhere)
+    assert (code, "no such file" in err.lower()) == (3, True)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.sequence import confidence_sequence
 from owpc_ltr_experiment.verdict import ExperimentResult
 from owpc_ltr_keep import state as state_module
-from owpc_ltr_keep.ledger import Attempt
+from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
 from owpc_ltr_keep.rounds import above_zero
 from owpc_ltr_keep.state import locked
 
@@ -249,6 +249,32 @@ def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
         all_runs(world, log)
         assert outcome(world) == expected
     assert number >= (10 if what == "files" else 40)
+
+
+def test_a_killed_look_is_an_attempt_of_those_that_are_spent(
+    world: KeepWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the ledger was written, a run with other judgments has the next attempt."""
+    append = KilledAt(1, after=True).wrapped(output.Journal.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(output.Journal, "append", append)
+        with pytest.raises(Killed):
+            world.run(Night(1))
+    assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
+
+
+def test_what_is_better_at_5_percent_is_refused_at_the_level_that_is_left(
+    world: KeepWorld,
+) -> None:
+    ledger = Ledger(Path(world.plan.folder) / "ledger.jsonl")
+    for number in range(60):
+        ledger.attempt(EvidenceStream("m", "judgments.tsv"), str(number))
+    before = world.alias
+    run = world.run(Night(gain=0.08))
+    told = str(run.refusal)
+    assert "refused: better: ndcg@10 +0.0" in told
+    assert "attempt 61 at the level 1.3e-05" in told
+    assert world.alias == before
 
 
 def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
