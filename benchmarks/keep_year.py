@@ -274,7 +274,7 @@ def year_of(climate: Climate, arm: Arm, seed: int, folder: Path) -> Year:
     year = Year(climate, np.random.default_rng(seed))
     users = KeepExperiment(planned=5000, days=21) if arm.users else None
     plan = KeepPlan(
-        alias="m", index="docs", featureset="docs", folder=str(folder), experiment=users,
+        alias="m", index="docs", featureset="docs", folder=str(folder), every=0, experiment=users,
         data=KeepData(judgments="judgments.tsv"),
     )  # fmt: skip
     clock: Callable[[], datetime] = lambda: BEGAN + timedelta(days=year.day)  # noqa: E731

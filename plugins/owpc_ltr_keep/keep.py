@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,6 +146,10 @@ def _begin(workflow: Workflow, state: KeepState, drifted: str | None) -> str:
             f"there is no model '{workflow.plan.alias}' to keep: upload the first one "
             "(owpc-ltr upload)"
         )
+    if state.round is None and state.finished.get("end") in {"promoted", "refused"}:
+        due = datetime.fromisoformat(str(state.began)) + timedelta(days=workflow.plan.every)
+        if drifted is None and state.now() < due:
+            return f"the next round begins on {due:%Y-%m-%d} at the earliest"
     inputs = workflow.inputs(drifted)
     if state.round is not None and state.round["inputs"] == inputs:
         return ""

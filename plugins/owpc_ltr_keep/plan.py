@@ -92,13 +92,17 @@ class KeepNotify:
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPlan:
-    """The whole plan. `folder` has what survives between runs; paths are those from the plan."""
+    """The whole plan. `folder` has what survives between runs; paths are those from the plan.
+
+    A round begins `every` so many days at most: each one spends some of the level that is left.
+    """
 
     alias: str
     index: str
     featureset: str
     folder: str
     data: KeepData
+    every: float = 7.0
     query_template: str | None = None
     train: dict[str, Any] = field(default_factory=dict)
     gate: KeepGate = KeepGate()

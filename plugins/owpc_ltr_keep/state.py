@@ -38,9 +38,9 @@ class KeepStep:
 class KeepState:
     """The state of one plan.
 
-    `round` has the steps of the round that is under way, `finished` the inputs and the end of the
-    last one, `rollback` one that has begun, `unsent` changes that nobody was told of, `warned` what
-    was told last of a trouble that goes on.
+    `round` has the steps of the round that is under way, which `began` then, `finished` the inputs
+    and the end of the last one, `rollback` one that has begun, `unsent` changes that nobody was
+    told of, `warned` what was told last of a trouble that goes on.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
@@ -52,6 +52,7 @@ class KeepState:
             raise BadInput(f"{path} is damaged, or of a later version of owpc-ltr: use that one")
         self.round: dict[str, Any] | None = content.get("round")
         self.rounds: int = content.get("rounds", 0)
+        self.began: str | None = content.get("began")
         self.finished: dict[str, Any] = content.get("finished", {})
         self.rollback: dict[str, Any] | None = content.get("rollback")
         self.unsent: list[dict[str, Any]] = content.get("unsent", [])
@@ -71,6 +72,7 @@ class KeepState:
     def begin(self, inputs: str, champion: str) -> None:
         """Begin a round."""
         self.rounds += 1
+        self.began = self.now().isoformat()
         self.round = {"inputs": inputs, "champion": champion, "steps": {}}
         self.save()
 

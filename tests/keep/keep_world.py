@@ -157,7 +157,9 @@ class KeepWorld:
 
 
 def without_times(content: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in content.items() if name not in {"time", "started"}}
+    return {
+        name: value for name, value in content.items() if name not in {"time", "started", "began"}
+    }
 
 
 def plan_in(folder: Path, *, tried: bool = False, notify: tuple[str, ...] = ()) -> KeepPlan:
@@ -167,6 +169,7 @@ def plan_in(folder: Path, *, tried: bool = False, notify: tuple[str, ...] = ()) 
         index="small",
         featureset="small",
         folder=str(folder),
+        every=0,
         data=KeepData(judgments=str(folder / "judgments.tsv")),
         shadow=KeepShadow(days=2) if tried else None,
         experiment=KeepExperiment(planned=1000, days=20) if tried else None,

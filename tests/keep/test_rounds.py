@@ -87,6 +87,20 @@ def test_a_candidate_that_is_no_better_is_refused(world: KeepWorld) -> None:
     assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
 
 
+def test_rounds_begin_no_more_often_than_the_plan_says(world: KeepWorld) -> None:
+    world.plan = replace(world.plan, every=7)
+    world.run(Night())
+    world.days = 6.9
+    run = world.run(Night(2, gain=GAIN))
+    assert (run.done, run.steps) == ("nothing", ())
+    assert run.reason.startswith("the next round begins on 20")
+    world.days = 7.1
+    assert world.run(Night(2, gain=GAIN)).done == "promoted"
+    # Features that drifted for all models do not wait.
+    troubles = {model: {"drift": "far"} for model in world.alias.models}
+    assert world.run(Night(3, troubles=troubles)).steps[0]["step"] == "log"
+
+
 def test_faults_of_the_data_need_a_person_until_they_are_accepted(world: KeepWorld) -> None:
     fault = Finding("leak", WARNING, "votes", "votes gives the grade away", "leave it out")
     run = world.run(Night(gain=GAIN, findings=(fault,)))
