@@ -165,9 +165,11 @@ class YearWorkflow(Workflow):
         """Differences of queries around the true gain."""
         year = self.year
         differences = year.rng.normal(year.gain(self.candidate, champion), SPREAD, QUERIES)
-        found = compare_paired(differences, np.zeros(QUERIES), seed=0, resamples=1000)
+        comparison = compare_paired(differences, np.zeros(QUERIES), seed=0, resamples=1000)
         # Differences are normal: the t-test's p is exact, whatever the level.
-        return Compared(ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", found, p_holm=found.p_t))
+        return Compared(
+            ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=comparison.p_t)
+        )
 
     def upload(self, champion: str) -> str:  # noqa: ARG002
         """Nothing to upload."""
@@ -218,9 +220,9 @@ class YearWorkflow(Workflow):
         lossy = np.isin(days, LOGGER)
         leads = rng.random(n) < np.where(lossy, 0.4, 0.5)
         gain = year.gain(experiment.b, experiment.a) + np.where(lossy, 0.05, 0.0)
-        one = np.ones(n, np.int64)
+        once = np.ones(n, np.int64)
         clients = ClientTotals(
-            credit=rng.normal(gain, CLICKS_SD), searches=one, clicks=one,
+            credit=rng.normal(gain, CLICKS_SD), searches=once, clicks=once,
             led_b=leads.astype(np.int64), residual=rng.normal(0, 1, n),
         )  # fmt: skip
         result = experiment_result(clients, planned=experiment.planned, exponent=1.0)
@@ -294,15 +296,15 @@ def year_of(climate: Climate, arm: Arm, seed: int, folder: Path) -> Year:
 
 def years_of(climate: Climate, arm: Arm, years: int) -> list[Year]:
     """Years of one arm; each seed is the same year for all arms."""
-    found = []
+    made = []
     for seed in range(years):
         with tempfile.TemporaryDirectory() as folder:
             if arm.honest:
-                found.append(year_of(climate, arm, seed, Path(folder)))
+                made.append(year_of(climate, arm, seed, Path(folder)))
             else:
                 with without_ledger():
-                    found.append(year_of(climate, arm, seed, Path(folder)))
-    return found
+                    made.append(year_of(climate, arm, seed, Path(folder)))
+    return made
 
 
 def row(name: str, years: list[Year], nothing: float) -> str:

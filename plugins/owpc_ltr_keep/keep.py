@@ -49,8 +49,8 @@ class KeepRun(ShortRepr):
     def rows(self) -> list[tuple[str, int, str, str, str]]:
         """The history as a table, the latest step first: time, round, step, line, end."""
         return [
-            (one["time"], one["round"], one["step"], one["line"], one.get("end", ""))
-            for one in reversed(self.history)
+            (step["time"], step["round"], step["step"], step["line"], step.get("end", ""))
+            for step in reversed(self.history)
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def keep(
     from owpc_ltr_keep.plan import read_plan
     from owpc_ltr_keep.workflow import Workflow
 
-    found = read_plan(plan)
-    with locked(Path(found.folder)):
-        run = run_once(found, Workflow(found, cluster, progress), utc_now)
+    contents = read_plan(plan)
+    with locked(Path(contents.folder)):
+        run = run_once(contents, Workflow(contents, cluster, progress), utc_now)
         write_report(run, report)
     return run
 

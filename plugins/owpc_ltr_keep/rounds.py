@@ -112,10 +112,10 @@ class Round:
 
     def _inspect(self) -> KeepStep:
         accepted = self._plan.data.accept
-        faults = [one for one in self._workflow.findings() if one.check not in accepted]
+        faults = [fault for fault in self._workflow.findings() if fault.check not in accepted]
         if not faults:
             return KeepStep("the data have no fault that is not accepted")
-        checks = ", ".join(f'"{check}"' for check in dict.fromkeys(one.check for one in faults))
+        checks = ", ".join(f'"{check}"' for check in dict.fromkeys(fault.check for fault in faults))
         line = f"{faults[0].line}; or accept it: [data] accept = [{checks}]"
         return KeepStep(line, end="person", change=True)
 
@@ -132,10 +132,13 @@ class Round:
             attempt = self._ledger.attempt(stream, " ".join(of))
         except BadInput as error:
             return KeepStep(str(error), end="person", change=True)
-        found = self._workflow.compare(self._champion, attempt.resamples)
-        pair, verdict = found.pair(CANDIDATE, CHAMPION), found.verdict(CANDIDATE, CHAMPION)
+        comparison = self._workflow.compare(self._champion, attempt.resamples)
+        pair, verdict = (
+            comparison.pair(CANDIDATE, CHAMPION),
+            comparison.verdict(CANDIDATE, CHAMPION),
+        )
         # The ledger's level takes the place of the correction for earlier comparisons.
-        p = pair.p_holm / corrected_for(found.looks)
+        p = pair.p_holm / corrected_for(comparison.looks)
         passed = verdict.outcome is Outcome.BETTER and p <= attempt.level
         line = (
             f"{verdict}: {pair.metric} {pair.comparison.mean_difference:+.4f} over "

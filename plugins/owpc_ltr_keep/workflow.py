@@ -178,9 +178,9 @@ class Workflow:
         judged, template = judged_queries(self._judgments), self.plan.query_template
         order = np.random.default_rng(0).permutation(len(judged))[:_SEARCHED]
         sample = [judged[number] for number in np.sort(order).tolist()]
-        with ExitStack() as kept:
+        with ExitStack() as stack:
             ranker = LiveRankers(
-                cluster=self._cluster, query_template=template, judged=sample, kept=kept
+                cluster=self._cluster, query_template=template, judged=sample, kept=stack
             ).model(model, self.plan.index)
             query = self._cluster.template(ranker.index, template)[0]
             live = LiveQueries(Judgments(sample), template, self._cluster.window(template, None))

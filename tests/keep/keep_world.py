@@ -59,9 +59,9 @@ def noise(seed: int, resamples: int, gain: float, queries: int = QUERIES) -> Noi
     rng = np.random.default_rng(seed)
     champion = rng.uniform(0.4, 0.6, queries)
     candidate = champion + gain + rng.normal(0, 0.25, queries)
-    found = compare_paired(candidate, champion, seed=seed, resamples=resamples)
+    comparison = compare_paired(candidate, champion, seed=seed, resamples=resamples)
     return NoiseComparison(
-        ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", found, p_holm=found.p_permutation)
+        ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=comparison.p_permutation)
     )
 
 

@@ -25,9 +25,9 @@ def promoted(seed: int, ledger: Ledger | None) -> int:
         attempt = Attempt(1)
         if ledger is not None:
             attempt = ledger.attempt(STREAM, f"{seed} {night}")
-        found = noise(NIGHTS * seed + night, attempt.resamples, gain=0.0).compared
+        pair = noise(NIGHTS * seed + night, attempt.resamples, gain=0.0).compared
         level = LEVEL if ledger is None else attempt.level
-        count += found.verdict.outcome is Outcome.BETTER and found.p_holm <= level
+        count += pair.verdict.outcome is Outcome.BETTER and pair.p_holm <= level
     return count
 
 
@@ -47,8 +47,8 @@ def test_the_levels_of_all_attempts_add_up_to_5_percent_and_p_can_be_as_small() 
 
 def test_a_gain_that_is_there_is_still_seen_after_many_attempts() -> None:
     attempt = Attempt(60)
-    found = noise(3, attempt.resamples, gain=0.12).compared
-    assert found.p_holm <= attempt.level
+    pair = noise(3, attempt.resamples, gain=0.12).compared
+    assert pair.p_holm <= attempt.level
 
 
 def test_a_killed_run_has_its_attempt_again_and_another_candidate_the_next(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_of_many_series_of_noise_few_promote_anything(tmp_path: Path) -> None:
     seeds = rng.integers(10**6, size=(30, 12))
     with_ledger = without = 0
     for series in seeds:
-        found = [noise(int(seed), 10_000, 0.0).compared for seed in series]
-        better = [one.verdict.outcome is Outcome.BETTER for one in found]
-        p = [one.p_holm for one in found]
+        pairs = [noise(int(seed), 10_000, 0.0).compared for seed in series]
+        better = [pair.verdict.outcome is Outcome.BETTER for pair in pairs]
+        p = [pair.p_holm for pair in pairs]
         without += any(better)
         with_ledger += any(
             gain and p <= Attempt(k).level

@@ -65,15 +65,15 @@ def plan(folder: Path, *changes: tuple[str, str]) -> Any:
 
 
 def test_a_whole_plan_is_read_with_paths_from_its_own_folder(tmp_path: Path) -> None:
-    found = plan(tmp_path)
-    assert found.folder == str(tmp_path / "keep")
-    assert found.data.judgments == str(tmp_path / "judgments.tsv")
-    assert found.query_template == str(tmp_path / "query.json")
-    assert (found.watch.max_ms, found.shadow.days, found.gate.smallest_gain) == (50.0, 3.0, 0.002)
-    assert found.train == {"loss": "owpc", "folds": 5, "settings": {"C": 1.0}}
-    assert found.experiment_name == "docs-ranker"
-    assert plan(tmp_path, ("planned = 20000", "planned = 300")).digest == found.digest
-    assert plan(tmp_path, ("folds = 5", "folds = 4")).digest != found.digest
+    whole = plan(tmp_path)
+    assert whole.folder == str(tmp_path / "keep")
+    assert whole.data.judgments == str(tmp_path / "judgments.tsv")
+    assert whole.query_template == str(tmp_path / "query.json")
+    assert (whole.watch.max_ms, whole.shadow.days, whole.gate.smallest_gain) == (50.0, 3.0, 0.002)
+    assert whole.train == {"loss": "owpc", "folds": 5, "settings": {"C": 1.0}}
+    assert whole.experiment_name == "docs-ranker"
+    assert plan(tmp_path, ("planned = 20000", "planned = 300")).digest == whole.digest
+    assert plan(tmp_path, ("folds = 5", "folds = 4")).digest != whole.digest
 
 
 @pytest.mark.parametrize(

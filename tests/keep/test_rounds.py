@@ -285,16 +285,16 @@ def test_what_is_better_at_5_percent_is_refused_at_the_level_that_is_left(
         ledger.attempt(EvidenceStream("m", "judgments.tsv"), str(number))
     before = world.alias
     run = world.run(Night(gain=0.08))
-    told = str(run.refusal)
-    assert "refused: better: ndcg@10 +0.0" in told
-    assert "attempt 61 at the level 1.3e-05" in told
+    refusal = str(run.refusal)
+    assert "refused: better: ndcg@10 +0.0" in refusal
+    assert "attempt 61 at the level 1.3e-05" in refusal
     assert world.alias == before
 
 
 def test_two_runs_at_once_and_a_lock_that_a_killed_process_left(world: KeepWorld) -> None:
     folder = Path(world.plan.folder)
-    told = r"process \d+ on .* holds .*lock"
-    with locked(folder), pytest.raises(LockHeld, match=told), locked(folder):
+    complaint = r"process \d+ on .* holds .*lock"
+    with locked(folder), pytest.raises(LockHeld, match=complaint), locked(folder):
         pass
     (folder / "lock").write_text("process 1 on elsewhere")
     with locked(folder):
@@ -308,11 +308,11 @@ def test_the_notified_command_reads_each_change_once_and_its_failure_breaks_noth
     world: KeepWorld, tmp_path: Path
 ) -> None:
     folder = Path(world.plan.folder)
-    told = tmp_path / "told.jsonl"
-    world.plan = plan_in(folder, notify=(sys.executable, "-c", TOLD, str(told)))
+    changes = tmp_path / "told.jsonl"
+    world.plan = plan_in(folder, notify=(sys.executable, "-c", TOLD, str(changes)))
     world.run(Night(gain=GAIN))
     world.run(Night(gain=GAIN))
-    (change,) = map(json.loads, told.read_text().splitlines())
+    (change,) = map(json.loads, changes.read_text().splitlines())
     assert (change["alias"], change["step"], change["end"]) == ("m", "promote", "promoted")
     assert world.alias.current in change["line"]
     world.plan = plan_in(folder, notify=(sys.executable, "-c", "raise SystemExit(1)"))

@@ -126,7 +126,7 @@ class Live(Workflow):
 
 
 @pytest.mark.parametrize(
-    ("limits", "found"),
+    ("limits", "expected"),
     [
         ({"min_judged": 0.5}, {"judged": "40% of its first 10 results are judged, and 50% are "}),
         ({"max_ms": 20.0}, {"latency": "a search takes 30 ms (median), and 20 are allowed"}),
@@ -135,12 +135,12 @@ class Live(Workflow):
     ],
 )
 def test_limits_are_of_the_plan(
-    world: KeepWorld, limits: dict[str, Any], found: dict[str, str]
+    world: KeepWorld, limits: dict[str, Any], expected: dict[str, str]
 ) -> None:
     plan = replace(world.plan, watch=KeepWatch(drift=False, **limits))
     troubles = Live(plan, cluster_of(world.engine)).troubles(world.alias.current)
-    assert troubles.keys() == found.keys()
-    assert all(troubles[name].startswith(text) for name, text in found.items())
+    assert troubles.keys() == expected.keys()
+    assert all(troubles[name].startswith(text) for name, text in expected.items())
 
 
 def started(world: KeepWorld) -> str:
