@@ -29,6 +29,7 @@ from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.inspect import inspect
@@ -117,7 +118,8 @@ class Workflow:
         }
         return compare(
             rankers, self.files["log"], metrics=gate.metrics, baseline=CHAMPION,
-            smallest_gain=gate.smallest_gain, resamples=resamples, progress=self._progress,
+            options=ComparisonOptions(smallest_gain=gate.smallest_gain), resamples=resamples,
+            progress=self._progress,
         )  # fmt: skip
 
     def upload(self, champion: str) -> str:
