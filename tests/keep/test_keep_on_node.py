@@ -16,12 +16,14 @@ from owpc_ltr_keep.plan import KeepData
 from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr import connect
-from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
+from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from tests.commands import Run, commands_in
 from tests.engine.deployed import put
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 from tests.engine.ubi_indices import PLUGIN, drop, filled, ubi_documents
+from tests.experiment.users import log_of_users
 from tests.keep.keep_world import plan_in
 
 pytestmark = pytest.mark.node
@@ -116,5 +118,37 @@ def test_clicks_in_the_cluster_are_judgments_that_change_only_with_them(
         filled(small.engine, "ubi_events", clicks[: len(clicks) // 2], PLUGIN[1])
         assert workflow.inputs(None) != first
     finally:
+        drop(small.engine, "ubi_queries")
+        drop(small.engine, "ubi_events")
+
+
+def test_an_experiment_is_read_out_of_the_cluster_and_its_winner_promoted(
+    small: Small, node_url: str, tmp_path: Path
+) -> None:
+    put(small, linear((0.3, 0.3, -2.0)))
+    model = put(small, linear((0.3, 0.3, 2.0)), role=CHALLENGER).model
+    plan = replace(plan_in(tmp_path, tried=True), alias=small.name, index=small.index)
+    workflow = Workflow(plan, connect(node_url, store_kind="plugin-free", store=small.store.name))
+    experiment = workflow.start(model, shadow=False)
+    log = log_of_users(experiment, tmp_path / "log.jsonl", np.random.default_rng(1), clients=400)
+    # What is later than now is not read.
+    lines = [
+        {**json.loads(line), "timestamp": experiment.started}
+        for line in log.read_text().splitlines()
+    ]
+    try:
+        for index, mapping, clicks in zip(
+            ("ubi_queries", "ubi_events"), PLUGIN, (False, True), strict=True
+        ):
+            wanted = [line for line in lines if ("action_name" in line) is clicks]
+            filled(small.engine, index, wanted, mapping)
+        result = workflow.status().result
+        assert result is not None
+        assert (result.n_clients, result.verdict.outcome) == (400, "better")
+        assert workflow.stop(promote=True)
+        assert Aliases(small.engine, small.store).resolve(small.name) == model
+    finally:
+        record = f"/{ALIASES}/_doc/experiment%2F{small.name}"
+        small.engine.request("DELETE", record, params={"refresh": "true"})
         drop(small.engine, "ubi_queries")
         drop(small.engine, "ubi_events")
