@@ -22,6 +22,7 @@ from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, Deplo
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.compared_pair import ComparedPair
+from owpc_ltr.evaluation.looks import corrected_for
 from owpc_ltr.evaluation.significance import Verdict, compare_paired
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.result import Finding
@@ -54,15 +55,18 @@ class NoiseComparison:
         return self.compared.verdict
 
 
-def noise(seed: int, resamples: int, gain: float, queries: int = QUERIES) -> NoiseComparison:
-    """The candidate of a night: as good as the champion, but for the gain."""
+def noise(seed: int, resamples: int, gain: float, looks: int = 0) -> NoiseComparison:
+    """The candidate of a night: as good as the champion, but for the gain.
+
+    `looks` are earlier comparisons on the same queries, for which p is corrected.
+    """
     rng = np.random.default_rng(seed)
-    champion = rng.uniform(0.4, 0.6, queries)
-    candidate = champion + gain + rng.normal(0, 0.25, queries)
+    champion = rng.uniform(0.4, 0.6, QUERIES)
+    candidate = champion + gain + rng.normal(0, 0.25, QUERIES)
     comparison = compare_paired(candidate, champion, seed=seed, resamples=resamples)
-    return NoiseComparison(
-        ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=comparison.p_permutation)
-    )
+    p = min(1.0, comparison.p_permutation * corrected_for(looks))
+    pair = ComparedPair(CANDIDATE, CHAMPION, "ndcg@10", comparison, p_holm=p)
+    return NoiseComparison(pair, looks)
 
 
 def model_of_night(night: int) -> LinearModel:
@@ -75,6 +79,7 @@ class Night:
 
     number: int = 1
     gain: float = 0.0
+    looks: int = 0
     findings: tuple[Finding, ...] = ()
     troubles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     log: Path | None = None
@@ -107,7 +112,7 @@ class MadeUpWorkflow(Workflow):
         return "the same queries"
 
     def compare(self, champion: str, resamples: int) -> Any:
-        return noise(self.night.number, resamples, self.night.gain)
+        return noise(self.night.number, resamples, self.night.gain, self.night.looks)
 
     def upload(self, champion: str) -> str:
         model = load_scoring_model(self.files["train"])

@@ -29,7 +29,15 @@ from owpc_ltr.files.output import LockHeld
 from owpc_ltr.inspection.result import WARNING, Finding
 from tests.engine.small_cluster import Unreliable
 from tests.experiment.users import log_of_users
-from tests.keep.keep_world import KeepWorld, Night, model_of_night, plan_in, without_times
+from tests.keep.keep_world import (
+    KeepWorld,
+    MadeUpWorkflow,
+    Night,
+    model_of_night,
+    noise,
+    plan_in,
+    without_times,
+)
 
 GAIN = 0.1
 
@@ -268,13 +276,26 @@ def test_a_run_that_is_killed_at_any_write_ends_as_one_that_was_not(
 def test_a_killed_look_is_an_attempt_of_those_that_are_spent(
     world: KeepWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after the ledger was written, a run with other judgments has the next attempt."""
-    append = KilledAt(1, after=True).wrapped(output.Journal.append)
+    """Killed while it looks, a run with other judgments has the next attempt."""
+
+    def killed(*_args: Any) -> Any:
+        raise Killed
+
     with monkeypatch.context() as patched:
-        patched.setattr(output.Journal, "append", append)
+        patched.setattr(MadeUpWorkflow, "compare", killed)
         with pytest.raises(Killed):
             world.run(Night(1))
     assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
+
+
+def test_the_ledger_takes_the_place_of_the_correction_for_earlier_comparisons(
+    world: KeepWorld,
+) -> None:
+    run = world.run(Night(gain=GAIN, looks=3))
+    assert run.done == "promoted"
+    evidence = (world.record(world.alias.current).gate or {})["keep"]
+    pair = noise(1, 10_000, GAIN).compared
+    assert evidence["p"] == pytest.approx(pair.p_holm)
 
 
 def test_what_is_better_at_5_percent_is_refused_at_the_level_that_is_left(
