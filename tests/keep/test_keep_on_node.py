@@ -17,7 +17,7 @@ from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
-from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
+from owpc_ltr.engine.deployment.alias_index import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from tests.commands import Run, commands_in
 from tests.engine.deployed import put
@@ -125,9 +125,10 @@ def test_clicks_in_the_cluster_are_judgments_that_change_only_with_them(
 def test_an_experiment_is_read_out_of_the_cluster_and_its_winner_promoted(
     small: Small, node_url: str, tmp_path: Path
 ) -> None:
-    put(small, linear((0.3, 0.3, -2.0)))
-    model = put(small, linear((0.3, 0.3, 2.0)), role=CHALLENGER).model
-    plan = replace(plan_in(tmp_path, tried=True), alias=small.name, index=small.index)
+    name = f"{small.name}-tried"
+    put(small, linear((0.3, 0.3, -2.0)), name=name)
+    model = put(small, linear((0.3, 0.3, 2.0)), name=name, role=CHALLENGER).model
+    plan = replace(plan_in(tmp_path, tried=True), alias=name, index=small.index)
     workflow = Workflow(plan, connect(node_url, store_kind="plugin-free", store=small.store.name))
     experiment = workflow.start(model, shadow=False)
     log = log_of_users(experiment, tmp_path / "log.jsonl", np.random.default_rng(1), clients=400)
@@ -146,9 +147,9 @@ def test_an_experiment_is_read_out_of_the_cluster_and_its_winner_promoted(
         assert result is not None
         assert (result.n_clients, result.verdict.outcome) == (400, "better")
         assert workflow.stop(promote=True)
-        assert Aliases(small.engine, small.store).resolve(small.name) == model
+        assert Aliases(small.engine, small.store).resolve(name) == model
     finally:
-        record = f"/{ALIASES}/_doc/experiment%2F{small.name}"
+        record = f"/{ALIASES}/_doc/experiment%2F{name}"
         small.engine.request("DELETE", record, params={"refresh": "true"})
         drop(small.engine, "ubi_queries")
         drop(small.engine, "ubi_events")
