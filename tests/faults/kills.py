@@ -72,6 +72,8 @@ class Killer:
             self.laboratory.clean(stage)
             here, there = self.context.Pipe()
             child = self._started(stage, [Trap(step) for step in STEPS], there)
+            # A child that dies ends the wait.
+            there.close()
             ended, known = here.recv()
             child.join()
             assert (ended.code, ended.faults()) == (0, []), ended
