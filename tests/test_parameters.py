@@ -205,5 +205,6 @@ def test_a_parameter_of_an_upload_without_live_searches_is_refused(run: Run) -> 
     code, _, err = run("upload", "m.json", "--param", "k=3")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "owpc-ltr: --param is for live searches of --judgments: give these too, or leave it out",
+        "owpc-ltr: --param is for searches of --judgments or with --query-template: "
+        "give one of these, too, or leave it out",
     )
