@@ -158,9 +158,7 @@ class Round:
 
     def _promote(self) -> KeepStep:
         model = self._fact("upload", "model")
-        alias = self._workflow.alias()
-        if alias is not None and alias.current != model:
-            self._workflow.promote(model)
+        self._workflow.promote(model)
         return self._promoted(model)
 
     def _promoted(self, model: str) -> KeepStep:

@@ -169,6 +169,24 @@ def test_an_experiment_without_a_decision_ends_after_its_days(tried: KeepWorld) 
     assert Experiments(tried.engine).get("m").state == STOPPED
 
 
+def test_users_promote_at_the_level_of_the_attempt(tried: KeepWorld) -> None:
+    """What is better at 5 % goes on where much of the level is spent."""
+    shown(tried)
+    log = log_for(tried, clients=600)
+    lines = log.read_text().splitlines()
+    clicks = [line for line in lines if "action_name" in line]
+    searches = [line for line in lines if "action_name" not in line]
+    log.write_text("\n".join([*searches, *clicks[::7]]))
+    state = Path(tried.plan.folder) / "state.json"
+    content = json.loads(state.read_text())
+    for attempt, done in ((10**9, "waiting"), (1, "promoted")):
+        content["round"]["steps"]["experiment start"]["attempt"] = attempt
+        state.write_text(json.dumps(content))
+        run = tried.run(Night(gain=GAIN, log=log))
+        assert run.done == done
+        assert attempt == 1 or run.reason.startswith("better: +0.")
+
+
 @pytest.mark.parametrize("number", [1, 2, 5, 30])
 def test_a_later_attempt_needs_the_wider_interval_of_its_level_above_0(number: int) -> None:
     experiment = Experiment("m", "a", "b", index="small", planned=1000, started="")
@@ -286,6 +304,35 @@ def test_a_killed_look_is_an_attempt_of_those_that_are_spent(
         with pytest.raises(Killed):
             world.run(Night(1))
     assert "attempt 2 at the level 0.0083" in str(world.run(Night(2)).refusal)
+
+
+@pytest.mark.parametrize(
+    ("file", "again"),
+    [("candidate.json", ["train"]), ("data.parquet", ["log", "inspect", "train"])],
+)
+@pytest.mark.parametrize("gone", [False, True], ids=["changed", "gone"])
+def test_files_that_another_hand_changed_are_made_again(
+    world: KeepWorld, monkeypatch: pytest.MonkeyPatch, file: str, again: list[str], *, gone: bool
+) -> None:
+    def killed(*_args: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MadeUpWorkflow, "compare", killed)
+        with pytest.raises(Killed):
+            world.run(Night(gain=GAIN))
+    path = Path(world.plan.folder) / file
+    before = path.read_bytes()
+    if gone:
+        path.unlink()
+    else:
+        path.write_text("another")
+    run = world.run(Night(gain=GAIN))
+    steps = [step["step"] for step in run.steps]
+    assert steps == [*again, "gate", "upload", "promote"]
+    assert path.read_bytes() == before
+    # What is made again is the same candidate, and so the same attempt.
+    assert "attempt 1 at" in run.steps[len(again)]["line"]
 
 
 def test_the_ledger_takes_the_place_of_the_correction_for_earlier_comparisons(
