@@ -293,6 +293,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("lost_answer", [False, True], ids=["before", "after"])
 def test_a_stop_that_is_killed_at_any_step_is_finished_by_the_next(
     world: World, tmp_path: Path, *, lost_answer: bool

@@ -35,6 +35,7 @@ def test_a_model_loses_with_the_season_the_catalogue_and_when_it_breaks(
     assert null.skill < 0 == null.season == null.catalogue == null.broken == null.skill_sd
 
 
+@pytest.mark.thorough
 def test_nights_without_a_gain_promote_nothing_but_where_each_has_the_whole_level(
     keep_year: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_line_that_was_cut_is_not_an_attempt(tmp_path: Path) -> None:
     assert Ledger(path).attempt(STREAM, "three").number == 2
 
 
+@pytest.mark.thorough
 def test_of_many_series_of_noise_few_promote_anything(tmp_path: Path) -> None:
     """30 plans of 12 nights: 5 % or less have a false promotion; with a test a night, many have."""
     rng = np.random.default_rng(5)

@@ -253,6 +253,7 @@ def outcome(world: KeepWorld) -> Any:
     return state, ledger, world.alias, lasting, json.loads(gate, object_hook=without_times)
 
 
+@pytest.mark.thorough(sample=4)
 @pytest.mark.parametrize("how", ["promoted", "tried", "withdrawn"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("what", ["files", "requests"])
