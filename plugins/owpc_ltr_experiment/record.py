@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import AnswerPart, EngineRefusal, check_written
-from owpc_ltr.engine.deployment.alias_index import INDEX, prepare
+from owpc_ltr.engine.client.responses import EngineRefusal, check_written
+from owpc_ltr.engine.deployment.alias_index import INDEX, prepare, read_versioned
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.names import check_name
 from owpc_ltr.plain_text import ShortRepr
@@ -111,15 +111,8 @@ class Experiments:
         self._write(after, stored[1])
 
     def _read(self, name: str) -> tuple[Experiment, dict[str, str]] | None:
-        try:
-            answer = self._engine.request("GET", self._path(name))
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        document = AnswerPart(answer, f"the experiment '{name}'")
-        version = {f"if{key}": str(document[key].count) for key in ("_seq_no", "_primary_term")}
-        return _experiment(name, document["_source"].object), version
+        found = read_versioned(self._engine, self._path(name), f"the experiment '{name}'")
+        return None if found is None else (_experiment(name, found[0].object), found[1])
 
     def _write(self, experiment: Experiment, version: dict[str, str]) -> None:
         prepare(self._engine)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metrics
@@ -127,8 +128,8 @@ class KeepPlan:
 def read_plan(path: Path | str) -> KeepPlan:
     """The plan in a file. Raises BadInput, with the key, for what no plan says."""
     try:
-        content = tomllib.loads(Path(path).read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_text(Path(path)))
+    except tomllib.TOMLDecodeError as error:
         raise BadInput(f"cannot read {path}: {error}") from error
     plan: KeepPlan = _table(KeepPlan, content, str(path))
     try:

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from owpc_ltr_clicks.judge_clicks import judge_clicks
@@ -31,6 +32,7 @@ from owpc_ltr.evaluation.compare import compare
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import TOP, mean_known
+from owpc_ltr.files.input import open_regular
 from owpc_ltr.files.output import digest_of
 from owpc_ltr.inspection.inspect import inspect
 from owpc_ltr.inspection.result import Finding
@@ -230,6 +232,6 @@ class Workflow:
 
 
 def file_digest(path: Path) -> str:
-    """Hex SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Hex SHA-256 of a file. Raises BadInput where it cannot be read."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()

@@ -22,7 +22,7 @@ from owpc_ltr.engine.deployment.alias import (
     immutable_name,
     is_named_by_content,
 )
-from owpc_ltr.engine.deployment.alias_index import INDEX, prepare
+from owpc_ltr.engine.deployment.alias_index import INDEX, documents_with, prepare
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import (
     delete,
@@ -285,6 +285,13 @@ def name(engine: Engine) -> Iterator[str]:
     yield own
     with contextlib.suppress(EngineRefusal):
         engine.request("DELETE", f"/{INDEX}/_doc/{own}", params={"refresh": "true"})
+
+
+def test_a_field_that_the_index_of_an_earlier_version_does_not_map_is_in_no_document(
+    engine: Engine, name: str
+) -> None:
+    Aliases(engine, PluginFreeStore(engine)).switch(name, "first")
+    assert documents_with(engine, "not-mapped") == []
 
 
 def test_a_name_without_a_pointer_means_itself(engine: Engine, name: str) -> None:

@@ -476,6 +476,7 @@ def test_the_commands_show_the_template_first(
     _, out, _ = run(*command, "--param", "filters=[]", "--json", *at)
     assert json.loads(out) == json.loads(whole)
     _, out, _ = run("models", "rollback", small.name, *at)
+    assert f"search template '{small.name}' serves it: its calls stay as they are" in out
     assert "requests that hold a model still use" in out
     assert source(small, small.name) == template(small, models[0])
     small.engine.request("DELETE", f"/_scripts/{small.name}")

@@ -14,6 +14,7 @@ import pytest
 from owpc_ltr_keep.notification import notify
 from owpc_ltr_keep.plan import KeepNotify, read_plan
 from owpc_ltr_keep.state import locked
+from owpc_ltr_keep.workflow import file_digest
 
 from owpc_ltr.errors import BadInput
 from tests.commands import commands_in
@@ -109,6 +110,15 @@ def test_a_mistake_is_refused_with_its_place(
     with pytest.raises(BadInput, match=complaint) as error:
         plan(tmp_path, (old, new))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["none.tsv", "."])
+def test_files_that_a_plan_names_are_refused_by_name_where_they_cannot_be_read(
+    tmp_path: Path, path: str
+) -> None:
+    for read in (file_digest, read_plan):
+        with pytest.raises(BadInput, match=rf"^cannot read {re.escape(str(tmp_path / path))}: "):
+            read(tmp_path / path)
 
 
 def test_the_command_says_what_is_wrong_with_a_plan_before_it_asks_a_cluster(

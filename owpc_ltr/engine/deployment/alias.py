@@ -21,11 +21,17 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
-    AnswerPart,
     EngineRefusal,
     check_written,
 )
-from owpc_ltr.engine.deployment.alias_index import INDEX, documents_with, pinned, prepare
+from owpc_ltr.engine.deployment.alias_index import (
+    INDEX,
+    Version,
+    documents_with,
+    pinned,
+    prepare,
+    read_versioned,
+)
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.stores import Store, place_of
 from owpc_ltr.errors import (
@@ -44,7 +50,6 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
 DEFAULT_HISTORY = 5
 """How many earlier models an alias can be rolled back to, unless an upload says otherwise."""
-_Version = dict[str, str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,7 +269,7 @@ class Aliases:
         found = self._known(name)
         return self._write(change(found[0]), found)
 
-    def _known(self, name: str) -> tuple[Alias, _Version]:
+    def _known(self, name: str) -> tuple[Alias, Version]:
         found = self._read(name)
         if found is None or not self._is_here(found[0]):
             raise self._unknown(name)
@@ -299,19 +304,11 @@ class Aliases:
         own = check_name("model", name)
         return own if self._store is None else f"{self._kind}/{self._store}/{own}"
 
-    def _read(self, name: str) -> tuple[Alias, _Version] | None:
-        try:
-            answer = self._engine.request("GET", self._path(name))
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        found = AnswerPart(answer, f"the name '{name}'")
-        alias = _alias(found["_source"].object)
-        version = {f"if{key}": str(found[key].count) for key in ("_seq_no", "_primary_term")}
-        return alias, version
+    def _read(self, name: str) -> tuple[Alias, Version] | None:
+        found = read_versioned(self._engine, self._path(name), f"the name '{name}'")
+        return None if found is None else (_alias(found[0].object), found[1])
 
-    def _write(self, alias: Alias, before: tuple[Alias, _Version] | None) -> Alias:
+    def _write(self, alias: Alias, before: tuple[Alias, Version] | None) -> Alias:
         """The stored alias; it replaces what was read `before`, and nothing else."""
         if before:
             self._check_here(before[0])
@@ -361,7 +358,7 @@ class Aliases:
         model = self._templates.serving(alias.name)
         return model if self._templates.of_model(alias.current) and model != alias.current else None
 
-    def _put(self, alias: Alias, version: _Version) -> None:
+    def _put(self, alias: Alias, version: Version) -> None:
         answer = self._engine.request(
             "PUT",
             self._path(alias.name),
@@ -373,7 +370,7 @@ class Aliases:
         check_written(answer, f"the name '{alias.name}'", own, "created", "updated")
 
     def _settle(
-        self, alias: Alias, before: tuple[Alias, _Version] | None, fault: OwpcLtrError
+        self, alias: Alias, before: tuple[Alias, Version] | None, fault: OwpcLtrError
     ) -> None:
         """After a lost answer the write may have happened: read the alias back.
 
@@ -406,7 +403,7 @@ class Aliases:
             ) from fault
         raise fault
 
-    def _read_after(self, name: str, fault: OwpcLtrError) -> tuple[Alias, _Version] | None:
+    def _read_after(self, name: str, fault: OwpcLtrError) -> tuple[Alias, Version] | None:
         try:
             return self._read(name)
         except EngineUnavailable as second:
@@ -455,7 +452,8 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    return [_alias(content) for content in documents_with(engine, "name")]
+    found = [_alias(content) for content in documents_with(engine, "name")]
+    return sorted(found, key=lambda alias: alias.name)
 
 
 def _alias(content: dict[str, Any]) -> Alias:

@@ -7,6 +7,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
+    AnswerPart,
     EngineRefusal,
     NoSuchIndex,
     SearchAnswer,
@@ -17,6 +18,7 @@ from owpc_ltr.errors import BadInput, Refused
 
 INDEX = "owpc-ltr-pointers"
 _MOST = 10_000
+Version = dict[str, str]
 _PROPERTIES = {
     "name": {"type": "keyword"},
     "pinned": {"type": "keyword"},
@@ -63,9 +65,23 @@ def check_unpinned(engine: Engine, models: Collection[str]) -> None:
             raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
 
 
+def read_versioned(engine: Engine, path: str, what: str) -> tuple[AnswerPart, Version] | None:
+    """A document of the index, and the parameters of a write that replaces just this version."""
+    try:
+        answer = engine.request("GET", path)
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            return None
+        raise
+    found = AnswerPart(answer, what)
+    version = {f"if{key}": str(found[key].count) for key in ("_seq_no", "_primary_term")}
+    return found["_source"], version
+
+
 def documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
     """Every document of the index that has this field."""
-    body = {"size": _MOST, "sort": [field], "query": {"exists": {"field": field}}}
+    # Not sorted by the field: an index of an earlier version has no mapping for it.
+    body = {"size": _MOST, "query": {"exists": {"field": field}}}
     try:
         answer = engine.request("POST", f"/{INDEX}/_search", body=body)
     except NoSuchIndex:

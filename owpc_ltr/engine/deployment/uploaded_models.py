@@ -138,13 +138,15 @@ class AliasSwitch:
     """An alias that was switched from the model `left` to another one.
 
     `fetch_again` is the command that makes the new search request, None where the client scores.
-    `undo` is the command that switches back, where there is one.
+    `undo` is the command that switches back, where there is one. `by_template` says whether the
+    search template of the alias serves the new model.
     """
 
     alias: Alias
     left: str | None
     fetch_again: str | None
     undo: str | None = None
+    by_template: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The switch as JSON."""
@@ -155,10 +157,14 @@ class AliasSwitch:
             "current": alias.current,
             "previous": list(alias.previous),
             "fetch_again": self.fetch_again,
+            "by_template": self.by_template,
         }
 
     def __str__(self) -> str:
         lines = [f"alias '{self.alias.name}' switched to {self.alias.current}"]
+        if self.by_template:
+            template = f"search template '{self.alias.name}'"
+            lines.append(f"{template} serves it: its calls stay as they are")
         if self.left is not None:
             fetch = self.fetch_again
             instead = f"fetch them again: {fetch}" if fetch else "the client scores the model now"
@@ -287,7 +293,7 @@ def promote(
     store = cluster.holding(name).store
     alias = model_lifecycle.promote(cluster.engine, store, name)
     left = alias.previous[-1] if alias.previous else None
-    return AliasSwitch(alias, left, _fetch_again(cluster, alias))
+    return _switched(cluster, alias, left)
 
 
 @job(finishes=True, changes_cluster=True)
@@ -307,7 +313,7 @@ def rollback(
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
     undo = f"owpc-ltr models promote {left}{cluster.store_options}"
-    return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo)
+    return _switched(cluster, alias, left, undo)
 
 
 @job(changes_cluster=True)
@@ -461,6 +467,20 @@ def _foreign(stored: StoredModel) -> dict[str, Any]:
         "featureset_hash": stored.featureset.hash,
         "features": ", ".join(stored.featureset.feature_names),
     }
+
+
+def _switched(
+    cluster: Cluster | UploadedModels, alias: Alias, left: str | None, undo: str | None = None
+) -> AliasSwitch:
+    """What is told of a switch."""
+    from owpc_ltr.engine.deployment.search_template import SearchTemplates
+
+    by_template = False
+    # The alias is switched already: a request that fails now must not say that it is not.
+    with contextlib.suppress(OwpcLtrError):
+        templates = SearchTemplates(cluster.engine, cluster.holding(alias.current).store)
+        by_template = templates.serving(alias.name) == alias.current
+    return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo, by_template=by_template)
 
 
 def _fetch_again(cluster: Cluster | UploadedModels, alias: Alias) -> str | None:
