@@ -6,7 +6,7 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host import registry
 from tests.commands import Run, commands_in
 from tests.engine.lacking import skip_what_it_lacks
-from tests.faults.outcomes import Outcomes, Table
+from tests.faults.outcomes import Outcomes
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, node_group, select
 from tests.fresh_process import ranx
@@ -135,13 +135,7 @@ def seeds(request: pytest.FixtureRequest) -> Seeds:
 def pytest_configure(config: pytest.Config) -> None:
     """Outcomes of faults are brought together in the process that prints."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Outcomes(_tables))
-
-
-def _tables() -> Sequence[Table]:
-    from tests.faults.tables import tables
-
-    return tables()
+        config.pluginmanager.register(Outcomes())
 
 
 @pytest.hookimpl(wrapper=True)
