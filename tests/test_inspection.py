@@ -18,7 +18,7 @@ import owpc_ltr as ltr
 from owpc_ltr import OwpcLtrWarning, RankingDataset, make_dataset, save_dataset
 from owpc_ltr.data.letor import line_of_row, write_letor
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.inspection import checks
+from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.checks import warnings_after_log, warnings_before_training
 from owpc_ltr.inspection.labels import label_agreement
 from owpc_ltr.inspection.result import CHECKS, DataFigures, Finding, Inspection
@@ -227,7 +227,7 @@ def test_a_grade_that_no_gain_can_count_is_told_and_stops_nothing() -> None:
 
 
 def test_a_curve_that_takes_long_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "TRIAL_CELLS", 1000)
+    monkeypatch.setattr(thresholds, "TRIAL_CELLS", 1000)
     found = ltr.inspect(clean(100))
     assert found.learning_curve is None
     assert found.canary is not None

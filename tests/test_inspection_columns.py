@@ -22,15 +22,15 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection.columns import (
     affine_pairs,
+    constant_features,
+    constant_in_training,
     outlying,
-    silent_features,
-    silent_in_training,
     warnings_of_log,
 )
+from owpc_ltr.inspection.moved_columns import factor_between, ks_distance, moved_stretches
 from owpc_ltr.inspection.result import listed
-from owpc_ltr.inspection.sample import ks_distance, moved_columns, take_sample
+from owpc_ltr.inspection.sample import take_sample
 from owpc_ltr.inspection.totals import Tails, column_facts, limits_of
-from owpc_ltr.inspection.units import factor_between
 from owpc_ltr.training.train import ModelOptions
 from tests.datasets import train_on_all
 from tests.planted import clean, last_rows, with_column, without
@@ -113,7 +113,7 @@ def test_tails_are_those_of_whole_columns_however_they_are_cut(seed: int, querie
     data = clean(40, seed)
     limits = limits_of(data.features, data.n_documents)
     tails = Tails(limits)
-    tails._room = int(rng.integers(1, 5000))
+    tails._most = int(rng.integers(1, 5000))
     for first in range(0, data.n_queries, queries):
         part = data.select(np.arange(first, min(first + queries, data.n_queries)))
         tails.add(part, "data", int(data.offsets[first]))
@@ -167,7 +167,7 @@ def test_columns_of_the_query_alone_move_by_chance_and_are_not_told(seed: int) -
     rng = np.random.default_rng(seed)
     values = np.repeat(rng.normal(size=(120, 20)), 15, axis=0)
     data = make_dataset(values, rng.integers(0, 2, 1800), np.repeat(np.arange(120), 15))
-    assert moved_columns(take_sample({"": data})) == {}
+    assert moved_stretches(take_sample({"": data})) == {}
 
 
 @given(st.floats(2, 1e4), st.booleans(), st.integers(0, 99))
@@ -323,7 +323,7 @@ def test_a_change_in_the_last_row_of_many_blocks_is_seen(rng: np.random.Generato
 
 def test_a_value_that_is_there_or_not_says_something() -> None:
     facts = column_facts(np.array([[1, 0, np.nan], [np.nan, 0, np.nan]], np.float32))
-    assert silent_features(facts, ("clause", "vots", "titel")) == ["vots", "titel"]
+    assert constant_features(facts, ("clause", "vots", "titel")) == ["vots", "titel"]
     assert warnings_of_log(facts, ("clause", "vots", "titel")) == [
         "no document has a value for titel: check the templates and fields",
         "every document has the same value for vots (0): check the templates and fields",
@@ -337,10 +337,10 @@ def test_one_document_is_no_reason_to_warn() -> None:
 def test_eight_are_named_and_the_others_counted() -> None:
     assert listed([*"abcdefgh"]).endswith("g, h")
     assert listed([*"abcdefghi"]).endswith("g, h and 1 more")
-    (line,) = silent_in_training([f"f{n}" for n in range(20)])
+    (line,) = constant_in_training([f"f{n}" for n in range(20)])
     assert "f0, f1" in line
     assert "f7 and 12 more" in line
-    assert silent_in_training([]) == []
+    assert constant_in_training([]) == []
 
 
 def dataset(*columns: float, queries: int = 12) -> RankingDataset:

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_doubts, shares_right
-from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.result import WARNING, Finding
+from owpc_ltr.inspection.result import WARNING, Finding, of_columns
 from owpc_ltr.inspection.sample import Sample, Stretches, queries_within, sampled, value_bins
 
 _CODED_DOCUMENTS = 10_000
@@ -34,23 +33,35 @@ def harmful_judgments(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> Iterator[Finding]:
     """What `judgment_doubts` finds, and columns that are the grade in other words."""
-    copies = grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS))
-    for name in copies:
+    reported: set[str] = set()
+    for name in grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS)):
         yield _leak(
             name, "the grade in other words: its values alone tell every grade of every query"
         )
-    told = set(copies)
-    for doubt in judgment_doubts(data, text_features):
-        if not set(doubt.columns) & told:
-            yield _of(doubt)
-            told.update(doubt.columns)
+        reported.add(name)
+    for warning in judgment_doubts(data, text_features):
+        if not set(warning.columns) & reported:
+            reported.update(warning.columns)
+            yield Finding(
+                warning.check,
+                WARNING,
+                warning.columns[0] if warning.columns else "judgments",
+                warning.message,
+                advice=warning.advice,
+                columns=warning.columns,
+            )
     for name in grade_codes(data):
-        if name not in told:
+        if name not in reported:
             yield _leak(
                 name,
                 "a code of the grade: what grade other queries have at its values tells more than "
                 f"{thresholds.SEPARATED:.0%} of the pairs",
             )
+
+
+def _leak(name: str, what: str) -> Finding:
+    advice = "leave it out: it was made from the judgments, and will not be there in a search"
+    return of_columns("leak", [name], f"'{name}' is {what}", advice)
 
 
 def grade_copies(data: RankingDataset) -> list[str]:
@@ -69,8 +80,7 @@ def grade_copies(data: RankingDataset) -> list[str]:
     high = np.maximum.reduceat(values, starts, axis=0)
     # NaN compares false: a copy that is missing somewhere is told by pairs.
     rises, falls = (high[:-1] < low[1:]).all(axis=0), (low[:-1] > high[1:]).all(axis=0)
-    found = np.logical_or(rises, falls)
-    return [data.feature_names[column] for column in np.flatnonzero(found).tolist()]
+    return [data.feature_names[column] for column in np.flatnonzero(rises | falls).tolist()]
 
 
 def grade_codes(data: RankingDataset) -> list[str]:
@@ -97,8 +107,9 @@ def grade_codes(data: RankingDataset) -> list[str]:
             decoded.append(grade.astype(np.float32))
     if not names:
         return []
-    telling = replace(data, features=np.column_stack(decoded), feature_names=tuple(names))
-    right = shares_right(telling)
+    right = shares_right(
+        replace(data, features=np.column_stack(decoded), feature_names=tuple(names))
+    )
     return [names[c] for c in np.flatnonzero(right > thresholds.SEPARATED).tolist()]
 
 
@@ -116,28 +127,6 @@ def _decoded(
     )
     decoded: NDArray[np.float64] = mean[(1 - side) * width + bins]
     return decoded
-
-
-def _leak(name: str, message: str) -> Finding:
-    return Finding(
-        "leak",
-        WARNING,
-        name,
-        f"'{name}' is {message}",
-        advice="leave it out: it was made from the judgments, and will not be there in a search",
-        columns=(name,),
-    )
-
-
-def _of(doubt: ResultWarning) -> Finding:
-    return Finding(
-        doubt.check,
-        WARNING,
-        doubt.columns[0] if doubt.columns else "judgments",
-        doubt.message,
-        advice=doubt.advice,
-        columns=doubt.columns,
-    )
 
 
 _CELLS = 1_000_000
@@ -160,19 +149,18 @@ class _Agreement(NamedTuple):
 
 def label_agreement(sample: Sample) -> Iterator[Finding]:
     """A finding where a part of the queries has labels that are reversed, or shuffled."""
-    found = _agreement(sample.data)
-    if len(found.query) < thresholds.FEWEST_QUERIES:
-        return
-    finding = _in_stretch(sample, found) or _in_no_order(sample, found)
-    if finding is not None:
-        yield finding
+    agreement = _agreement(sample.data)
+    if len(agreement.query) >= thresholds.FEWEST_QUERIES:
+        finding = _in_stretch(sample, agreement) or _in_no_order(sample, agreement)
+        if finding is not None:
+            yield finding
 
 
 def no_irrelevant_grade(data: RankingDataset, grades: Iterable[float]) -> Iterator[Finding]:
     """Where every document is relevant to what takes a label above 0 for relevant."""
-    several = list(grades)
-    lowest = min([*several, float(data.labels.min(initial=np.inf))])
-    if len(several) > 1 and lowest > 0:
+    levels = list(grades)
+    lowest = min([*levels, float(data.labels.min(initial=np.inf))])
+    if len(levels) > 1 and lowest > 0:
         yield Finding(
             "no-irrelevant-grade",
             WARNING,
@@ -183,55 +171,47 @@ def no_irrelevant_grade(data: RankingDataset, grades: Iterable[float]) -> Iterat
         )
 
 
-def _in_stretch(sample: Sample, found: _Agreement) -> Finding | None:
+def _in_stretch(sample: Sample, agreement: _Agreement) -> Finding | None:
     """Whether the mean correlation of a stretch is about 0 or below, and that of the others not.
 
     The difference is held against its standard error and the union bound of a normal tail.
     """
-    block, r = sample.block[found.query], found.correlation
-    sums, squares = (
-        np.bincount(block, one, len(sample.blocks)).astype(np.float64) for one in (r, r * r)
-    )
-    every = Stretches.of(np.bincount(block, minlength=len(sample.blocks)))
+    every = Stretches.of(sample, agreement.query)
     if not len(every.first):
         return None
-    of_stretch = [_of_stretches(one, every) for one in (sums, squares)]
+    block, r = sample.block[agreement.query], agreement.correlation
+    sums, squares = (
+        every.sums(np.bincount(block, values, len(sample.blocks)).astype(np.float64))
+        for values in (r, r * r)
+    )
     n = every.inside, every.outside
-    inside, outside = (total / count for total, count in zip(of_stretch[0], n, strict=True))
+    inside, outside = (total / count for total, count in zip(sums, n, strict=True))
     spread = sum(
         (total / count - mean**2) / count
-        for total, count, mean in zip(of_stretch[1], n, (inside, outside), strict=True)
+        for total, count, mean in zip(squares, n, (inside, outside), strict=True)
     )
     # Few queries may agree by chance: none varies less than shuffled labels do.
-    floor = float(found.variance.mean()) * (1 / n[0] + 1 / n[1])
+    floor = float(agreement.variance.mean()) * (1 / n[0] + 1 / n[1])
     below = (outside - inside) / np.sqrt(np.maximum(spread, floor))
     below[inside > thresholds.NO_AGREEMENT * outside] = 0.0
     best = int(np.argmax(below))
     if below[best] <= np.sqrt(2 * np.log(3 * len(below) / thresholds.CHANCE)):
         return None
-    first, last = int(every.first[best]), int(every.last[best])
+    stretch = every.at(best)
     reverse = bool(inside[best] < -outside[best] / 2)
-    return _agreement_finding(
-        f"{sample.place(first, last)} the labels have", sample.ends(first, last), reverse=reverse
-    )
+    where = f"{sample.place(stretch)} the labels have"
+    return _agreement_finding(where, sample.ends(stretch), reverse=reverse)
 
 
-def _of_stretches(sums: Vector, every: Stretches) -> tuple[Vector, Vector]:
-    """The sums of each stretch, and of all that is outside."""
-    running = np.append(0.0, np.cumsum(sums))
-    inside = running[every.last] - running[every.first]
-    return inside, running[-1] - inside
-
-
-def _in_no_order(sample: Sample, found: _Agreement) -> Finding | None:
+def _in_no_order(sample: Sample, agreement: _Agreement) -> Finding | None:
     """Whether more queries are far below 0 than chance makes."""
     from scipy.stats import binom
 
-    far = found.correlation < -_FAR * np.sqrt(found.variance)
+    far = agreement.correlation < -_FAR * np.sqrt(agreement.variance)
     by_chance = binom.ppf(1 - thresholds.CHANCE / 3, len(far), 0.01)
     if far.sum() <= max(by_chance, thresholds.REVERSED * len(far)):
         return None
-    first = found.query[np.argsort(found.correlation, kind="stable")[:5]]
+    first = agreement.query[np.argsort(agreement.correlation, kind="stable")[:5]]
     ids = tuple(sample.data.query_ids[int(query)].as_py() for query in first)
     where = f"in at least {far.mean():.0%} of the queries, as in '{ids[0]}', the labels have"
     return _agreement_finding(where, ids, reverse=True)
@@ -289,17 +269,10 @@ def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray
 
 
 def _agreement_finding(where: str, queries: tuple[str, ...], *, reverse: bool) -> Finding:
-    if reverse:
-        what = "the reverse of what orders the others, as if best and worst were exchanged"
-    else:
+    check, advice = "inverted-labels", "check the scale of these grades"
+    what = "the reverse of what orders the others, as if best and worst were exchanged"
+    if not reverse:
+        check = "partly-shuffled-labels"
+        advice = "check that these labels were matched to the right documents"
         what = "nothing to do with what orders the others, as if they were shuffled"
-    return Finding(
-        "inverted-labels" if reverse else "partly-shuffled-labels",
-        WARNING,
-        "labels",
-        f"{where} {what}",
-        advice="check the scale of these grades"
-        if reverse
-        else "check that these labels were matched to the right documents",
-        queries=queries,
-    )
+    return Finding(check, WARNING, "labels", f"{where} {what}", advice, queries=queries)

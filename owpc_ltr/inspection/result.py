@@ -1,4 +1,4 @@
-"""Inspection: what `inspect` says of data: its figures, its columns, and each `Finding`."""
+"""What `inspect` says of data: figures, columns, and each `Finding`."""
 
 from __future__ import annotations
 
@@ -71,12 +71,24 @@ class Finding(ShortRepr):
     @property
     def line(self) -> str:
         """The message, its place and the advice as one line."""
-        told = f"{self.message} ({self.place})" if self.place else self.message
-        return f"{told}: {self.advice}" if self.advice else told
+        text = f"{self.message} ({self.place})" if self.place else self.message
+        return f"{text}: {self.advice}" if self.advice else text
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON."""
         return asdict(self)
+
+
+def of_columns(
+    check: str,
+    names: Sequence[str],
+    message: str,
+    advice: str,
+    severity: Severity = WARNING,
+    **more: Any,
+) -> Finding:
+    """What a check found in these columns."""
+    return Finding(check, severity, listed(names), message, advice, columns=tuple(names), **more)
 
 
 FEATURE_ROWS = 12
@@ -125,29 +137,26 @@ class Inspection:
         return _html(self)
 
 
-def _text(found: Inspection) -> str:
-    """The figures, the features, the findings and the trials."""
-    told = [f"{one.severity}: {one.line}" for one in found.findings] or ["nothing was found"]
-    told += trials(found.canary, found.learning_curve)
+def _text(inspection: Inspection) -> str:
+    """The figures, the features (those that findings name first), the findings and the trials."""
+    features = inspection.features
+    rows = sorted(features, key=lambda row: not row.checks)[:FEATURE_ROWS]
+    if inspection.all_features:
+        rows = [*features]
+    left = len(features) - len(rows)
+    lines = [f"{one.severity}: {one.line}" for one in inspection.findings]
+    lines = [*(lines or ["nothing was found"]), *_trials(inspection)]
     return "\n".join(
         [
-            printable(", ".join(found.data.names)),
-            *(f"  {name:<17} {value}" for name, value in figures(found.data)),
+            printable(", ".join(inspection.data.names)),
+            *(f"  {name:<17} {value}" for name, value in figures(inspection.data)),
             "",
-            *_feature_lines(found.features, all_features=found.all_features),
+            text_table(_HEADERS, [_cells(row, digits=2) for row in rows]),
+            *([f"and {left} more: {option_name('all_features')} shows all"] if left else []),
             "",
-            *map(wrapped_text, told),
+            *map(wrapped_text, lines),
         ]
     )
-
-
-def _feature_lines(features: Sequence[FeatureRow], *, all_features: bool) -> Iterator[str]:
-    """A table whose first rows are the features that findings name."""
-    ranked = sorted(features, key=lambda row: not row.checks)
-    shown = features if all_features else ranked[:FEATURE_ROWS]
-    yield text_table(_HEADERS, [_cells(row, digits=2) for row in shown])
-    if len(shown) < len(features):
-        yield f"and {len(features) - len(shown)} more: {option_name('all_features')} shows all"
 
 
 def _cells(row: FeatureRow, *, digits: int) -> list[str]:
@@ -272,16 +281,17 @@ def figures(data: DataFigures) -> list[tuple[str, str]]:
     return rows
 
 
-def trials(canary: Canary | None, curve: LearningCurve | None) -> Iterator[str]:
-    """What training showed."""
+def _trials(inspection: Inspection) -> Iterator[str]:
+    """What training showed: gains of true and of shuffled labels, and the learning curve."""
+    canary, curve = inspection.canary, inspection.learning_curve
     if canary is not None:
-        yield canary_line(canary)
+        yield _canary_line(canary)
     if curve is not None:
-        yield curve_line(curve)
+        points = ", ".join(f"{point.queries:,} → {point.mean:.3f}" for point in curve.points)
+        yield f"learning curve: {curve.metric} by training queries {points}; {curve.told}"
 
 
-def canary_line(canary: Canary) -> str:
-    """The gains of true and of shuffled labels."""
+def _canary_line(canary: Canary) -> str:
     true, shuffled = canary.true, canary.shuffled
     return (
         f"labels: {canary.metric} {true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a "
@@ -290,46 +300,38 @@ def canary_line(canary: Canary) -> str:
     )
 
 
-def curve_line(curve: LearningCurve) -> str:
-    """The learning curve on one line."""
-    points = ", ".join(f"{point.queries:,} → {point.mean:.3f}" for point in curve.points)
-    return f"learning curve: {curve.metric} by training queries {points}; {curve.told}"
-
-
 def _grades(data: DataFigures) -> str:
     if len(data.grades) > _GRADES:
         return (
             f"{len(data.grades)} or more different ones, from {data.grades[0][0]:g} to "
             f"{data.grades[-1][0]:g}"
         )
-    total = max(data.documents, 1)
-    return ", ".join(f"{grade:g} × {n:,} ({_share(n / total)})" for grade, n in data.grades)
-
-
-def _share(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+    shares = [(grade, n, n / max(data.documents, 1)) for grade, n in data.grades]
+    return ", ".join(
+        f"{grade:g} × {n:,} ({share:.{0 if share >= 0.1 else 1}%})" for grade, n, share in shares
+    )
 
 
 def _queries(count: int) -> str:
     return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
-def _html(found: Inspection) -> str:
+def _html(inspection: Inspection) -> str:
     """A titled block; whatever names hold is escaped."""
-    parts = [facts(figures(found.data))]
-    told = [(one.severity, one.subject, one.line) for one in found.findings]
-    parts.append(table(("", "what", "finding"), told) if told else line("nothing was found"))
-    if found.canary is not None:
-        parts.append(line(canary_line(found.canary)))
-    curve = found.learning_curve
+    rows = [(one.severity, one.subject, one.line) for one in inspection.findings]
+    parts = [facts(figures(inspection.data))]
+    parts.append(table(("", "what", "finding"), rows) if rows else line("nothing was found"))
+    if inspection.canary is not None:
+        parts.append(line(_canary_line(inspection.canary)))
+    curve = inspection.learning_curve
     if curve is not None:
-        parts.append(bars([(f"{one.queries:,} queries", one.mean) for one in curve.points]))
+        parts.append(bars([(f"{point.queries:,} queries", point.mean) for point in curve.points]))
         parts.append(line(curve.told))
-    parts.append(table(_HEADERS, [_cells(feature, digits=3) for feature in found.features]))
-    return block(f"Inspection of {', '.join(found.data.names)}", *parts)
+    parts.append(table(_HEADERS, [_cells(feature, digits=3) for feature in inspection.features]))
+    return block(f"Inspection of {', '.join(inspection.data.names)}", *parts)
 
 
-_TOLD = 8
+_LISTED = 8
 
 
 def listed(names: Sequence[str]) -> str:
@@ -338,5 +340,5 @@ def listed(names: Sequence[str]) -> str:
     >>> listed([*"abcdefghij"])
     'a, b, c, d, e, f, g, h and 2 more'
     """
-    told = ", ".join(names[:_TOLD])
-    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
+    first = ", ".join(names[:_LISTED])
+    return f"{first} and {len(names) - _LISTED} more" if len(names) > _LISTED else first

@@ -1,9 +1,8 @@
-"""The sample: whole queries of all files, in memory, for checks that need values together.
+"""A sample of whole queries of all files, in memory, for checks that need values together.
 
-Stretches of it are queries in which columns have other values than everywhere else, or each
-other's. A column's values are counted by bins between its quantiles, each query counting once. By
-sums over blocks every stretch of blocks is compared with all others: by the Kolmogorov–Smirnov
-distance, and held against its bound for as many queries (documents of a query are not independent).
+Stretches of it are queries in which columns have other values than everywhere else. By sums over
+blocks every stretch of blocks is compared with all others, and held against a bound for as many
+queries (documents of a query are not independent).
 
 A query may be there under two ids, or in two files: held out, it has been learned all the same. It
 is recognised by its text, or by the features, and grades, of all its documents.
@@ -16,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,13 +33,20 @@ from owpc_ltr.inspection.result import NOTE, WARNING, Finding, listed
 Data = RankingDataset | PartitionedDataset
 
 
-@dataclass(frozen=True)
-class Block:
-    """A stretch of queries as they stand in a file, or in a part of a folder."""
+class Block(NamedTuple):
+    """A run of queries as they stand in a file, or in a part of a folder."""
 
     source: str
     first: str
     last: str
+
+
+class Stretch(NamedTuple):
+    """The blocks from `first` to before `last`, and how far a column's values there are off."""
+
+    first: int
+    last: int
+    distance: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,40 +60,48 @@ class Sample:
     @cached_property
     def query(self) -> NDArray[np.int64]:
         """The query number of each document."""
-        return np.repeat(np.arange(self.data.n_queries), np.diff(self.data.offsets))
+        return query_of_rows(self.data)
 
-    def ends(self, first: int, last: int) -> tuple[str, str]:
-        """The ids of the first and the last query of the blocks from `first` to before `last`."""
-        return self.blocks[first].first, self.blocks[last - 1].last
+    def ends(self, stretch: Stretch) -> tuple[str, str]:
+        """The ids of the first and the last query of a stretch."""
+        return self.blocks[stretch.first].first, self.blocks[stretch.last - 1].last
 
-    def place(self, first: int, last: int) -> str:
-        """The blocks from `first` to before `last` in words."""
-        one, other = self.blocks[first], self.blocks[last - 1]
-        here = Counter(block.source for block in self.blocks[first:last])
-        everywhere = Counter(block.source for block in self.blocks)
-        if len(everywhere) > 1 and all(here[name] == everywhere[name] for name in here):
-            return f"in {listed([*here])}"
-        where = f" ({one.source})" if len(here) == 1 < len(everywhere) else ""
-        return f"from about query '{one.first}' to '{other.last}'{where}"
+    def place(self, stretch: Stretch) -> str:
+        """Where a stretch is, in words."""
+        inside = Counter(block.source for block in self.blocks[stretch.first : stretch.last])
+        sources = Counter(block.source for block in self.blocks)
+        if len(sources) > 1 and all(count == sources[name] for name, count in inside.items()):
+            return f"in {listed([*inside])}"
+        first, last = self.ends(stretch)
+        source = f" ({next(iter(inside))})" if len(inside) == 1 < len(sources) else ""
+        return f"from about query '{first}' to '{last}'{source}"
+
+
+def query_of_rows(data: RankingDataset) -> NDArray[np.int64]:
+    """The number of the query of each document."""
+    return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
 
 
 def take_sample(named: Mapping[str, Data]) -> Sample:
-    """About as many documents as a look needs, of each source by its share."""
+    """About as many documents as the checks need, of each source by its share."""
     total = sum(data.n_documents for data in named.values())
     width = max(next(iter(named.values())).n_features, 1)
     most = min(thresholds.SAMPLE_DOCUMENTS, thresholds.SAMPLE_CELLS // width)
     share = min(1.0, most / max(total, 1))
     parts: list[RankingDataset] = []
     blocks: list[Block] = []
-    numbers: list[NDArray[np.int64]] = []
-    room = max(1, thresholds.BLOCKS // len(named))
+    sizes: list[int] = []
+    most_blocks = max(1, thresholds.BLOCKS // len(named))
     for name, data in named.items():
-        for part, own in _stretches(name, data, share, room):
-            counts = np.array([count for _, count in own])
-            numbers.append(len(blocks) + np.repeat(np.arange(len(own)), counts))
-            blocks += [block for block, _ in own]
+        for part, source, cuts in _sampled_parts(name, data, share, most_blocks):
+            sizes += np.diff(cuts).tolist()
+            ids = part.query_ids
+            blocks += [
+                Block(source, ids[first].as_py(), ids[last - 1].as_py())
+                for first, last in pairwise(cuts)
+            ]
             parts.append(part)
-    return Sample(together(parts), np.concatenate(numbers), tuple(blocks))
+    return Sample(together(parts), np.repeat(np.arange(len(blocks)), sizes), tuple(blocks))
 
 
 def sampled(data: RankingDataset, documents: int) -> RankingDataset:
@@ -111,73 +125,46 @@ def together(parts: list[RankingDataset]) -> RankingDataset:
         return parts[0]
     rows = np.cumsum([0, *(part.n_documents for part in parts)])
     starts = [part.offsets[:-1] + first for part, first in zip(parts, rows, strict=False)]
-    known = all(part.doc_ids is not None for part in parts)
+    have_ids = all(part.doc_ids is not None for part in parts)
     return RankingDataset(
         features=np.concatenate([part.features for part in parts]),
         labels=np.concatenate([part.labels for part in parts]),
         offsets=np.append(np.concatenate(starts), rows[-1]),
-        query_ids=_one_each([one for part in parts for one in part.query_ids.to_pylist()]),
+        query_ids=_numbered([name for part in parts for name in part.query_ids.to_pylist()]),
         feature_names=parts[0].feature_names,
-        doc_ids=pa.concat_arrays([part.doc_ids for part in parts]) if known else None,
+        doc_ids=pa.concat_arrays([part.doc_ids for part in parts]) if have_ids else None,
     )
 
 
-def _one_each(ids: list[str]) -> pa.StringArray:
+def _numbered(ids: list[str]) -> pa.StringArray:
     """The ids, with a number behind those that came before."""
-    seen: dict[str, int] = {}
-    named = []
-    for one in ids:
-        seen[one] = seen.get(one, 0) + 1
-        named.append(one if seen[one] == 1 else f"{one} ({seen[one]})")
-    return pa.array(named, pa.string())
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in ids:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return pa.array(numbered, pa.string())
 
 
-def _stretches(
-    name: str, data: Data, share: float, room: int
-) -> Iterator[tuple[RankingDataset, list[tuple[Block, int]]]]:
-    """Sampled parts, each with its blocks and how many queries these have."""
+def _sampled_parts(
+    name: str, data: Data, share: float, most_blocks: int
+) -> Iterator[tuple[RankingDataset, str, list[int]]]:
+    """Sampled parts, each with the name of its source and the queries at which blocks are cut."""
     documents = int(share * data.n_documents) if share < 1 else data.n_documents
     if isinstance(data, RankingDataset):
         part = sampled(data, documents)
-        yield part, _cut(name, part, room)
+        count = max(1, min(most_blocks, part.n_queries // thresholds.FEWEST_IN_BLOCK))
+        # Blocks of as many queries each.
+        yield part, name, np.linspace(0, part.n_queries, count + 1).astype(int).tolist()
         return
     chosen = data.sample(documents)
     pieces = list(zip(chosen.pieces, chosen, strict=True))
-    for group in np.array_split(np.arange(len(pieces)), min(room, len(pieces))):
-        some = [pieces[number] for number in group]
-        paths = [piece.part.path for piece, _ in some]
-        part = together([part for _, part in some])
-        named = (
-            name
-            if len(pieces) == 1
-            else f"{name}/{' … '.join(dict.fromkeys((paths[0], paths[-1])))}"
-        )
-        ids = part.query_ids
-        block = Block(named, ids[0].as_py(), ids[-1].as_py())
-        yield part, [(block, part.n_queries)]
-
-
-def _cut(name: str, part: RankingDataset, room: int) -> list[tuple[Block, int]]:
-    """Blocks of as many queries each."""
-    count = max(1, min(room, part.n_queries // thresholds.FEWEST_IN_BLOCK))
-    ends = np.linspace(0, part.n_queries, count + 1).astype(int)
-    ids = part.query_ids
-    return [
-        (Block(name, ids[first].as_py(), ids[last - 1].as_py()), last - first)
-        for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-    ]
-
-
-_BINS = 22
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """The blocks from `first` to before `last`, and how far a column's values there are off."""
-
-    first: int
-    last: int
-    distance: float
+    for group in np.array_split(np.arange(len(pieces)), min(most_blocks, len(pieces))):
+        members = [pieces[number] for number in group]
+        paths = dict.fromkeys((members[0][0].part.path, members[-1][0].part.path))
+        source = name if len(pieces) == 1 else f"{name}/{' … '.join(paths)}"
+        part = together([part for _, part in members])
+        yield part, source, [0, part.n_queries]
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,15 +177,17 @@ class Stretches:
     outside: NDArray[np.int64]
 
     @classmethod
-    def of(cls, sizes: NDArray[np.int64]) -> Stretches:
-        """The stretches of blocks of so many queries."""
+    def of(cls, sample: Sample, queries: NDArray[np.int64] | None = None) -> Stretches:
+        """The stretches of the blocks of a sample, counting these queries, by default all."""
+        block = sample.block if queries is None else sample.block[queries]
+        sizes = np.bincount(block, minlength=len(sample.blocks))
         first, last = np.triu_indices(len(sizes) + 1, 1)
         ends = np.concatenate(([0], np.cumsum(sizes)))
         inside = ends[last] - ends[first]
         outside = ends[-1] - inside
         fewest = thresholds.FEWEST_IN_BLOCK
-        kept = (inside >= fewest) & (outside >= fewest)
-        return cls(first[kept], last[kept], inside[kept], outside[kept])
+        enough = (inside >= fewest) & (outside >= fewest)
+        return cls(first[enough], last[enough], inside[enough], outside[enough])
 
     def bound(self, columns: int) -> NDArray[np.float64]:
         """The distance that chance passes in one of a thousand sets of clean data, in any place.
@@ -211,45 +200,15 @@ class Stretches:
         bound: NDArray[np.float64] = np.sqrt(np.log(2 * looks / thresholds.CHANCE) / 2 * variance)
         return bound
 
+    def sums(self, values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The sums over blocks (rows) inside each stretch, and over all others."""
+        sums = np.concatenate((np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)))
+        inside = sums[self.last] - sums[self.first]
+        return inside, sums[-1] - inside
 
-def moved_columns(sample: Sample) -> dict[int, Stretch]:
-    """By column the stretch that differs most from the rest, where chance does not explain it."""
-    sizes = np.bincount(sample.block, minlength=len(sample.blocks))
-    every = Stretches.of(sizes)
-    if not len(every.first):
-        return {}
-    features = sample.data.features
-    bound = np.maximum(every.bound(features.shape[1]), thresholds.MOVED)
-    found = {}
-    for column in range(features.shape[1]):
-        counts = _counts(sample, value_bins(features[:, column], _BINS))
-        distance = _distances(counts, every)
-        best = int(np.argmax(distance / bound))
-        if distance[best] > bound[best]:
-            stretch = Stretch(int(every.first[best]), int(every.last[best]), float(distance[best]))
-            found[column] = stretch
-    return found
-
-
-def ks_distance(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """The largest difference of the distribution functions of two samples; 1 if one is empty."""
-    if not len(one) or not len(other):
-        return 1.0
-    one, other = np.sort(one), np.sort(other)
-    # Where values tie, both functions step there together.
-    at = np.concatenate((one, other))
-    return float(
-        np.abs(
-            np.searchsorted(one, at, side="right") / len(one)
-            - np.searchsorted(other, at, side="right") / len(other)
-        ).max()
-    )
-
-
-def rows_in(sample: Sample, stretch: Stretch) -> NDArray[np.bool_]:
-    """Which documents are in a stretch."""
-    inside = (sample.block >= stretch.first) & (sample.block < stretch.last)
-    return inside[sample.query]
+    def at(self, number: int, distance: float = 0.0) -> Stretch:
+        """One of them, by its number."""
+        return Stretch(int(self.first[number]), int(self.last[number]), distance)
 
 
 def absent_stretches(sample: Sample, columns: Sequence[int]) -> dict[int, Stretch]:
@@ -257,39 +216,35 @@ def absent_stretches(sample: Sample, columns: Sequence[int]) -> dict[int, Stretc
 
     The distance is the difference of the mean share a query, held against Hoeffding's bound.
     """
-    sizes = np.bincount(sample.block, minlength=len(sample.blocks))
-    every = Stretches.of(sizes)
+    every = Stretches.of(sample)
     if not len(every.first):
         return {}
     bound = every.bound(sample.data.n_features)
-    found = {}
+    stretches = {}
     for column in columns:
         absent = ~(np.abs(sample.data.features[:, column]) > 0)
-        counts = _counts(sample, absent.astype(np.int64))[:, 1]
-        sums = np.concatenate(([0.0], np.cumsum(counts)))
-        own = sums[every.last] - sums[every.first]
-        inside, outside = own / every.inside, (sums[-1] - own) / every.outside
+        sums = every.sums(shares_by_block(sample, absent.astype(np.int64))[:, 1])
+        inside, outside = sums[0] / every.inside, sums[1] / every.outside
         gone = (inside >= thresholds.ALWAYS_ABSENT) & (outside <= thresholds.MUCH_PRESENT)
         gone &= inside - outside > bound
         if gone.any():
             best = int(np.argmax(np.where(gone, every.inside, 0)))
-            difference = float(inside[best] - outside[best])
-            found[column] = Stretch(int(every.first[best]), int(every.last[best]), difference)
-    return found
+            stretches[column] = every.at(best, float(inside[best] - outside[best]))
+    return stretches
 
 
 def value_bins(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Of each value which of `count` bins between quantiles it is in, from 1; 0 if missing."""
-    there = values[~np.isnan(values)]
-    if not len(there):
+    missing = np.isnan(values)
+    if missing.all():
         return np.zeros(len(values), np.int64)
-    inner = np.quantile(there, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf")
+    inner = np.quantile(values[~missing], np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf")
     bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
-    bins[np.isnan(values)] = 0
+    bins[missing] = 0
     return bins
 
 
-def _counts(sample: Sample, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+def shares_by_block(sample: Sample, bins: NDArray[np.int64]) -> NDArray[np.float64]:
     """By block and bin, the sum over queries of the share of their documents."""
     width = int(bins.max(initial=1)) + 1
     weights = np.repeat(1.0 / np.diff(sample.data.offsets), np.diff(sample.data.offsets))
@@ -298,77 +253,24 @@ def _counts(sample: Sample, bins: NDArray[np.int64]) -> NDArray[np.float64]:
     return counts.reshape(len(sample.blocks), width)
 
 
-def _distances(counts: NDArray[np.float64], every: Stretches) -> NDArray[np.float64]:
-    """The distance of each stretch from all other queries."""
-    below = np.cumsum(counts, axis=1)
-    sums = np.concatenate((np.zeros((1, below.shape[1])), np.cumsum(below, axis=0)))
-    own = sums[every.last] - sums[every.first]
-    rest = sums[-1] - own
-    inside, outside = every.inside[:, None], every.outside[:, None]
-    distance: NDArray[np.float64] = np.abs(own / inside - rest / outside).max(axis=1)
-    return distance
-
-
-_MOST = 32
-"""Columns that are compared in pairs: those farthest off."""
-_ROWS = 4_000
-"""Documents of each side that are compared, at even steps."""
-
-
-def swapped_columns(sample: Sample, moved: Mapping[int, Stretch]) -> Iterator[Finding]:
-    """A finding for each pair, with its place."""
-    farthest = sorted(moved, key=lambda column: -moved[column].distance)[:_MOST]
-    for one, other in combinations(sorted(farthest), 2):
-        for stretch in dict.fromkeys((moved[one], moved[other])):
-            if _exchanged(sample, one, other, stretch):
-                yield _swap_finding(sample, one, other, stretch)
-                break
-
-
-def _exchanged(sample: Sample, one: int, other: int, stretch: Stretch) -> bool:
-    """Whether each is far from itself, and like the other, inside as against outside."""
-    rows = rows_in(sample, stretch)
-    inside, outside = _some(np.flatnonzero(rows)), _some(np.flatnonzero(~rows))
-    pair = sample.data.features[:, [one, other]]
-    (a, b), (c, d) = pair[inside].T, pair[outside].T
-    own = min(ks_distance(a, c), ks_distance(b, d))
-    if own < thresholds.MOVED:
-        return False
-    return max(ks_distance(a, d), ks_distance(b, c)) < thresholds.SAME_SHAPE * own
-
-
-def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return rows[:: max(1, len(rows) // _ROWS)]
-
-
-def _swap_finding(sample: Sample, one: int, other: int, stretch: Stretch) -> Finding:
-    names = sample.data.feature_names[one], sample.data.feature_names[other]
-    return Finding(
-        "swapped-columns",
-        WARNING,
-        f"{names[0]}, {names[1]}",
-        f"'{names[0]}' and '{names[1]}' have each other's values "
-        f"{sample.place(stretch.first, stretch.last)}",
-        advice="check how these rows were made: columns in another order, or names exchanged",
-        columns=names,
-        queries=sample.ends(stretch.first, stretch.last),
-    )
-
-
 Mask = NDArray[np.bool_]
 _PAIRS = 5
 _ADVICE = "give a query one id, and keep it on one side: what is held out has been learned else"
 _ALIKE = "features cannot tell these apart: see whether they are one query"
 
 
-@dataclass(frozen=True, eq=False)
-class _Sides:
-    """Where each query is: its number and name; the files, or the sides of a split."""
+class Identities(NamedTuple):
+    """By what each query of a part is known: its id, and numbers, 0 where there is none.
 
+    `graded` is of the features and grades of all documents, where there are several that differ,
+    `content` of their features alone.
+    """
+
+    source: int
     ids: pa.StringArray
-    side: NDArray[Any]
-    name: NDArray[Any]
-    where: str
+    text: Digests
+    graded: Digests
+    content: Digests
 
 
 def same_queries(identities: Sequence[Identities], sources: Sequence[str]) -> Iterator[Finding]:
@@ -378,39 +280,40 @@ def same_queries(identities: Sequence[Identities], sources: Sequence[str]) -> It
     grades of all their documents. Of other texts, or other grades, they are queries that the
     features cannot tell apart, which is but noted.
     """
-    sides = _sides(identities, sources)
-    text = np.concatenate([one.text for one in identities])
-    graded = np.concatenate([one.graded for one in identities])
-    content = np.concatenate([one.content for one in identities])
+    numbers, arrays, *digests = zip(*identities, strict=True)
+    ids = pa.concat_arrays(arrays)
+    text, graded, content = map(np.concatenate, digests)
     kinds: list[tuple[str, Digests, str]] = [
         ("text", text, _ADVICE),
         ("features and grades of all documents", np.where(text == 0, graded, 0), _ADVICE),
         ("features of all documents, and other texts or grades,", content, _ALIKE),
     ]
-    if len(sources) > 1:
-        kinds.insert(0, ("id", _codes(sides.ids), _ADVICE))
-    known = np.zeros(len(text), bool)
+    side: NDArray[Any]
+    if len(sources) == 1:
+        side = names = HashSplit().sides_of(ids.to_pylist())
+        where = "on two sides of the split that train makes"
+    else:
+        side = np.repeat(numbers, [len(array) for array in arrays])
+        names, where = np.array(sources)[side], "in two files"
+        codes = np.asarray(ids.dictionary_encode().indices.to_numpy(), np.uint64)
+        kinds.insert(0, ("id", codes + np.uint64(1), _ADVICE))
+    matched = np.zeros(len(text), bool)
     for what, codes, advice in kinds:
-        pairs, crossing = _crossing(codes, sides.side, (codes != 0) & ~known)
+        pairs, crossing = _crossing(codes, side, (codes != 0) & ~matched)
         count = int(crossing.sum())
         if pairs:
             many = advice == _ADVICE and count > thresholds.SAME_QUERIES * len(text)
-            yield _finding(what, pairs, count, sides, advice, many=many)
-        known |= crossing
-
-
-def _sides(identities: Sequence[Identities], sources: Sequence[str]) -> _Sides:
-    ids = pa.concat_arrays([one.ids for one in identities])
-    source = np.repeat([one.source for one in identities], [len(one.ids) for one in identities])
-    if len(sources) > 1:
-        return _Sides(ids, source, np.array(sources)[source], "in two files")
-    sides = HashSplit().sides_of(ids.to_pylist())
-    return _Sides(ids, sides, sides, "on two sides of the split that train makes")
-
-
-def _codes(ids: pa.StringArray) -> Digests:
-    codes = np.asarray(ids.dictionary_encode().indices.to_numpy(), np.uint64)
-    return codes + np.uint64(1)
+            both = " and ".join(f"'{ids[row].as_py()}' ({names[row]})" for row in pairs[0])
+            first = dict.fromkeys(ids[row].as_py() for pair in pairs[:_PAIRS] for row in pair)
+            yield Finding(
+                "split-leak",
+                WARNING if many else NOTE,
+                f"{count:,} queries",
+                f"{count:,} queries with the same {what} are {where}, as {both}",
+                advice=advice,
+                queries=tuple(first),
+            )
+        matched |= crossing
 
 
 def _crossing(
@@ -433,54 +336,20 @@ def _crossing(
     return list(zip(first[other].tolist(), rows[other].tolist(), strict=True)), crossing
 
 
-def _finding(
-    what: str, pairs: list[tuple[int, int]], count: int, sides: _Sides, advice: str, *, many: bool
-) -> Finding:
-    shown = tuple(dict.fromkeys(sides.ids[row].as_py() for pair in pairs[:_PAIRS] for row in pair))
-    both = [f"'{sides.ids[row].as_py()}' ({sides.name[row]})" for row in pairs[0]]
-    return Finding(
-        "split-leak",
-        WARNING if many else NOTE,
-        f"{count:,} queries",
-        f"{count:,} queries with the same {what} are {sides.where}, as {' and '.join(both)}",
-        advice=advice,
-        queries=shown,
-    )
-
-
 _CELLS = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Identities:
-    """Numbers by query, 0 where there is nothing to know it by."""
-
-    source: int
-    ids: pa.StringArray
-    text: Digests
-    graded: Digests
-    """Of the features and grades of all documents, where there are several that differ."""
-    content: Digests
-    """Of the features alone."""
-
-
 def identities_of(part: RankingDataset, source: int) -> Identities:
-    """The identities of all queries of a part."""
-    plain, graded = content_digests(part)
-    return Identities(source, part.query_ids, _texts(part), graded, plain)
-
-
-def content_digests(data: RankingDataset) -> tuple[Digests, Digests]:
-    """Numbers for each query, from its documents' features, and from these and their grades.
-
-    The order of the documents is all one. 0 where no document differs from another.
-    """
-    rows, starts = row_digests(data.features), data.offsets[:-1]
-    graded = _mixed(rows ^ value_bits(data.labels))
+    """The identities of all queries of a part; the order of the documents is all one."""
+    rows, starts = row_digests(part.features), part.offsets[:-1]
+    graded = _mixed(rows ^ value_bits(part.labels))
+    # Queries in which no document differs from another are not known by their documents.
     differ = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
-    sums = (np.add.reduceat(each, starts) for each in (rows, graded))
-    plain, with_grades = (np.where(differ, each, np.uint64(0)) for each in sums)
-    return plain, with_grades
+    with_grades, alone = (
+        np.where(differ, np.add.reduceat(digests, starts), np.uint64(0))
+        for digests in (graded, rows)
+    )
+    return Identities(source, part.query_ids, _texts(part), with_grades, alone)
 
 
 def normalised(texts: pa.StringArray) -> pa.StringArray:
@@ -496,9 +365,8 @@ def normalised(texts: pa.StringArray) -> pa.StringArray:
 
 def _texts(part: RankingDataset) -> Digests:
     """Of the parameters that a query was logged with: its words, and whatever else it asks."""
-    none = np.zeros(part.n_queries, np.uint64)
     if part.query_params is None:
-        return none
+        return np.zeros(part.n_queries, np.uint64)
     texts = normalised(part.query_params)
     digests = (
         hashlib.blake2b(text.encode(), digest_size=8).digest() if text else bytes(8)

@@ -1,7 +1,5 @@
 """Totals: what one pass over all queries keeps of them, part by part, in little memory.
 
-`ColumnFacts` says which columns are empty, and which are constant.
-
 Besides counts these are the few values of each column that lie far out, and documents that stand
 several times in a query, under several grades. Where documents have ids, these tell. Where they
 have none, it is the features that tell: of two rows with the same features that no other document
@@ -28,6 +26,7 @@ from owpc_ltr.inspection.sample import (
     Data,
     Identities,
     identities_of,
+    query_of_rows,
     row_digests,
     value_bits,
 )
@@ -58,6 +57,16 @@ class ColumnFacts:
         """Which columns have one and the same value in every row."""
         return np.equal(self.missing, 0) & np.equal(self.lowest, self.highest)
 
+    @property
+    def never_changes(self) -> NDArray[np.bool_]:
+        """The same of several rows: one document differs from no other in anything."""
+        return self.constant & (self.rows > 1)
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which columns are neither empty nor constant."""
+        return ~self.empty & ~self.constant
+
 
 def column_facts(features: Matrix) -> ColumnFacts:
     """Look at every value once; nothing is copied but a block of rows at a time."""
@@ -84,7 +93,7 @@ def facts_together(one: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
 
 
 @dataclass
-class Gathered:
+class Totals:
     """Counts of all queries; of columns what can be told of one row after another.
 
     `gone` counts, by column, the queries of several documents in which it is absent (missing or
@@ -131,7 +140,7 @@ class Gathered:
         self.parts += 1
 
     def _add_absences(self, part: RankingDataset) -> None:
-        for first, last in query_blocks(part):
+        for first, last in _query_blocks(part):
             starts, sizes = part.offsets[first:last], np.diff(part.offsets[first : last + 1])
             rows = part.features[starts[0] : starts[0] + sizes.sum()]
             # Neither 0 nor missing: both compare false.
@@ -145,10 +154,7 @@ class Gathered:
             self.nearly += nearly.sum(axis=0)
             self.gone_rows += (gone * sizes[:, None]).sum(axis=0)
             for column in np.flatnonzero(gone.any(axis=0)).tolist():
-                known = self.gone_ids.setdefault(column, [])
-                if len(known) < _NAMED:
-                    found = np.flatnonzero(gone[:, column])[: _NAMED - len(known)]
-                    known += [part.query_ids[first + q].as_py() for q in found.tolist()]
+                _name(self.gone_ids.setdefault(column, []), part, gone[:, column], first)
 
     def _add_labels(self, part: RankingDataset, name: str, before: int) -> None:
         sizes = np.diff(part.offsets)
@@ -163,7 +169,7 @@ class Gathered:
                 self.grade_ids[grade].append(part.query_ids[query].as_py())
         highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
         lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
-        again = np.searchsorted(part.offsets, contradicting(part), side="right") - 1
+        again = np.searchsorted(part.offsets, _contradicting(part), side="right") - 1
         self.contradicting += len(again)
         _name(self.contradicting_ids, part, np.bincount(again, minlength=part.n_queries) > 0)
         alike = (highest == lowest) & (sizes > 1)
@@ -172,36 +178,36 @@ class Gathered:
         _name(self.single_ids, part, sizes == 1)
 
 
-def gather(
+def totals_of(
     named: Mapping[str, Data], limits: Limits, *, identify: bool = True
-) -> tuple[Gathered, Tails]:
+) -> tuple[Totals, Tails]:
     """One pass over all sources; what lies beyond the limits is kept by value.
 
-    Without `identify` it is not reckoned by what a query is known again.
+    `identify`: also by what each query is known again.
     """
     columns = next(iter(named.values())).n_features
-    none, nothing = np.full(columns, np.nan, np.float32), np.zeros(columns, np.int64)
-    found = Gathered(
-        columns=ColumnFacts(none, none, nothing, 0),
+    none, zeros = np.full(columns, np.nan, np.float32), np.zeros(columns, np.int64)
+    totals = Totals(
+        columns=ColumnFacts(none, none, zeros, 0),
         digests=np.zeros(columns, np.uint64),
-        absent=nothing.copy(),
-        gone=nothing.copy(),
-        gone_rows=nothing.copy(),
-        nearly=nothing.copy(),
+        absent=zeros.copy(),
+        gone=zeros.copy(),
+        gone_rows=zeros.copy(),
+        nearly=zeros.copy(),
     )
     tails = Tails(limits)
     for number, (name, data) in enumerate(named.items()):
         row = 0
         for part in data.each(lambda part: part, whole=True):
-            found.add(part, name, row)
+            totals.add(part, name, row)
             if identify:
-                found.identities.append(identities_of(part, number))
+                totals.identities.append(identities_of(part, number))
             tails.add(part, name, row)
             row += part.n_documents
-    return found, tails
+    return totals, tails
 
 
-def query_blocks(part: RankingDataset) -> Iterator[tuple[int, int]]:
+def _query_blocks(part: RankingDataset) -> Iterator[tuple[int, int]]:
     """Whole queries of about a million values, as (first, after the last)."""
     rows = max(1, _BLOCK_CELLS // max(part.n_features, 1))
     first = 0
@@ -226,14 +232,14 @@ def _digests(features: Matrix, first: int) -> NDArray[np.uint64]:
 
 
 def _counts(values: NDArray[np.float32] | NDArray[np.int64]) -> dict[float, int]:
-    found, counts = np.unique(values, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    different, counts = np.unique(values, return_counts=True)
+    return dict(zip(different.tolist(), counts.tolist(), strict=True))
 
 
-def _name(ids: list[str], part: RankingDataset, which: NDArray[np.bool_]) -> None:
-    if len(ids) < _NAMED and which.any():
-        found = np.flatnonzero(which)[: _NAMED - len(ids)].tolist()
-        ids += [part.query_ids[query].as_py() for query in found]
+def _name(ids: list[str], part: RankingDataset, which: NDArray[np.bool_], first: int = 0) -> None:
+    """Add the ids of the first few of these queries, counted from number `first` on."""
+    queries = np.flatnonzero(which)[: _NAMED - len(ids)]
+    ids += [part.query_ids[first + query].as_py() for query in queries.tolist()]
 
 
 KEPT = 512
@@ -261,54 +267,6 @@ class Tail:
     row: list[tuple[str, int]]
 
 
-class Tails:
-    """Values beyond the limits so far, those of all columns together."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._found = [_Values.none()]
-        self._room = 8 * KEPT * max(len(limits.centre), 1)
-
-    def add(self, part: RankingDataset, source: str, first: int) -> None:
-        """Look at another part, whose rows are those of a source from number `first` on."""
-        step = max(1, _CELLS // max(part.n_features, 1))
-        for start in range(0, part.n_documents, step):
-            rows = part.features[start : start + step]
-            beyond = (rows < self.limits.low) | (rows > self.limits.high)
-            if beyond.any():
-                row, column = np.nonzero(beyond)
-                self._found.append(_values(part, start + row, column, source, first))
-        if sum(len(one.value) for one in self._found) > self._room:
-            self._found = [self._farthest()]
-
-    def of(self, end: int, column: int) -> Tail:
-        """The farthest values of one end (0 low, 1 high) of a column."""
-        if len(self._found) > 1:
-            self._found = [self._farthest()]
-        (found,) = self._found
-        high = found.value > self.limits.centre[column]
-        own = np.flatnonzero((found.column == column) & (high == bool(end)))
-        return Tail(
-            self._distance(found)[own],
-            found.value[own],
-            found.query[own].tolist(),
-            list(zip(found.source[own].tolist(), found.row[own].tolist(), strict=True)),
-        )
-
-    def _distance(self, found: _Values) -> NDArray[np.float64]:
-        return np.abs(found.value.astype(np.float64) - self.limits.centre[found.column])
-
-    def _farthest(self) -> _Values:
-        """The farthest values of each end of each column, the farthest first."""
-        parts: list[Any] = [np.concatenate(each) for each in zip(*self._found, strict=True)]
-        found = _Values(*parts)
-        tail = 2 * found.column + (found.value > self.limits.centre[found.column])
-        order = np.lexsort((-self._distance(found), tail))
-        starts = np.searchsorted(tail[order], np.arange(2 * len(self.limits.centre)))
-        place = np.arange(len(order)) - starts[tail[order]]
-        return found.at(order[place < KEPT])
-
-
 class _Values(NamedTuple):
     """Values with their columns, the ids of their queries, and their places in the sources."""
 
@@ -318,31 +276,59 @@ class _Values(NamedTuple):
     source: NDArray[Any]
     row: NDArray[np.int64]
 
-    @classmethod
-    def none(cls) -> _Values:
-        """No values."""
-        number, text = np.empty(0, np.int64), np.empty(0, object)
-        return cls(number, np.empty(0, np.float32), text, text, number)
-
     def at(self, places: NDArray[np.int64]) -> _Values:
         """Those at these places."""
         parts: list[Any] = [part[places] for part in self]
         return _Values(*parts)
 
 
-def _values(
-    part: RankingDataset,
-    row: NDArray[np.int64],
-    column: NDArray[np.int64],
-    source: str,
-    first: int,
-) -> _Values:
-    """What is not 0 there."""
-    value = part.features[row, column]
-    row, column, value = row[value != 0], column[value != 0], value[value != 0]
-    query = np.searchsorted(part.offsets, row, side="right") - 1
-    ids = part.query_ids.take(arrow_of(query)).to_numpy(zero_copy_only=False)
-    return _Values(column, value, ids, np.full(len(row), source, object), first + row)
+class Tails:
+    """Values beyond the limits so far, those of all columns together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        number, text = np.empty(0, np.int64), np.empty(0, object)
+        self._parts = [_Values(number, np.empty(0, np.float32), text, text, number)]
+        self._most = 8 * KEPT * max(len(limits.centre), 1)
+
+    def add(self, part: RankingDataset, source: str, first: int) -> None:
+        """Look at another part, whose rows are those of a source from number `first` on."""
+        step = max(1, _CELLS // max(part.n_features, 1))
+        for start in range(0, part.n_documents, step):
+            rows = part.features[start : start + step]
+            beyond = (rows < self.limits.low) | (rows > self.limits.high)
+            if beyond.any():
+                row, column = np.nonzero(beyond & (rows != 0))
+                row += start
+                query = np.searchsorted(part.offsets, row, side="right") - 1
+                ids = part.query_ids.take(arrow_of(query)).to_numpy(zero_copy_only=False)
+                sources = np.full(len(row), source, object)
+                values = part.features[row, column]
+                self._parts.append(_Values(column, values, ids, sources, first + row))
+        if sum(len(values.value) for values in self._parts) > self._most:
+            self._parts = [self._farthest()]
+
+    def of(self, end: int, column: int) -> Tail:
+        """The farthest values of one end (0 low, 1 high) of a column."""
+        if len(self._parts) > 1:
+            self._parts = [self._farthest()]
+        (values,) = self._parts
+        high = values.value > self.limits.centre[column]
+        own = values.at(np.flatnonzero((values.column == column) & (high == bool(end))))
+        rows = list(zip(own.source.tolist(), own.row.tolist(), strict=True))
+        return Tail(self._distance(own), own.value, own.query.tolist(), rows)
+
+    def _distance(self, values: _Values) -> NDArray[np.float64]:
+        return np.abs(values.value.astype(np.float64) - self.limits.centre[values.column])
+
+    def _farthest(self) -> _Values:
+        """The farthest values of each end of each column, the farthest first."""
+        values = _Values(*map(np.concatenate, zip(*self._parts, strict=True)))
+        tail = 2 * values.column + (values.value > self.limits.centre[values.column])
+        order = np.lexsort((-self._distance(values), tail))
+        starts = np.searchsorted(tail[order], np.arange(2 * len(self.limits.centre)))
+        place = np.arange(len(order)) - starts[tail[order]]
+        return values.at(order[place < KEPT])
 
 
 def limits_of(features: NDArray[np.float32], rows: int) -> Limits:
@@ -368,7 +354,7 @@ _KEEP_ONE = (
 )
 
 
-def contradicting(data: RankingDataset) -> NDArray[np.int64]:
+def _contradicting(data: RankingDataset) -> NDArray[np.int64]:
     """The documents whose id stands in their query before, with another grade."""
     if data.doc_ids is None:
         return np.empty(0, np.int64)
@@ -377,19 +363,18 @@ def contradicting(data: RankingDataset) -> NDArray[np.int64]:
     return _again(keys, data.labels)
 
 
-def contradicting_grades(
-    sample: RankingDataset, by_id: int, ids: list[str], documents: int
-) -> Iterator[Finding]:
-    """A finding on the documents told by their ids, `by_id` of all, or by the sample's features."""
+def contradicting_grades(totals: Totals, sample: RankingDataset) -> Iterator[Finding]:
+    """A finding on the documents told by their ids, or without these by the sample's features."""
     if sample.doc_ids is None:
         rows = _copies(sample)
         if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
             return
         first = sample.query_ids[int(query_of_rows(sample)[rows[0]])].as_py()
-        told, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
+        count, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
         what = "have the features of another of their query, and another grade"
-    elif by_id:
-        told, queries = f"{by_id:,} of {documents:,}", ids
+    elif totals.contradicting:
+        count = f"{totals.contradicting:,} of {totals.documents:,}"
+        queries = totals.contradicting_ids
         what = "stand in their query before, with another grade"
     else:
         return
@@ -397,7 +382,7 @@ def contradicting_grades(
         "contradicting-grades",
         WARNING,
         "grades",
-        f"{told} documents {what}, as in '{queries[0]}'",
+        f"{count} documents {what}, as in '{queries[0]}'",
         advice=_KEEP_ONE,
         queries=tuple(queries),
     )
@@ -425,8 +410,3 @@ def _again(keys: NDArray[np.int64], labels: NDArray[np.float32]) -> NDArray[np.i
     one, other = order[:-1], order[1:]
     again = other[(keys[one] == keys[other]) & (labels[one] != labels[other])]
     return np.sort(again)
-
-
-def query_of_rows(data: RankingDataset) -> NDArray[np.int64]:
-    """The number of the query of each document."""
-    return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))

@@ -26,9 +26,9 @@ from owpc_ltr.inspection.result import (
     Gain,
     LearningCurve,
 )
-from owpc_ltr.inspection.totals import query_of_rows
+from owpc_ltr.inspection.sample import query_of_rows
 from owpc_ltr.kernels.linear import one_blas_thread
-from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
+from owpc_ltr.metrics import RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.plan import model_plan
 
@@ -44,46 +44,45 @@ def canary(data: RankingDataset, learn: Learn, seed: int = 0) -> Canary | None:
     chosen = with_contrast(data, thresholds.TRIAL_QUERIES, seed)
     if chosen.n_queries < thresholds.FEWEST_QUERIES:
         return None
-    metric = trial_metric()
     true, random = _held_out(chosen, learn)
     shuffled, of_shuffled = _held_out(shuffled_labels(chosen, seed), learn)
-    return Canary(
-        str(metric),
-        chosen.n_queries,
-        float(random.mean()),
-        gain_of(true - random),
-        gain_of(shuffled - of_shuffled),
-    )
+    gains = gain_of(true - random), gain_of(shuffled - of_shuffled)
+    return Canary(METRIC, chosen.n_queries, float(random.mean()), *gains)
 
 
-def canary_findings(found: Canary) -> Iterator[Finding]:
+def canary_findings(canary: Canary) -> Iterator[Finding]:
     """Where the labels carry nothing, and where even shuffled ones are learned."""
     from scipy.special import ndtri
 
-    true, shuffled = found.true, found.shuffled
+    true, shuffled = canary.true, canary.shuffled
     if true.low <= 0:
-        seen = true.high < thresholds.WEAK_GAIN * (1 - found.random)
-        yield Finding(
-            "shuffled-labels",
-            WARNING if seen else NOTE,
-            "labels",
-            f"the labels carry nothing that the features can see: {found.metric} on held-out "
-            f"queries is {true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a random order"
-            if seen
-            else f"whether the features predict the labels cannot be determined from "
-            f"{found.queries} queries: {found.metric} is {true.mean:+.3f} [{true.low:+.3f}, "
-            f"{true.high:+.3f}] over a random order",
-            "check that labels and documents were matched correctly, row by row and query by query"
-            if seen
-            else "judge more queries",
-        )
+        gain = f"{true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a random order"
+        if true.high < thresholds.WEAK_GAIN * (1 - canary.random):
+            yield Finding(
+                "shuffled-labels",
+                WARNING,
+                "labels",
+                f"the labels carry nothing that the features can see: {canary.metric} on held-out "
+                f"queries is {gain}",
+                "check that labels and documents were matched correctly, row by row and query by "
+                "query",
+            )
+        else:
+            yield Finding(
+                "shuffled-labels",
+                NOTE,
+                "labels",
+                f"whether the features predict the labels cannot be determined from "
+                f"{canary.queries} queries: {canary.metric} is {gain}",
+                "judge more queries",
+            )
     error = (shuffled.high - shuffled.low) / (2 * _Z)
     if error > 0 and shuffled.mean > ndtri(1 - thresholds.CANARY_LEVEL) * error:
         yield Finding(
             "canary",
             WARNING,
             "held-out queries",
-            f"labels shuffled within queries are learned: {found.metric} {shuffled.mean:+.3f} "
+            f"labels shuffled within queries are learned: {canary.metric} {shuffled.mean:+.3f} "
             "over a random order on queries that were held out",
             "look for the same documents in many queries, and for queries under two ids",
         )
@@ -108,13 +107,14 @@ def gain_of(differences: Vector) -> Gain:
 
 
 def _held_out(data: RankingDataset, learn: Learn) -> tuple[Vector, Vector]:
-    """The metric of each query by a model of the other half, and in a random order."""
-    metric, half = trial_metric(), data.n_queries // 2
+    """The metric of each query by a model of the other half, and its expectation at random."""
+    half = data.n_queries // 2
     sides = [data.select(np.arange(half)), data.select(np.arange(half, data.n_queries))]
     values = [
-        values_of(metric, learn(one), other) for one, other in zip(sides, sides[::-1], strict=True)
+        _values(held_out, learn(training).score(held_out.features))
+        for training, held_out in zip(sides, sides[::-1], strict=True)
     ]
-    random = [random_values(metric, other) for other in sides[::-1]]
+    random = [_values(side, np.zeros(side.n_documents)) for side in sides[::-1]]
     return np.concatenate(values), np.concatenate(random)
 
 
@@ -154,8 +154,8 @@ def learning_curve(data: RankingDataset, learn: Learn, run: Run) -> LearningCurv
             sizes, _DRAWS.values(), means.mean(axis=1), *ends, strict=True
         )
     )
-    metric = str(trial_metric())
-    return LearningCurve(metric, chosen.n_queries, points, twice, _told(twice, int(sizes[-1])))
+    text = _verdict(twice, int(sizes[-1]))
+    return LearningCurve(METRIC, chosen.n_queries, points, twice, text)
 
 
 def gain_of_twice(sizes: NDArray[np.int64], curves: NDArray[np.float64]) -> Vector:
@@ -201,7 +201,6 @@ def resampled_means(
 
 def _trained(data: RankingDataset, learn: Learn, run: Run) -> tuple[NDArray[np.float64], float]:
     """By size and query the mean over draws, and the noise of draws times the size."""
-    metric = trial_metric()
     fold = np.arange(data.n_queries) % _FOLDS
     means = np.empty((len(_DRAWS), data.n_queries))
     noises, fits = [], 0
@@ -213,15 +212,15 @@ def _trained(data: RankingDataset, learn: Learn, run: Run) -> tuple[NDArray[np.f
             for draw in range(draws):
                 fits += 1
                 run.progress(f"learning curve: {size:,} training queries", fits / _FITS)
-                own = data.select(np.sort(pool[draw * size : (draw + 1) * size]))
-                values.append(values_of(metric, learn(own), outside))
+                training = data.select(np.sort(pool[draw * size : (draw + 1) * size]))
+                values.append(_values(outside, learn(training).score(outside.features)))
             means[row, fold == held] = np.mean(values, axis=0)
             if draws > 1:
                 noises.append(size * float(np.var(np.mean(values, axis=1), ddof=1)))
     return means, float(np.mean(noises))
 
 
-def _told(twice: Gain, size: int) -> str:
+def _verdict(twice: Gain, size: int) -> str:
     interval = f"{twice.mean:+.3f} [{twice.low:+.3f}, {twice.high:+.3f}]"
     if twice.high < thresholds.SMALL_GAIN:
         return f"twice as many as {size:,} would hardly add anything: {interval}"
@@ -249,19 +248,9 @@ def default_learner(seed: int = 0) -> Learn:
     return learn
 
 
-def trial_metric() -> Metric:
-    """The metric of all trials."""
-    return parse_metric(METRIC, load(()))
-
-
-def values_of(metric: Metric, model: Model, data: RankingDataset) -> Vector:
-    """The metric of each query."""
-    return metric.of(RankedQueries(model.score(data.features), data.labels, data.offsets))
-
-
-def random_values(metric: Metric, data: RankingDataset) -> Vector:
-    """The expected metric of each query in a random order."""
-    return metric.of(RankedQueries(np.zeros(data.n_documents), data.labels, data.offsets))
+def _values(data: RankingDataset, scores: Vector) -> Vector:
+    """The metric of each query; of scores that are all equal, its mean over all orders."""
+    return parse_metric(METRIC).of(RankedQueries(scores, data.labels, data.offsets))
 
 
 def with_contrast(data: RankingDataset, most: int, seed: int) -> RankingDataset:

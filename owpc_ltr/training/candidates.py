@@ -20,7 +20,7 @@ from owpc_ltr.data.splits import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.inspection.columns import silent_features
+from owpc_ltr.inspection.columns import constant_features
 from owpc_ltr.inspection.totals import ColumnFacts, column_facts, facts_together
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
@@ -64,7 +64,7 @@ _OF_TREES = ("importances", "interactions")
 class TrainingResult:
     """The chosen model, its fit, and one row for every candidate that was tried.
 
-    `silent_features` say nothing in the data: they have no value, or one and the same. Who calls
+    `constant_features` say nothing in the data: they have no value, or one and the same. Who calls
     tells of them (`owpc_ltr.inspection.columns`).
     """
 
@@ -73,7 +73,7 @@ class TrainingResult:
     settings: dict[str, Any]
     table: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
-    silent_features: tuple[str, ...] = ()
+    constant_features: tuple[str, ...] = ()
 
 
 def train_plan(
@@ -137,7 +137,7 @@ def train_plan(
         settings=chosen.settings,
         table=tuple(table),
         warnings=tuple(warnings),
-        silent_features=tuple(facts.silent(sample.feature_names, filled=plan.missing == ZERO)),
+        constant_features=tuple(facts.silent(sample.feature_names, filled=plan.missing == ZERO)),
     )
 
 
@@ -330,7 +330,7 @@ class Facts:
         if filled:
             low, high = (np.array(ends, np.float32) for ends in self.ranges)
             columns = ColumnFacts(low, high, np.zeros_like(columns.missing), columns.rows)
-        return silent_features(columns, names)
+        return constant_features(columns, names)
 
 
 def check_trainable(data: JudgedTable) -> Facts:
@@ -346,7 +346,7 @@ def check_trainable(data: JudgedTable) -> Facts:
     return facts
 
 
-def silent_in_all(datasets: Sequence[JudgedTable]) -> list[str]:
+def constant_in_all(datasets: Sequence[JudgedTable]) -> list[str]:
     """The features that say nothing in any of these data: folds share most of their rows."""
     found = [
         _together(list(data.each(_facts, whole=True))).silent(data.feature_names)

@@ -357,4 +357,4 @@ def _recorded(
     }
     # Features that were left out on purpose are no surprise.
     model = with_record(trained.model, record)
-    return replace(trained, model=model, silent_features=whole.silent_features)
+    return replace(trained, model=model, constant_features=whole.constant_features)

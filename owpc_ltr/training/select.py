@@ -107,10 +107,10 @@ def select(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
-    from owpc_ltr.inspection.columns import silent_in_training
+    from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import silent_in_all
+    from owpc_ltr.training.candidates import constant_in_all
     from owpc_ltr.training.cross_validation import (
         Selection,
         choose,
@@ -138,8 +138,8 @@ def select(
         workers = started if workers is None else workers
         cut = _folds(data, folds, workers, max_features, memory)
         notes = [note for fold in cut for note in unused_weights(fold.test)]
-        silent = silent_in_all([fold.training for fold in cut])
-        give_warnings(dict.fromkeys([*notes, *silent_in_training(silent)]))
+        silent = constant_in_all([fold.training for fold in cut])
+        give_warnings(dict.fromkeys([*notes, *constant_in_training(silent)]))
         rows = cross_validate(
             cut, plans, measured, Run(seed=seed, progress=progress),
             jobs=jobs if workers is None else workers.threads,

@@ -234,7 +234,7 @@ def train(
     from owpc_ltr.data.partitioned.dataset import in_memory
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.inspection.columns import silent_in_training
+    from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.models.fold_models import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
@@ -288,7 +288,7 @@ def train(
             splits.everything, lambda rest, of: plan_of(rest, of)[0], run, folds or 0,
             validation_share,
         )  # fmt: skip
-    after = (*trained.warnings, *silent_in_training(trained.silent_features))
+    after = (*trained.warnings, *constant_in_training(trained.constant_features))
     give_warnings(after)
     ranker: Model = with_warnings(with_folds(trained.model, models), (*before, *after))
     if choice is not None:

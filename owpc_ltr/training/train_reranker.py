@@ -133,11 +133,11 @@ def train_reranker(
     from owpc_ltr.evaluation.judged_data import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.checks import warnings_before_training
-    from owpc_ltr.inspection.columns import silent_in_training
+    from owpc_ltr.inspection.columns import constant_in_training
     from owpc_ltr.models.model_file import save_model, with_warnings
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import silent_in_all
+    from owpc_ltr.training.candidates import constant_in_all
     from owpc_ltr.training.rerankers import fit_reranker, reranking_plan
 
     plan = reranking_plan(
@@ -155,7 +155,7 @@ def train_reranker(
         known = {**known, "base": Path(base).name}
     training = in_memory(splits.training, "a reranker")
     chosen_on = splits.optional_validation
-    told = [*warnings_before_training(training), *silent_in_training(silent_in_all([training]))]
+    told = [*warnings_before_training(training), *constant_in_training(constant_in_all([training]))]
     if chosen_on is not None:
         chosen_on = in_memory(chosen_on, "a reranker")
         told += [f"validation: {note}" for note in unused_weights(chosen_on)]

@@ -13,7 +13,7 @@ from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.stores.feature_queries import render
-from owpc_ltr.inspection.columns import silent_in_training
+from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
 from owpc_ltr_demo.corpus import POOL_SIZE, CandidatePool, DemoQuery, pool_query
@@ -251,7 +251,7 @@ def train_on_clicks(
                 f"{name}: {training.n_documents:,} documents of {training.n_queries:,} queries, "
                 f"C = {trained.settings['optimizer.C']:g}"
             )
-            for warning in (*trained.warnings, *silent_in_training(trained.silent_features)):
+            for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
                 session.narrator.line(f"warning: {warning}")
         session.narrator.line(
             "raw clicks are click-through rates, which favour documents at high ranks"

@@ -11,7 +11,7 @@ import numpy as np
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.model_conversion import export_linear
-from owpc_ltr.inspection.columns import silent_in_training
+from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
@@ -58,7 +58,7 @@ def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> L
             f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        for warning in (*trained.warnings, *silent_in_training(trained.silent_features)):
+        for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
             session.narrator.line(f"warning: {warning}")
         session.figures["owpc"] = {
             "settings": dict(trained.settings),
