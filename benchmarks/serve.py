@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 from feature_logging import INDEX, features, make_index, words
 from owpc_ltr_experiment.record import Experiment, Experiments, now
-from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.endpoint import Call
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 
@@ -126,7 +127,7 @@ def by_value(rng: np.random.Generator) -> bytes:
 
 def service_times(rankers: Rankers, body: bytes, times: int = 2_000) -> list[float]:
     """Milliseconds of the processor for each of some requests."""
-    handler = rerank_endpoints(rankers)[0].handler
+    handler = rerank_endpoints(rankers, Metrics(rankers.states))[0].handler
     found = []
     for _ in range(times):
         call = Call("/v1/rerank", body, time.monotonic() + 60)

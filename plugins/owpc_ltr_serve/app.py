@@ -11,12 +11,12 @@ import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
@@ -30,13 +30,20 @@ from owpc_ltr.engine.client.responses import one_line
 from owpc_ltr.engine.client.settings import Secret
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr_serve.admission import BodyMemory, BodyRefused, Busy, RequestSlots
-from owpc_ltr_serve.faults import TooLate, status_of
-from owpc_ltr_serve.slow_clients import FIRST_BYTE
+from owpc_ltr_serve.endpoint import (
+    STATUS_HEADER,
+    Call,
+    Endpoint,
+    Reply,
+    Work,
+    json_reply,
+    status_of,
+)
+from owpc_ltr_serve.limits import FIRST_BYTE, BodyMemory, BodyRefused, Busy, RequestSlots
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Matrix
-    from owpc_ltr_serve.rankers import Rankers, ServedRanker
+    from owpc_ltr_serve.metrics import Metrics
+    from owpc_ltr_serve.rankers import Rankers
 
 CONCURRENCY = 32
 """Requests that are answered at the same time; more are told to come again."""
@@ -51,10 +58,6 @@ _LONGEST_REFUSAL = 3.0
 """Seconds: longer than a deadline, or three thousand clients bring more than one loop can read."""
 _RETRY = {"Retry-After": "1"}
 """When one who was turned away may come again."""
-MODEL_HEADER = "X-LTR-Model"
-"""Names the immutable model that ranked an answer."""
-STATUS_HEADER = "X-LTR-Status"
-"""Says where an answer has less than was asked for: `degraded; reason`."""
 _log = logging.getLogger("owpc_ltr.serve")
 
 
@@ -73,88 +76,14 @@ class ServeSettings:
     rebinds its own name to 127.0.0.1 may ask, and read the answers."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A request that was received, and until when it must be answered."""
-
-    path: str
-    """The path of its endpoint."""
-    body: bytes
-    until: float
-    path_params: Mapping[str, str] = field(default_factory=dict)
-    query_params: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def left(self) -> float:
-        """The seconds that are left."""
-        return self.until - time.monotonic()
-
-    def check_deadline(self) -> None:
-        """Raise TooLate where no time is left, so that nobody works for who has been answered."""
-        if self.left() <= 0:
-            raise TooLate("the deadline passed before the documents were scored")
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What is answered."""
-
-    body: bytes
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    content_type: str = "application/json"
-
-
-Handler = Callable[[Call], Reply]
-Work = Callable[[], Reply]
-"""What is left to do for an answer."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A path, and what answers its requests, in a thread of its own."""
-
-    path: str
-    handler: Handler
-    methods: tuple[str, ...] = ("POST",)
-    at_once: Callable[[Call], Reply | Work] | None = None
-    """Asked first, in the thread that receives requests: answers what takes a few milliseconds, and
-    gives back what else there is to do."""
-
-
-class Observer:
-    """What is told of requests; nothing is made of it here."""
-
-    def answered(self, path: str, status: int, seconds: float) -> None:
-        """The answer to a request was sent."""
-
-    def stage(self, path: str, stage: str, seconds: float) -> None:
-        """A stage of a request took so long."""
-
-    def scored(self, served: ServedRanker, matrix: Matrix) -> None:
-        """A model scored documents with these features."""
-
-    def degraded(self, path: str, reason: str) -> None:
-        """A request was answered with less than it asked for."""
-
-
-def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """An answer in JSON."""
-    return Reply(orjson.dumps(content), status, headers or {})
-
-
 def create_app(
-    rankers: Rankers,
-    settings: ServeSettings | None = None,
-    *,
-    endpoints: Sequence[Endpoint],
-    observer: Observer | None = None,
+    rankers: Rankers, settings: ServeSettings, metrics: Metrics, endpoints: Sequence[Endpoint]
 ) -> Starlette:
     """The application, which any ASGI server can run; it loads the models when it starts.
 
     Every request but those for `/health` needs the token of `settings`, if there is one.
     """
-    service = _Service(rankers, settings or ServeSettings(), observer or Observer())
+    service = _Service(rankers, settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -164,7 +93,8 @@ def create_app(
 
     routes = [Route("/health", service.health, methods=["GET"])]
     routes += [
-        Route(one.path, service.answering(one), methods=list(one.methods)) for one in endpoints
+        Route(endpoint.path, service.answering(endpoint), methods=endpoint.methods)
+        for endpoint in endpoints
     ]
     refusals: Any = {
         404: _refusal(
@@ -174,7 +104,9 @@ def create_app(
         ),
         405: _refusal(405, "this path takes another method"),
     }
-    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=service.hosts, www_redirect=False)
+    hosts = Middleware(
+        TrustedHostMiddleware, allowed_hosts=list(settings.hosts) or ["*"], www_redirect=False
+    )
     app = Starlette(
         routes=routes, lifespan=lifespan, exception_handlers=refusals, middleware=[hosts]
     )
@@ -186,9 +118,8 @@ def create_app(
 class _Service:
     """The requests that are under way."""
 
-    def __init__(self, rankers: Rankers, settings: ServeSettings, observer: Observer) -> None:
-        self._rankers, self._settings, self._observer = rankers, settings, observer
-        self.hosts = [*settings.hosts] or ["*"]
+    def __init__(self, rankers: Rankers, settings: ServeSettings, metrics: Metrics) -> None:
+        self._rankers, self._settings, self._metrics = rankers, settings, metrics
         self._threads = RequestThreads(settings.concurrency)
         self._places = RequestSlots(settings.concurrency)
         self._turns, self._turn = RequestSlots(settings.concurrency), asyncio.Lock()
@@ -198,7 +129,7 @@ class _Service:
     async def health(self, _: Request) -> Response:
         """Whether it answers requests, and the model behind each name."""
         states = self._rankers.states()
-        well = not any("fault" in one for one in states.values())
+        well = not any("fault" in state for state in states.values())
         content = {"status": "ok" if well else "degraded", "models": states}
         return _response(self._without_address(json_reply(content), body=not well))
 
@@ -235,7 +166,7 @@ class _Service:
             seconds = time.monotonic() - started
 
             async def sent() -> None:
-                self._observer.answered(endpoint.path, reply.status, seconds)
+                self._metrics.answered(endpoint.path, reply.status, seconds)
 
             return _response(reply, BackgroundTask(sent))
 
@@ -275,11 +206,10 @@ class _Service:
                 work = begun
             held.enter_context(self._places.held(address))
             answer = self._begin(work, call, held.pop_all())
-        timer = asyncio.get_running_loop().call_later(max(call.left(), 0.0), self._late, answer)
-        try:
-            return await answer
-        finally:
-            timer.cancel()
+        await asyncio.wait({answer}, timeout=max(call.left(), 0.0))
+        if not answer.done():
+            return _fault(504, f"the deadline of {settings.deadline:g} s passed")
+        return answer.result()
 
     async def _refused(self) -> Reply:
         """The answer to a request that is not taken; the more there are, the later it comes."""
@@ -292,35 +222,23 @@ class _Service:
 
     def _begin(self, work: Work, call: Call, held: ExitStack) -> asyncio.Future[Reply]:
         """Answer a request in a thread, which holds its place and memory until it ends."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply] = loop.create_future()
-
-        def ended(reply: Reply | None, fault: Exception | None) -> None:
-            held.close()
-            if answer.done():
-                return
-            if reply is None:
-                answer.set_exception(fault or RuntimeError("no answer"))
-            else:
-                answer.set_result(reply)
+        result: Future[Reply] = Future()
 
         def run() -> None:
-            reply, fault = None, None
             try:
                 call.check_deadline()
-                reply = work()
+                result.set_result(work())
             except Exception as error:  # noqa: BLE001 - raised again by who waits for the answer
-                fault = error
-            with suppress(RuntimeError):  # the service has ended meanwhile
-                loop.call_soon_threadsafe(ended, reply, fault)
+                result.set_exception(error)
 
+        def ended(answer: asyncio.Future[Reply]) -> None:
+            held.close()
+            answer.exception()  # Else asyncio logs the one of an answer that came too late.
+
+        answer = asyncio.wrap_future(result)
+        answer.add_done_callback(ended)
         self._threads.start(run)
         return answer
-
-    def _late(self, answer: asyncio.Future[Reply]) -> None:
-        if not answer.done():
-            late = f"the deadline of {self._settings.deadline:g} s passed"
-            answer.set_result(_fault(504, late))
 
 
 async def _received(
@@ -349,8 +267,8 @@ async def _received(
 def _allowed(request: Request, token: Secret | None) -> bool:
     if token is None:
         return True
-    kind, _, given = request.headers.get("authorization", "").partition(" ")
-    return kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    return kind.lower() == "bearer" and hmac.compare_digest(text.encode(), token.encode())
 
 
 def _fault(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:

@@ -11,20 +11,30 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from owpc_ltr_experiment.interleaving import Interleaved, interleave
 from owpc_ltr_experiment.record import QUERY, Experiment, Experiments
 
-from owpc_ltr.arrays import Vector
-from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.search.client_rerank import document_fields, within
 from owpc_ltr.engine.search.request import FILTERS
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.metrics.rank_agreement import pair_agreement
-from owpc_ltr_serve.model_search import Degraded, ModelSearch, ScoredWindow, hide_features
+from owpc_ltr_serve.model_search import (
+    Degraded,
+    ModelSearch,
+    RankedList,
+    ScoredWindow,
+    ShownPage,
+    engine_scores,
+    external_values,
+    hide_features,
+    in_time,
+    put_page,
+    ranked_list,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.gateway_request import GatewaySearch
@@ -45,42 +55,17 @@ _PATIENCE = 5.0
 _MOST_NAMES = 64
 
 
-@dataclass(frozen=True, eq=False)
-class RankedList:
-    """The hits of an answer in a ranker's order, as places in the answer, and their scores.
-
-    `milliseconds` is what the ranker would have taken alone; None for the query alone.
-    """
-
-    order: list[int]
-    scores: Vector
-    milliseconds: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class InterleavedPage:
-    """An answer with its page; what to log of the query; the ids of all documents to its end.
-
-    Where B failed, `degraded` says why, and the page is A's.
-    """
-
-    answer: dict[str, Any]
-    attributes: dict[str, Any]
-    ids: list[str]
-    degraded: Degraded | None = None
-
-
 class KnownExperiments:
     """The experiments that searches name, read anew every few seconds; safe to share."""
 
     def __init__(self, rankers: Rankers, refresh: float = REFRESH) -> None:
         self._rankers, self._refresh = rankers, refresh
-        self._known: dict[str, tuple[Experiment, float]] = {}
+        self._cached: dict[str, tuple[Experiment, float]] = {}
         self._reading = threading.Lock()
 
     def get(self, name: str, until: float) -> Experiment:
         """The experiment as it is now, or was some seconds ago. Raises Degraded."""
-        experiment, read_at = self._known.get(name, (None, 0.0))
+        experiment, read_at = self._cached.get(name, (None, 0.0))
         if experiment is None:
             return self._read(name, until)
         if time.monotonic() - read_at > self._refresh and self._reading.acquire(blocking=False):
@@ -89,7 +74,7 @@ class KnownExperiments:
                 experiment = self._read(name, until)
             except Degraded as fault:
                 if isinstance(fault.__cause__, BadInput):
-                    self._known.pop(name, None)
+                    self._cached.pop(name, None)
                     raise
             finally:
                 self._reading.release()
@@ -101,9 +86,9 @@ class KnownExperiments:
             experiment = Experiments(engine).get(name)
         except OwpcLtrError as fault:
             raise Degraded("experiment", str(fault)) from fault
-        while len(self._known) >= _MOST_NAMES:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[name] = experiment, time.monotonic()
+        while len(self._cached) >= _MOST_NAMES:
+            self._cached.pop(next(iter(self._cached)), None)
+        self._cached[name] = experiment, time.monotonic()
         return experiment
 
 
@@ -117,37 +102,39 @@ class ExperimentSearch:
         self._waiting = threading.BoundedSemaphore(_WAITING)
 
     def page(
-        self, experiment: Experiment, asked: GatewaySearch, client: str, until: float
-    ) -> InterleavedPage:
-        """The page of both lists. Raises Degraded where there is not even A's."""
+        self, experiment: Experiment, search: GatewaySearch, client: str, until: float
+    ) -> tuple[ShownPage, Degraded | None]:
+        """The page of both lists; where B failed, A's, and why. Raises Degraded without A's."""
         main = experiment.b if experiment.a == QUERY else experiment.a
-        served = self._models.served(asked, main)
-        second = None if QUERY in (experiment.a, experiment.b) else _Arm(self._models, experiment.b)
-        if second is not None:
-            self._threads.submit(second.search, served, asked, until)
-        try:
-            window = within(
-                until - time.monotonic(), lambda: self._models.scored(served, asked, until)
+        served = self._models.served(search, main)
+        of_a, of_b = Future[ScoredWindow](), None
+        if QUERY not in (experiment.a, experiment.b):
+            of_b = self._threads.submit(
+                lambda: self._window_of_b(experiment.b, served, of_a, search, until)
             )
-        except TimeoutError as fault:
-            raise Degraded("deadline", "the model did not answer in time") from fault
-        if second is not None:
-            second.take(window)
-        hide_features(window, asked)
+        window = in_time(
+            until,
+            lambda seconds: within(seconds, lambda: self._models.scored(served, search, until)),
+            "deadline",
+            "the model did not answer in time",
+        )
+        if of_b is not None:
+            of_a.set_result(replace(window, logged=_copied(window.logged)))
+        hide_features(window, search)
         lists = {main: ranked_list(window), QUERY: _by_query(window)}
         try:
-            if second is not None:
-                lists[experiment.b] = _over_hits(second.window(until), window)
+            if of_b is not None:
+                lists[experiment.b] = _over_hits(_result_of_b(of_b, until), window)
             both = lists[experiment.a], lists[experiment.b]
-            return _interleaved(experiment, asked, client, window.answer, both)
+            return _interleaved(experiment, search, client, window.answer, both), None
         except Degraded as degraded:
-            ids = put_page(window.answer, lists[experiment.a], asked)
-            return InterleavedPage(window.answer, {}, ids, degraded)
+            ids = put_page(window.answer, lists[experiment.a], search)
+            return ShownPage("ranked", window.answer, ids=ids), degraded
 
     def in_background(
         self,
         experiment: Experiment,
-        asked: GatewaySearch,
+        search: GatewaySearch,
         shown: ScoredWindow | None,
         log: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -158,7 +145,7 @@ class ExperimentSearch:
 
         def compute() -> None:
             try:
-                figures = self._agreement(experiment, asked, shown)
+                figures = self._agreement(experiment, search, shown)
             except Degraded as degraded:
                 figures = {"failed": degraded.reason}
             except Exception as error:  # noqa: BLE001 - the impression is logged whatever B does
@@ -173,68 +160,53 @@ class ExperimentSearch:
             log({"name": experiment.name, "failed": "busy"})
 
     def _agreement(
-        self, experiment: Experiment, asked: GatewaySearch, shown: ScoredWindow | None
+        self, experiment: Experiment, search: GatewaySearch, shown: ScoredWindow | None
     ) -> dict[str, Any]:
         if experiment.b == QUERY:
             assert shown is not None  # noqa: S101 - A is a model then
-            window, a, b = shown, ranked_list(shown), _by_query(shown)
+            a, b = ranked_list(shown), _by_query(shown)
         else:
-            served = self._models.served(asked, experiment.b)
-            alone = _features_alone(asked, served)
+            served = self._models.served(search, experiment.b)
+            alone = _features_alone(search, served)
             tried = self._models.scored(served, alone, time.monotonic() + _PATIENCE)
-            window = tried if shown is None else shown
             a = _by_query(tried) if shown is None else ranked_list(shown)
-            b = _over_hits(tried, window)
-        places = [np.argsort(-np.array(each.order, dtype=np.float64)) for each in (a, b)]
+            b = _over_hits(tried, shown or tried)
+        places = [np.argsort(-np.array(ranked.order, dtype=np.float64)) for ranked in (a, b)]
         tau = pair_agreement(*(place.astype(np.float64) for place in places)).tau
         return {"tau": tau, "ms_a": a.milliseconds, "ms_b": b.milliseconds}
 
-
-class _Arm:
-    """The window of B while it is computed: its own search, or its scores of A's hits."""
-
-    def __init__(self, models: ModelSearch, model: str) -> None:
-        self._models, self._model = models, model
-        self._of_a: Future[tuple[ScoredWindow, list[dict[str, Any]]]] = Future()
-        self._result: Future[ScoredWindow] = Future()
-
-    def take(self, window: ScoredWindow) -> None:
-        """A's window; copies of its hits keep the features that the answer loses."""
-        hits = [
-            {**hit, **({"fields": dict(hit["fields"])} if "fields" in hit else {})}
-            for hit in window.logged
-        ]
-        self._of_a.set_result((window, hits))
-
-    def search(self, main: ServedRanker, asked: GatewaySearch, until: float) -> None:
-        """Compute the window, in a thread of its own."""
-        try:
-            self._result.set_result(self._scored(main, asked, until))
-        except Degraded as degraded:
-            self._result.set_exception(degraded)
-        except Exception as error:  # noqa: BLE001 - whatever B does, users get A's page
-            why = Degraded("experiment", f"B failed: {type(error).__name__}")
-            self._result.set_exception(why)
-
-    def _scored(self, main: ServedRanker, asked: GatewaySearch, until: float) -> ScoredWindow:
-        served = self._models.served(asked, self._model)
+    def _window_of_b(
+        self,
+        model: str,
+        main: ServedRanker,
+        of_a: Future[ScoredWindow],
+        search: GatewaySearch,
+        until: float,
+    ) -> ScoredWindow:
+        """The window of B's own search, or B's scores of A's hits."""
+        served = self._models.served(search, model)
         if not _share_search(main, served):
-            return self._models.scored(served, _features_alone(asked, served), until)
-        try:
-            window, hits = self._of_a.result(max(until - time.monotonic(), 0.0))
-        except TimeoutError as fault:
-            raise Degraded("deadline", "A did not answer in time") from fault
+            return self._models.scored(served, _features_alone(search, served), until)
+        window = in_time(until, of_a.result, "deadline", "A did not answer in time")
         began = time.monotonic()
-        scores = self._models.score(served, asked, hits)
+        scores = self._models.score(served, external_values(served, search), window.logged)
         seconds = time.monotonic() - began
         return replace(window, served=served, scores=scores, score_seconds=seconds)
 
-    def window(self, until: float) -> ScoredWindow:
-        """The window. Raises Degraded where it failed, or is late."""
-        try:
-            return self._result.result(max(until - time.monotonic(), 0.0))
-        except TimeoutError as fault:
-            raise Degraded("experiment", "B did not answer in time") from fault
+
+def _copied(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Hits that keep the features which the answer loses."""
+    return [{**hit, **({"fields": dict(hit["fields"])} if "fields" in hit else {})} for hit in hits]
+
+
+def _result_of_b(window: Future[ScoredWindow], until: float) -> ScoredWindow:
+    """The window of B. Raises Degraded where it failed, or is late."""
+    try:
+        return in_time(until, window.result, "experiment", "B did not answer in time")
+    except Degraded:
+        raise
+    except Exception as error:  # whatever B does, users get A's page
+        raise Degraded("experiment", f"B failed: {type(error).__name__}") from error
 
 
 def _share_search(main: ServedRanker, other: ServedRanker) -> bool:
@@ -245,27 +217,19 @@ def _share_search(main: ServedRanker, other: ServedRanker) -> bool:
     return main.featureset.hash == other.featureset.hash and not fields
 
 
-def _features_alone(asked: GatewaySearch, served: ServedRanker) -> GatewaySearch:
+def _features_alone(search: GatewaySearch, served: ServedRanker) -> GatewaySearch:
     """The search for the same hits and their features, without all else that it asks for."""
     deciding = FILTERS | {"query", "from", "size"}
-    body = {key: part for key, part in asked.body.items() if key in deciding}
+    body = {key: part for key, part in search.body.items() if key in deciding}
     if not document_fields(served.ranker):
         body["_source"] = False
-    params = {key: part for key, part in asked.url_params.items() if not key.startswith("_source")}
-    return replace(asked, body={**body, "track_total_hits": False}, url_params=params)
-
-
-def ranked_list(window: ScoredWindow) -> RankedList:
-    """The hits in the model's order; those beyond the window follow in the engine's."""
-    # Equal scores stay in the engine's order.
-    order: list[int] = np.argsort(-window.scores, kind="stable").tolist()
-    order += range(len(order), len(window.answer["hits"]["hits"]))
-    return RankedList(order, window.scores, window.milliseconds)
+    params = {key: part for key, part in search.url_params.items() if not key.startswith("_source")}
+    return replace(search, body={**body, "track_total_hits": False}, url_params=params)
 
 
 def _by_query(window: ScoredWindow) -> RankedList:
     hits = window.answer["hits"]["hits"]
-    return RankedList([*range(len(hits))], np.array([hit["_score"] for hit in hits], np.float64))
+    return RankedList([*range(len(hits))], engine_scores(hits))
 
 
 def _over_hits(tried: ScoredWindow, window: ScoredWindow) -> RankedList:
@@ -278,7 +242,7 @@ def _over_hits(tried: ScoredWindow, window: ScoredWindow) -> RankedList:
         return ranked
     hits = window.answer["hits"]["hits"]
     places = {(hit.get("_index"), hit["_id"]): place for place, hit in enumerate(hits)}
-    scores = np.array([hit["_score"] for hit in hits], np.float64)
+    scores = engine_scores(hits)
     order: dict[int, None] = {}
     for number in ranked.order:
         hit = tried.answer["hits"]["hits"][number]
@@ -293,53 +257,34 @@ def _over_hits(tried: ScoredWindow, window: ScoredWindow) -> RankedList:
 
 def _interleaved(
     experiment: Experiment,
-    asked: GatewaySearch,
+    search: GatewaySearch,
     client: str,
     answer: dict[str, Any],
     lists: tuple[RankedList, RankedList],
-) -> InterleavedPage:
+) -> ShownPage:
     """Put the page into the answer. Scores are those of the ranker that leads.
 
     Raises Degraded where an id is in two indices, as clicks do not say which one they mean.
     """
     hits = answer["hits"]["hits"]
-    ordered = [[hits[place] for place in each.order] for each in lists]
-    end = asked.first + asked.size
+    ordered = [[hits[place] for place in ranked.order] for ranked in lists]
 
     def merged(start: int, size: int) -> Interleaved:
         try:
             return interleave(
-                *ordered, experiment=experiment.name, client=client, query=words_of(asked),
+                *ordered, experiment=experiment.name, client=client, query=search.words,
                 size=size, start=start,
             )  # fmt: skip
         except BadInput as error:
             raise Degraded("experiment", str(error)) from error
 
-    page = merged(asked.first, asked.size)
-    ids = [str(hit["_id"]) for hit in (merged(0, end) if asked.first else page).hits]
+    page = merged(search.first, search.size)
+    whole = merged(0, search.end) if search.first else page
     attributes = page.query_attributes["experiment"]
-    leading = lists[0] if attributes["leads"] == "a" else lists[1]
-    put_page(answer, leading, asked)
+    put_page(answer, lists[0] if attributes["leads"] == "a" else lists[1], search)
     for hit in page.hits:
         hit.setdefault("fields", {})[FIELD] = [page.event_attributes[hit["_id"]]]
     answer["hits"]["hits"] = page.hits
     took = {"ms_a": lists[0].milliseconds, "ms_b": lists[1].milliseconds}
-    return InterleavedPage(answer, {**attributes, **took}, ids)
-
-
-def put_page(answer: dict[str, Any], ranked: RankedList, asked: GatewaySearch) -> list[str]:
-    """Put a list's page and scores into the answer; the ids of all documents to the page's end."""
-    hits = answer["hits"]["hits"]
-    for place, score in enumerate(ranked.scores.tolist()):
-        hits[place]["_score"] = score
-    if len(ranked.scores):
-        answer["hits"]["max_score"] = float(ranked.scores.max())
-    end = asked.first + asked.size
-    page = [hits[place] for place in ranked.order[:end]]
-    answer["hits"]["hits"] = page[asked.first :]
-    return [str(hit["_id"]) for hit in page]
-
-
-def words_of(asked: GatewaySearch) -> str:
-    """What the user typed, as far as the search says."""
-    return str(asked.user.get("user_query") or query_text(asked.params))
+    ids = [str(hit["_id"]) for hit in whole.hits]
+    return ShownPage("interleaved", answer, ids=ids, attributes={**attributes, **took})

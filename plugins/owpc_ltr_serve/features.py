@@ -34,7 +34,7 @@ from owpc_ltr.engine.stores import Search
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import shown
 from owpc_ltr.files.strict_json import each_once, kind_of
-from owpc_ltr_serve.faults import BadRequest, TooLate
+from owpc_ltr_serve.endpoint import BadRequest, TooLate
 
 if TYPE_CHECKING:
     from owpc_ltr_serve.rankers import ServedRanker

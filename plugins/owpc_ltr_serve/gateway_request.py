@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.splits import query_text
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_body
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.strict_json import kind_of, nesting, read_json_value, shown
 from owpc_ltr.names import check_index, check_name
-from owpc_ltr_serve.app import Call
-from owpc_ltr_serve.faults import DEEPEST_NESTING, check_params
+from owpc_ltr_serve.endpoint import DEEPEST_NESTING, Call, check_params
 
 PARAMETERS = frozenset(
     {
@@ -86,6 +86,16 @@ class GatewaySearch:
     def size(self) -> int:
         """How many documents a page has."""
         return int(self.body.get("size", 10))
+
+    @property
+    def end(self) -> int:
+        """How many documents stand down to the end of the page."""
+        return self.first + self.size
+
+    @property
+    def words(self) -> str:
+        """What the user typed, as far as the search says."""
+        return str(self.user.get("user_query") or query_text(self.params))
 
 
 def read_search(call: Call) -> GatewaySearch:

@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.engine.deployment.proof import drift_scale
 from owpc_ltr.models.model_file import unpacked
-from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply
+from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ States = Callable[[], Mapping[str, Mapping[str, Any]]]
 """Of each name that is served its `model`, and the seconds since that was confirmed."""
 
 
-class Metrics(Observer):
+class Metrics:
     """The counters of one service, in a registry of their own; safe to share between threads.
 
     What is told while a request is answered is counted after its answer was sent.

@@ -20,17 +20,18 @@ import orjson
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.stores import LARGEST_WINDOW
 from owpc_ltr.files.strict_json import json_text, kind_of, nesting
-from owpc_ltr_serve.app import (
+from owpc_ltr_serve.endpoint import (
+    DEEPEST_NESTING,
     MODEL_HEADER,
     STATUS_HEADER,
+    BadRequest,
     Call,
     Endpoint,
-    Observer,
     Reply,
     Work,
+    check_params,
     json_reply,
 )
-from owpc_ltr_serve.faults import DEEPEST_NESTING, BadRequest, check_params
 from owpc_ltr_serve.features import (
     Candidates,
     Document,
@@ -40,6 +41,7 @@ from owpc_ltr_serve.features import (
     of_values,
     parsed,
 )
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers, ServedRanker
 
 MOST_DOCUMENTS = LARGEST_WINDOW
@@ -76,22 +78,18 @@ class RerankedDocuments:
     warnings: tuple[str, ...] = ()
 
 
-Parse = Callable[[dict[str, Any]], RerankRequest]
-Write = Callable[[RerankRequest, RerankedDocuments], Any]
-
-
-def rerank_endpoints(rankers: Rankers, observer: Observer | None = None) -> list[Endpoint]:
+def rerank_endpoints(rankers: Rankers, metrics: Metrics) -> list[Endpoint]:
     """The endpoints of all shapes."""
-    shapes: dict[str, tuple[Parse, Write]] = {
-        "/v1/rerank": (cohere_request, cohere_answer("1")),
-        "/v2/rerank": (cohere_request, cohere_answer("2")),
-        "/rerank": (tei_request, tei_answer),
-    }
-    endpoints = []
-    for path, (parse, write) in shapes.items():
-        shape = _Shape(rankers, parse, write, observer or Observer())
-        endpoints.append(Endpoint(path, shape.answer, at_once=shape.at_once))
-    return endpoints
+    cohere = partial(read_request, documents="documents", returns="return_documents", top="top_n")
+    tei = partial(read_request, documents="texts", returns="return_text")
+    return [
+        Endpoint(path, shape.answer, at_once=shape.at_once)
+        for path, shape in (
+            ("/v1/rerank", _Shape(rankers, metrics, cohere, partial(cohere_answer, "1"))),
+            ("/v2/rerank", _Shape(rankers, metrics, cohere, partial(cohere_answer, "2"))),
+            ("/rerank", _Shape(rankers, metrics, tei, tei_answer)),
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,13 @@ class _Shape:
     """One shape of request and answer."""
 
     rankers: Rankers
-    parse: Parse
-    write: Write
-    observer: Observer
+    metrics: Metrics
+    parse: Callable[[dict[str, Any]], RerankRequest]
+    write: Callable[[RerankRequest, RerankedDocuments], Any]
 
     def answer(self, call: Call) -> Reply:
         """The answer to a request."""
-        clock = _Clock(call, self.observer)
+        clock = _Clock(call, self.metrics)
         request = self.parse(_object(call.body))
         call.check_deadline()
         served = self.rankers.get(request.model)
@@ -116,7 +114,7 @@ class _Shape:
         """The answer, where all that it takes is a few milliseconds of arithmetic."""
         if len(call.body) > _AT_ONCE_BYTES:
             return partial(self.answer, call)
-        clock = _Clock(call, self.observer)
+        clock = _Clock(call, self.metrics)
         request = self.parse(_object(call.body))
         served = self.rankers.loaded(request.model)
         if served is None or len(request.documents) > _AT_ONCE_DOCUMENTS:
@@ -137,36 +135,37 @@ class _Shape:
         if documents.are_ids:
             params = {"keywords": request.query, "query": request.query, **request.params}
             served = self.rankers.located(served)
-            found = of_ids(served, documents.content, params, request.query_id, call.left())
+            candidates = of_ids(served, documents.content, params, request.query_id, call.left())
         else:
-            found = of_values(served, documents.content)
+            candidates = of_values(served, documents.content)
         clock.ended("features")
-        ranking = ranked(served.score(found.matrix, found.fields), found)
+        ranking = ranked(served.score(candidates.matrix, candidates.fields), candidates)
         clock.ended("score")
-        self.observer.scored(served, found.matrix)
+        self.metrics.scored(served, candidates.matrix)
         call.check_deadline()
         headers = {MODEL_HEADER: served.model}
-        if found.absent:
-            reason = f"{len(found.absent)} of {len(request.documents)} documents without features"
+        if candidates.absent:
+            n_absent = len(candidates.absent)
+            reason = f"{n_absent} of {len(request.documents)} documents without features"
             headers[STATUS_HEADER] = f"degraded; {reason}"
-            self.observer.degraded(call.path, "documents without features")
+            self.metrics.degraded(call.path, "documents without features")
         reply = json_reply(self.write(request, ranking), headers=headers)
         clock.ended("write")
         return reply
 
 
-def ranked(scores: Vector, found: Candidates) -> RerankedDocuments:
+def ranked(scores: Vector, candidates: Candidates) -> RerankedDocuments:
     """The documents best first, equal scores in the order of the request.
 
-    `scores` are those of the rows of `found`. Documents without a row come last, one below the
-    lowest score.
+    `scores` has one score a row of `candidates`. Documents without a row come last, with a score
+    one below the lowest.
     """
-    places, best_first = found.places, np.argsort(-scores, kind="stable").tolist()
+    places, best_first = candidates.places, np.argsort(-scores, kind="stable").tolist()
     last = float(scores.min()) - 1.0 if len(scores) else 0.0
-    *own, beneath = _written([*scores.tolist(), last])
-    written = {**dict.fromkeys(found.absent, beneath), **dict(zip(places, own, strict=True))}
-    order = [*(places[row] for row in best_first), *found.absent]
-    return RerankedDocuments(order, written, found.warnings)
+    *texts, lowest = _written([*scores.tolist(), last])
+    written = dict.fromkeys(candidates.absent, lowest) | dict(zip(places, texts, strict=True))
+    order = [*(places[row] for row in best_first), *candidates.absent]
+    return RerankedDocuments(order, written, candidates.warnings)
 
 
 def _written(scores: Sequence[float]) -> list[float | orjson.Fragment]:
@@ -179,37 +178,23 @@ def _written(scores: Sequence[float]) -> list[float | orjson.Fragment]:
     return [orjson.Fragment(text) if "e+" in text else float(text) for text in texts]
 
 
-def cohere_request(content: dict[str, Any]) -> RerankRequest:
-    """A request as Cohere's clients send it; `params` and `query_id` are ours."""
-    return _request(content, "documents", returns="return_documents", top="top_n")
-
-
-def tei_request(content: dict[str, Any]) -> RerankRequest:
-    """A request as clients of text-embeddings-inference send it."""
-    return _request(content, "texts", returns="return_text")
-
-
-def cohere_answer(version: str) -> Write:
+def cohere_answer(version: str, request: RerankRequest, ranking: RerankedDocuments) -> Any:
     """Cohere's answer, of this version of its API.
 
     A document that is returned has a `text`, which Elasticsearch needs.
     """
-
-    def write(request: RerankRequest, ranking: RerankedDocuments) -> Any:
-        results: list[dict[str, Any]] = [
-            {"index": index, "relevance_score": ranking.scores[index]}
-            for index in ranking.order[: request.top_n]
-        ]
-        if request.return_documents:
-            for result in results:
-                document = request.documents[result["index"]]
-                result["document"] = {"text": document} if isinstance(document, str) else document
-        meta: dict[str, Any] = {"api_version": {"version": version}}
-        if ranking.warnings:
-            meta["warnings"] = list(ranking.warnings)
-        return {"id": str(uuid.uuid4()), "results": results, "meta": meta}
-
-    return write
+    results: list[dict[str, Any]] = [
+        {"index": index, "relevance_score": ranking.scores[index]}
+        for index in ranking.order[: request.top_n]
+    ]
+    if request.return_documents:
+        for result in results:
+            document = request.documents[result["index"]]
+            result["document"] = {"text": document} if isinstance(document, str) else document
+    meta: dict[str, Any] = {"api_version": {"version": version}}
+    if ranking.warnings:
+        meta["warnings"] = list(ranking.warnings)
+    return {"id": str(uuid.uuid4()), "results": results, "meta": meta}
 
 
 def tei_answer(request: RerankRequest, ranking: RerankedDocuments) -> Any:
@@ -224,9 +209,13 @@ def tei_answer(request: RerankRequest, ranking: RerankedDocuments) -> Any:
     return results
 
 
-def _request(
-    content: dict[str, Any], documents: str, *, returns: str, top: str | None = None
+def read_request(
+    content: dict[str, Any], *, documents: str, returns: str, top: str | None = None
 ) -> RerankRequest:
+    """A request whose documents, and the options of its answer, are under these keys.
+
+    `params` and `query_id` are keys of this service. Raises BadRequest, naming the key.
+    """
     listed = _value(content, documents, list)
     if listed is None:
         raise BadRequest(f"'{documents}' is missing")
@@ -279,12 +268,12 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 class _Clock:
-    """Tells the observer how long each stage of a request took."""
+    """Tells the metrics how long each stage of a request took."""
 
-    def __init__(self, call: Call, observer: Observer) -> None:
-        self._path, self._observer, self._last = call.path, observer, time.monotonic()
+    def __init__(self, call: Call, metrics: Metrics) -> None:
+        self._path, self._metrics, self._last = call.path, metrics, time.monotonic()
 
     def ended(self, stage: str) -> None:
         now = time.monotonic()
-        self._observer.stage(self._path, stage, now - self._last)
+        self._metrics.stage(self._path, stage, now - self._last)
         self._last = now

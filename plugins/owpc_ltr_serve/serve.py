@@ -25,19 +25,13 @@ from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
 from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import Help, Plugins, Reads, job, option_name
-from owpc_ltr_serve.app import (
-    CONCURRENCY,
-    LARGEST_BODY,
-    Endpoint,
-    ServeSettings,
-    create_app,
-)
+from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
 from owpc_ltr_serve.gateway import gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
-from owpc_ltr_serve.slow_clients import ACCEPTED, TimedHttp
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -145,12 +139,12 @@ def serve(
     settings = ServeSettings(concurrency, deadline, largest_body, token=token, hosts=hosts)
     metrics = Metrics(rankers.states)
     log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
-    endpoints: list[Endpoint] = [
+    endpoints = [
         *rerank_endpoints(rankers, metrics),
         *gateway_endpoints(rankers, metrics, log),
         *metrics.endpoints(),
     ]
-    app = create_app(rankers, settings, endpoints=endpoints, observer=metrics)
+    app = create_app(rankers, settings, metrics, endpoints)
     config = uvicorn.Config(
         app,
         http=TimedHttp,

@@ -17,7 +17,7 @@ import pytest
 from owpc_ltr_experiment.interleaving import interleave, leader
 from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
-from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.experiment_search import FIELD, HEADER
 from owpc_ltr_serve.gateway import QUERY_HEADER, gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
@@ -30,23 +30,13 @@ from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET
 from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, features_of
+from tests.serve.service import NotedMetrics
 
 SEARCH = {"query": {"match": {"title": "title"}}}
 PARAMS = {"keywords": "title"}
 RECORD = f"/owpc-ltr-pointers/_doc/experiment%2F{'titles'}"
 OTHER = LinearModel(NAMES, np.array([-1.0, 1.0, 0.5]), record={"featureset_hash": FEATURESET.hash})
 STARTED = Experiment("titles", "model", "other", INDEX, 1000, "2026-01-01T00:00:00Z", alias="model")
-
-
-@dataclass
-class Told(Observer):
-    """What the gateway tells of itself."""
-
-    degradations: list[str] = field(default_factory=list)
-
-    def degraded(self, path: str, reason: str) -> None:
-        assert path == PATH
-        self.degradations.append(reason)
 
 
 @dataclass
@@ -57,18 +47,18 @@ class Served:
     fake: FakeEngine
     rankers: Rankers
     log: ImpressionLog
-    told: Told = field(default_factory=Told)
+    noted: NotedMetrics = field(default_factory=NotedMetrics)
 
     def __post_init__(self) -> None:
         self.keep(STARTED)
-        (self.endpoint,) = gateway_endpoints(self.rankers, self.told, self.log)
+        (self.endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
 
     def keep(self, experiment: Experiment) -> None:
         """The record of the experiment from now on, for a new gateway."""
         document = {"experiment": {"format": 1, **experiment.as_dict()}}
         place = {"_seq_no": 1, "_primary_term": 1, "_source": document}
         self.fake.on("GET", RECORD, Reply(place))
-        (self.endpoint,) = gateway_endpoints(self.rankers, self.told, self.log)
+        (self.endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
 
     def search(
         self, client: Any = "c1", *, seconds: float = 10.0, own: Any = None, **body: Any
@@ -145,7 +135,7 @@ def test_the_page_is_the_merge_and_all_else_is_the_engines(served: Served) -> No
             each["hits"].pop("max_score")
             del each["took"]
         assert answer == own
-    assert not served.told.degradations
+    assert not served.noted.degradations
 
 
 def test_scores_are_those_of_the_ranker_that_leads(served: Served) -> None:
@@ -254,7 +244,7 @@ def test_where_b_fails_or_is_late_the_page_is_as_and_does_not_count(
     assert headers[STATUS_HEADER].startswith(f"degraded; experiment: {why}")
     assert HEADER not in headers
     assert all(FIELD not in hit.get("fields", {}) for hit in answer["hits"]["hits"])
-    assert served.told.degradations == ["experiment"]
+    assert served.noted.degradations == [(PATH, "experiment")]
     (line,) = served.impressions()
     assert line["query_attributes"]["experiment"] == {"name": "titles", "failed": "experiment"}
 

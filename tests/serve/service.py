@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from owpc_ltr_serve.metrics import Metrics
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -58,6 +60,31 @@ class Service:
     def printed(self) -> str:
         """What it has printed, when it has ended."""
         return self.process.communicate(timeout=30)[1]
+
+
+class NotedMetrics(Metrics):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(dict)
+        self.answers: list[tuple[str, int]] = []
+        self.degradations: list[tuple[str, str]] = []
+        self.stages: list[str] = []
+        self.rows: list[Any] = []
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        assert 0 <= seconds < 60
+        self.answers.append((path, status))
+
+    def degraded(self, path: str, reason: str) -> None:
+        self.degradations.append((path, reason))
+
+    def stage(self, path: str, stage: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.stages.append(stage)
+
+    def scored(self, served: Any, matrix: Any) -> None:
+        self.rows.append(matrix)
 
 
 @contextmanager

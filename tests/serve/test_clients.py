@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.endpoint import Call
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 
@@ -77,7 +78,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with FakeEngine() as fake:
         SearchedEngine().scripts(fake)
         rankers = Rankers(connect(fake.url), [folder / "movies-owpc.json"], "movies")
-        handlers = {one.path: one.handler for one in rerank_endpoints(rankers)}
+        handlers = {
+            one.path: one.handler for one in rerank_endpoints(rankers, Metrics(rankers.states))
+        }
 
         def answer(path: str, body: str) -> str:
             return handlers[path](Call(path, body.encode(), time.monotonic() + 20)).body.decode()

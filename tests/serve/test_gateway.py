@@ -6,7 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.gateway import QUERY_HEADER, gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.model_search import PATH
@@ -27,6 +27,7 @@ from owpc_ltr.models.model_file import save_model
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.memory_engine import whole
 from tests.serve.searched_engine import INDEX, MODEL, NAMES, SearchedEngine, model_scores
+from tests.serve.service import NotedMetrics
 
 QUERY = {"match": {"title": "title"}}
 PARAMS = {"keywords": "title"}
@@ -38,33 +39,13 @@ def asking(**options: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Noted(Observer):
-    """What the gateway tells of itself."""
-
-    degradations: list[str] = field(default_factory=list)
-    stages: list[str] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-
-    def degraded(self, path: str, reason: str) -> None:
-        assert path == PATH
-        self.degradations.append(reason)
-
-    def stage(self, path: str, stage: str, seconds: float) -> None:
-        assert seconds >= 0
-        self.stages.append(stage)
-
-    def scored(self, served: Any, matrix: Any) -> None:
-        self.rows.append(matrix)
-
-
-@dataclass
 class Served:
     """A gateway before a fake engine."""
 
     engine: SearchedEngine
     fake: FakeEngine
     rankers: Rankers
-    noted: Noted
+    noted: NotedMetrics
     log: ImpressionLog | None = None
 
     def search(
@@ -93,7 +74,7 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
         engine.scripts(fake)
         cluster = connect(fake.url)
         rankers = Rankers(cluster, [tmp_path / "model.json"])
-        yield Served(engine, fake, rankers, Noted())
+        yield Served(engine, fake, rankers, NotedMetrics())
         rankers.stop()
 
 
@@ -334,7 +315,7 @@ def test_a_model_that_cannot_answer_leaves_the_engines_order(
     assert status == 200
     assert headers[STATUS_HEADER].startswith(f"degraded; {reason}")
     assert answer == served.plain(body)
-    assert served.noted.degradations == [reason.partition(":")[0]]
+    assert served.noted.degradations == [(PATH, reason.partition(":")[0])]
 
 
 @pytest.mark.parametrize(

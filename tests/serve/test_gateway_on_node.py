@@ -16,8 +16,9 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import RequestError
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
-from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, Call, Observer
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 
@@ -48,7 +49,7 @@ class Asked:
 
     def __init__(self, small: Small, rankers: Rankers, model: str) -> None:
         self.small, self.rankers, self.model = small, rankers, model
-        (self.endpoint,) = gateway_endpoints(rankers, Observer())
+        (self.endpoint,) = gateway_endpoints(rankers, Metrics(rankers.states))
 
     def search(self, words: str, **body: Any) -> tuple[str, dict[str, Any]]:
         """The status and the model of an answer, and its content."""

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 import trustme
 import uvicorn
-from owpc_ltr_serve import admission
-from owpc_ltr_serve.admission import Busy, RequestSlots
-from owpc_ltr_serve.app import Call, Endpoint, Observer, Reply, ServeSettings, create_app
+from owpc_ltr_serve import limits
+from owpc_ltr_serve.app import ServeSettings, create_app
+from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
+from owpc_ltr_serve.limits import Busy, RequestSlots, TimedHttp
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 from owpc_ltr_serve.serve import TOKEN, check_binding, find_token
-from owpc_ltr_serve.slow_clients import TimedHttp
 
 from owpc_ltr import connect
 from owpc_ltr.engine.client.settings import Secret
@@ -33,21 +33,10 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, UsageEr
 from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 from tests.serve.searched_engine import MODEL, features_of
-from tests.serve.service import Service, service
+from tests.serve.service import NotedMetrics, Service, service
 
 SECRET = "a-token-that-nobody-guesses"
 BODY = {"query": "the words of a user", "documents": [features_of(1), features_of(2)]}
-
-
-@dataclass
-class Noted(Observer):
-    """What the application tells of its answers."""
-
-    answers: list[tuple[str, int]] = field(default_factory=list)
-
-    def answered(self, path: str, status: int, seconds: float) -> None:
-        assert 0 <= seconds < 60
-        self.answers.append((path, status))
 
 
 @dataclass
@@ -56,7 +45,7 @@ class Running:
 
     port: int
     server: uvicorn.Server
-    noted: Noted
+    noted: NotedMetrics
     slow: threading.Event = field(default_factory=threading.Event)
     """Set, it lets go of what waits in `/slow`."""
 
@@ -76,7 +65,7 @@ class Running:
 def running(folder: Path, **limits: Any) -> Iterator[Running]:
     save_model(MODEL, folder / "model.json")
     rankers = Rankers(connect("http://127.0.0.1:9"), [folder / "model.json"])
-    noted, slow = Noted(), threading.Event()
+    noted, slow = NotedMetrics(), threading.Event()
 
     def waits(call: Call) -> Reply:
         slow.wait(20)
@@ -95,7 +84,7 @@ def running(folder: Path, **limits: Any) -> Iterator[Running]:
         Endpoint("/bug", fails),
         Endpoint("/gone", refuses),
     ]
-    app = create_app(rankers, ServeSettings(**limits), endpoints=endpoints, observer=noted)
+    app = create_app(rankers, ServeSettings(**limits), noted, endpoints)
     config = uvicorn.Config(
         app, port=0, http=TimedHttp, log_config=None, timeout_graceful_shutdown=5
     )
@@ -269,7 +258,7 @@ def half_a_body(made: Running, size: int) -> socket.socket:
 
 
 def test_bodies_have_a_memory_in_common(plain: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MEMORY", 5_000)
+    monkeypatch.setattr(limits, "MEMORY", 5_000)
     with half_a_body(plain, 4_800):
         status, headers, _ = plain.ask("POST", "/v2/rerank", BODY)
         assert (status, headers["retry-after"]) == (503, "1")

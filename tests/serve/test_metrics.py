@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_serve.app import Call
+from owpc_ltr_serve.endpoint import Call
 from owpc_ltr_serve.metrics import HORIZON, Metrics, trained_features
 from owpc_ltr_serve.rankers import ServedRanker
 from prometheus_client.parser import text_string_to_metric_families

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_serve.app import Call
-from owpc_ltr_serve.faults import NoSuchModel, status_of
+from owpc_ltr_serve.endpoint import Call, NoSuchModel, status_of
+from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 
@@ -22,6 +22,7 @@ from owpc_ltr import Cluster, OwpcLtrError, connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.errors import EngineUnavailable, UsageError
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr.models.model_file import save_model
 from tests.engine.deployed import put
 from tests.engine.fake_engine import FakeEngine, Reply
@@ -51,7 +52,11 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 
 def asked_by_ids(rankers: Rankers, name: str, keywords: str, ids: list[str]) -> list[Any]:
-    (handler,) = (one.handler for one in rerank_endpoints(rankers) if one.path == "/v2/rerank")
+    (handler,) = (
+        one.handler
+        for one in rerank_endpoints(rankers, Metrics(rankers.states))
+        if one.path == "/v2/rerank"
+    )
     body = json.dumps({"model": name, "query": keywords, "documents": ids}).encode()
     answer = json.loads(handler(Call("/v2/rerank", body, time.monotonic() + 20)).body)
     return [(ids[one["index"]], one["relevance_score"]) for one in answer["results"]]
@@ -202,7 +207,7 @@ def test_a_file_is_followed_and_a_broken_one_changes_nothing(
         save_model(replace(MODEL, weights=np.array([7.0, 1.0, 1.0])), path)
         wait_for(lambda: rankers.get().model != first.model)
         second = rankers.get().model
-        path.write_text("{}")
+        write_atomically(path, b"{}")
         wait_for(lambda: "fault" in rankers.states()["shop"])
         assert "is not a model file of owpc-ltr" in rankers.states()["shop"]["fault"]
         assert rankers.get().model == second

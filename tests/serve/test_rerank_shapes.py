@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve import rerank_shapes
-from owpc_ltr_serve.app import Call, Observer, json_reply
-from owpc_ltr_serve.faults import BadRequest
+from owpc_ltr_serve.endpoint import BadRequest, Call, json_reply
 from owpc_ltr_serve.features import Candidates
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import MOST_DOCUMENTS, ranked, rerank_endpoints
@@ -33,6 +32,7 @@ from tests.engine.fake_engine import FakeEngine
 from tests.engine.memory_engine import find
 from tests.serve.java import java_casts
 from tests.serve.searched_engine import MODEL, NAMES, SearchedEngine, features_of, model_scores
+from tests.serve.service import NotedMetrics
 
 PATHS = ("/v1/rerank", "/v2/rerank", "/rerank")
 NUMBERS = [4, 9, 2, 6, 17, 3, 1]
@@ -52,7 +52,7 @@ class Service:
 
     def reply(self, path: str, body: Any) -> Any:
         """An answer."""
-        handlers = {one.path: one.handler for one in rerank_endpoints(self.rankers, Observer())}
+        handlers = {one.path: one.handler for one in rerank_endpoints(self.rankers, NotedMetrics())}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return handlers[path](Call(path, content, time.monotonic() + 20))
 
@@ -345,7 +345,7 @@ def test_java_casts_every_answer(values: list[float]) -> None:
     found = Candidates(np.zeros((len(values), 1), np.float32), {})
     ranking = ranked(np.array(values), found)
     request = rerank_shapes.RerankRequest("q", ["d"] * len(values))
-    content = rerank_shapes.cohere_answer("1")(request, ranking)
+    content = rerank_shapes.cohere_answer("1", request, ranking)
     text = json_reply(content).body.decode()
     assert java_casts(text, len(values)) == pytest.approx(values, rel=1e-9)
 

@@ -21,14 +21,15 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import uvicorn
-from owpc_ltr_serve import slow_clients
-from owpc_ltr_serve.app import MODEL_HEADER, STATUS_HEADER, ServeSettings, create_app
+from owpc_ltr_serve import limits
+from owpc_ltr_serve.app import ServeSettings, create_app
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER
 from owpc_ltr_serve.gateway import gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
+from owpc_ltr_serve.limits import FIRST_BYTE, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
-from owpc_ltr_serve.slow_clients import FIRST_BYTE, TimedHttp
 
 from owpc_ltr import connect
 from owpc_ltr.models.linear import LinearModel
@@ -85,7 +86,7 @@ def running(
             *metrics.endpoints(),
         ]
         settings = ServeSettings(8, deadline, receive_seconds=0.6)
-        app = create_app(rankers, settings, endpoints=endpoints, observer=metrics)
+        app = create_app(rankers, settings, metrics, endpoints)
         config = uvicorn.Config(app, port=0, http=_Quick, log_config=None, access_log=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
@@ -533,7 +534,7 @@ def test_who_asks_is_not_told_to_the_engine(gateway: Running) -> None:
 def test_idle_connections_do_not_use_up_the_descriptors(
     gateway: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slow_clients, "most_connections", lambda: 5)
+    monkeypatch.setattr(limits, "most_connections", lambda: 5)
     idle = [connected(gateway, b"POST /") for _ in range(20)]
     assert gateway.ask("GET", "/health").status == 200
     assert [ended(one) for one in idle] == [b""] * 20

@@ -1,8 +1,10 @@
-"""Errors of requests, and the HTTP status of each."""
+"""What endpoints get and give: calls, replies, and errors with the HTTP status of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -11,6 +13,10 @@ from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
 from owpc_ltr.files.strict_json import shown
 
+MODEL_HEADER = "X-LTR-Model"
+"""Names the immutable model that ranked an answer."""
+STATUS_HEADER = "X-LTR-Status"
+"""Says where an answer has less than was asked for: `degraded; reason`."""
 DEEPEST_NESTING = 100
 """Objects and lists of a request that stand in one another; engines take 30 nested queries."""
 _LONGEST_TEXT, _MOST_WORDS = 10_000, 1_000
@@ -29,6 +35,60 @@ class NoSuchModel(UsageError):
 
 class TooLate(EngineUnavailable):
     """The request's deadline passed."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that was received, and until when it must be answered."""
+
+    path: str
+    """The path of its endpoint."""
+    body: bytes
+    until: float
+    path_params: Mapping[str, str] = field(default_factory=dict)
+    query_params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self.until - time.monotonic()
+
+    def check_deadline(self) -> None:
+        """Raise TooLate where no time is left, so that nobody works for who has been answered."""
+        if self.left() <= 0:
+            raise TooLate("the deadline passed before the documents were scored")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is answered."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+Handler = Callable[[Call], Reply]
+Work = Callable[[], Reply]
+"""What is left to do for an answer."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A path, and what answers its requests, in a thread of its own."""
+
+    path: str
+    handler: Handler
+    methods: tuple[str, ...] = ("POST",)
+    at_once: Callable[[Call], Reply | Work] | None = None
+    """Asked first, in the thread that receives requests: answers what takes a few milliseconds, and
+    gives back what else there is to do."""
+
+
+def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """An answer in JSON."""
+    return Reply(orjson.dumps(content), status, headers or {})
 
 
 _STATUS: tuple[tuple[type[OwpcLtrError], int], ...] = (
