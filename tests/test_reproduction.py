@@ -196,7 +196,7 @@ def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> No
     """The protocol and `owpc-ltr select` are two ways to the same figure."""
     found = ltr.reproduce("owpc2009", letor=letor, quick=True)
     cut = cut_of(find_collections(letor)[0][0])
-    folds = [reader.read() for reader in cut.readers]
+    folds = [read() for read in cut.readers.values()]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
     rows = cross_validate(folds, [plan], ["map", "ndcg-letor@3"], Run())
     (choice,) = choose(rows, "map", {"": lambda _: True})

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from owpc_ltr_papers import ranklib
 from owpc_ltr_papers.folders import Collection, cut_of, find_collections, read_fold, rotation
 from owpc_ltr_papers.jobs import DataFold, Tools
-from owpc_ltr_papers.published import Figure, figures, published, sources
 from owpc_ltr_papers.ranklib import RANKERS, RankLib, RankLibTraining, check_same, fetch_ranklib
 from owpc_ltr_papers.reproduce import PROTOCOLS
+from owpc_ltr_papers.rows import Figure, figures, published, sources
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
@@ -117,7 +117,7 @@ def test_what_can_be_made_of_one_part_is_called_so(tmp_path: Path) -> None:
     cut = cut_of(only(folder))
     assert cut.label == "NP2004, within S4"
     assert not cut.as_published
-    tested = [query for reader in cut.readers for query in reader.read().test.query_ids.to_pylist()]
+    tested = [query for read in cut.readers.values() for query in read().test.query_ids.to_pylist()]
     assert sorted(tested) == sorted(part(4, queries=20).query_ids.to_pylist())
 
 
@@ -240,7 +240,7 @@ def program() -> RankLib:
 @pytest.fixture
 def fold(tmp_path: Path) -> DataFold:
     (collection,) = find_collections(write_parts(tmp_path / "MQ2008"))[0]
-    return cut_of(collection).readers[0].read()
+    return cut_of(collection).readers["Fold1"]()
 
 
 def tools(program: RankLib | None) -> Tools:
@@ -374,7 +374,8 @@ def disagreements(one: str, other: str, method: str, named: str, metric: str) ->
     """Data sets on which two sources differ by more than rounding to three digits."""
     found = []
     for data_set in GOV:
-        a, b = published(one, data_set, method, metric), published(other, data_set, named, metric)
+        a = published([one], data_set, metric).get(method)
+        b = published([other], data_set, metric).get(named)
         if a is None or b is None or abs(a.value - b.value) > 0.00051:
             found.append(data_set)
     return found
@@ -394,4 +395,4 @@ def test_a_method_taken_for_another_is_seen() -> None:
 
 
 def test_a_figure_that_nobody_published_is_none() -> None:
-    assert published("owpc2009", "LETOR 3.0 OHSUMED", "OWPC g_All", "map") is None
+    assert "OWPC g_All" not in published(["owpc2009"], "LETOR 3.0 OHSUMED", "map")

@@ -200,7 +200,7 @@ BASE = Training("RankSVM", "pairwise", "larank", is_base=True)
 
 def fold(folder: Path) -> DataFold:
     (collection,) = find_collections(write_parts(folder))[0]
-    return cut_of(collection).readers[0].read()
+    return cut_of(collection).readers["Fold1"]()
 
 
 def test_a_lifted_base_ranks_as_before_and_has_no_score_of_0(tmp_path: Path) -> None:
@@ -221,13 +221,13 @@ def test_scores_as_they_are_can_be_multiplied_once_they_are_lifted(tmp_path: Pat
     for side in (data.training, data.validation, data.test):
         side.features[0, 0] = 0
     settings = {"reranker.positive": "as-is", "reranker.kernel_sums": "raw"}
-    job = Reranking("as is", BASE, "listnet", settings, {"reranker.penalty": "0,1"}, lift=1e-9)
+    job = Reranking("as is", "listnet", settings, {"reranker.penalty": "0,1"}, base=BASE, lift=1e-9)
     done = job.do(data, TOOLS, base)
     assert np.isfinite(done.values["ndcg-letor@10"]).all()
 
 
 def test_the_lift_is_part_of_what_a_job_is() -> None:
-    job = Reranking("it", BASE, "listnet")
+    job = Reranking("it", "listnet", base=BASE)
     assert job.described() != replace(job, lift=1e-9).described()
     assert job.described() != replace(job, base=replace(BASE, loss="owpc")).described()
 
@@ -236,7 +236,7 @@ def test_a_penalty_that_allows_nothing_leaves_the_base_and_says_so(tmp_path: Pat
     data = fold(tmp_path)
     base = BASE.do(data, TOOLS, None).model
     assert base is not None
-    job = Reranking("still", BASE, "listnet", grid={"reranker.penalty": "1e30,1e31"})
+    job = Reranking("still", "listnet", grid={"reranker.penalty": "1e30,1e31"}, base=BASE)
     done = job.do(data, TOOLS, base)
     assert done.notes == (UNCHANGED,)
     own = parse_metric("ndcg-letor@10").per_query(

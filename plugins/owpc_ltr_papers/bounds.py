@@ -12,7 +12,7 @@ the sample: strictly the theorems want both fixed beforehand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,20 +112,14 @@ def bounds(
     if isinstance(data, Path | str):
         data = read_dataset(data, max_features=max_features)
     settings = {"generator": generator} if generator else _own_settings(ranker.record)
-    owpc, pairwise, listwise = (
-        configure(registry.find("loss", name), chosen)
-        for name, chosen in (
-            ("owpc", settings),
-            ("position-sensitive", {}),
-            ("average-precision", {}),
-        )
-    )
+    losses = {"owpc": settings, "position-sensitive": {}, "average-precision": {}}
+    configured = [configure(registry.find("loss", name), own) for name, own in losses.items()]
     sample = model_data(ranker, data, "all")[0]
-    found = all_bounds(ranker, sample.without_missing(), owpc, pairwise, listwise, delta=delta)
+    all_of_them = all_bounds(ranker, sample.without_missing(), *configured, delta=delta)
     here, warnings = trained_here(ranker.record, sample)
     give_warnings(warnings)
     return RiskBounds(
-        tuple(replace(bound, trained_here=here) for bound in found), delta, sample.n_queries
+        tuple(replace(bound, trained_here=here) for bound in all_of_them), delta, sample.n_queries
     )
 
 
@@ -271,12 +265,11 @@ def margin_bound(model: LinearModel, data: RankingDataset, owpc: Loss, delta: fl
     )
     best = int(np.argmin(empirical + np.exp(complexities)))
 
-    def needed(margin: float, empirical: float) -> float:
-        def at(n: float) -> float:
-            return covering_complexity(margin, sizes, share, n)
-
-        return _queries_needed(at, _log(empirical), 0.0)
-
+    # With more queries another margin would be the best one.
+    needed = min(
+        _queries_needed(covering_complexity(margin, sizes, share, 1.0), _log(risk), 0.0)
+        for margin, risk in zip(margins.tolist(), empirical.tolist(), strict=True)
+    )
     return Bound(
         "OWPC Theorem 4",
         "ranking error of a relevant document, from 0 to 1",
@@ -284,8 +277,7 @@ def margin_bound(model: LinearModel, data: RankingDataset, owpc: Loss, delta: fl
         log_complexity=float(complexities[best]),
         log_largest_risk=0.0,
         queries=sizes.queries,
-        # With more queries another margin would be the best one.
-        queries_needed=min(map(needed, margins.tolist(), empirical.tolist())),
+        queries_needed=needed,
         margin=float(margins[best]),
     )
 
@@ -330,18 +322,12 @@ def rademacher_bounds(
     permutations is at most P-fold: so it is bounded here.
     """
     sizes = sizes_of(model, data)
-    pair_risk = _mean_loss(model, data, pairwise)
-    list_risk = _mean_loss(model, data, listwise)
+    pair_risk, list_risk = (_log(_mean_loss(model, data, loss)) for loss in (pairwise, listwise))
     reach = 2 * sizes.norm * sizes.radius
+    grades = "misordered pairs of different grades"
     cases = (
         ("Theorem 3", "misordered pairs of a query", sizes.log_pairs, sizes.longest - 1, True),
-        (
-            "Corollary 1",
-            "misordered pairs of different grades",
-            sizes.log_graded_pairs,
-            sizes.grades - 1,
-            True,
-        ),
+        ("Corollary 1", grades, sizes.log_graded_pairs, sizes.grades - 1, True),
         ("Corollary 2", "misordered pairs, two grades", sizes.log_binary_pairs, 1, True),
         ("Theorem 4", "1 − AP", sizes.log_permutations, 1, False),
         ("Corollary 3", "1 − AP, by relevance", sizes.log_relevance_orders, 1, False),
@@ -350,21 +336,19 @@ def rademacher_bounds(
     for name, about, log_count, k, of_pairs in cases:
         if not np.isfinite(log_count):
             continue
-        empirical = _log(pair_risk) if of_pairs else _log(list_risk) + log_count
-        largest = log_count if of_pairs else 0.0
-
-        def at(n: float, log_count: float = log_count, K: float = k + reach) -> float:
-            return rademacher_complexity(log_count, K, sizes, delta, n)
-
+        empirical, largest = (pair_risk, log_count) if of_pairs else (list_risk + log_count, 0.0)
+        at_one, at_all = (
+            rademacher_complexity(log_count, k + reach, sizes, delta, n) for n in (1, sizes.queries)
+        )
         bounds.append(
             Bound(
                 f"Riezler & De Bona {name}",
                 about,
                 empirical,
-                at(sizes.queries),
+                at_all,
                 log_largest_risk=largest,
                 queries=sizes.queries,
-                queries_needed=_queries_needed(at, empirical, largest),
+                queries_needed=_queries_needed(at_one, empirical, largest),
             )
         )
     return bounds
@@ -390,16 +374,17 @@ def all_bounds(
     ]
 
 
-def _queries_needed(
-    at: Callable[[float], float], log_empirical: float, log_largest: float
-) -> float:
-    """The smallest n for which the bound says something; infinite if none does."""
+def _queries_needed(log_complexity: float, log_empirical: float, log_largest: float) -> float:
+    """The smallest n for which the bound says something; infinite if none does.
+
+    `log_complexity` is that of one query.
+    """
     difference = log_largest - log_empirical
     if difference <= 0:
         return float("inf")
     log_room = log_largest + np.log(-np.expm1(-difference))
     # Every complexity here falls as 1/√n.
-    log_n = 2 * (at(1.0) - log_room)
+    log_n = 2 * (log_complexity - log_room)
     return float(np.ceil(np.exp(max(log_n, 0.0)))) if log_n < _LOG_MOST else float("inf")
 
 

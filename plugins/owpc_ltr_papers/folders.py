@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -127,19 +127,21 @@ def _collections_in(folder: Path, root: Path) -> Iterator[Collection]:
     """What one folder holds by itself, named by the path to it."""
     texts = list(text_files(folder))
     name = name_of(folder, root)
-    folded = _of_fold_folders(folder, name)
-    parted = _of_parts(by_number(folder, texts, _PART), folder, name)
-    alone = _of_sides(folder, name, by_side(folder, texts))
-    kept = next((one for one in (folded, parted, alone) if one is not None and one.whole), None)
-    kept = kept or folded or parted or alone
-    if kept is not None:
-        yield _with_edition(kept)
+    candidates = [
+        _of_fold_folders(folder, name),
+        _of_parts(_by_number(folder, texts), folder, name),
+        _of_sides(folder, name, by_side(folder, texts)),
+    ]
+    collections = [collection for collection in candidates if collection is not None]
+    if collections:
+        yield _with_edition(next((one for one in collections if one.whole), collections[0]))
     for prefix in sorted({match[1] for stem, _ in texts if (match := _SET.fullmatch(stem))}):
-        own = [(stem, path) for stem, path in texts if stem.startswith(f"{prefix}.")]
-        sides = by_side(folder, [(stem.partition(".")[2], path) for stem, path in own])
-        one = _of_sides(folder, f"Yahoo {prefix}", sides)
-        if one is not None:
-            yield one
+        own = [
+            (stem.partition(".")[2], path) for stem, path in texts if stem.startswith(f"{prefix}.")
+        ]
+        collection = _of_sides(folder, f"Yahoo {prefix}", by_side(folder, own))
+        if collection is not None:
+            yield collection
 
 
 def _of_fold_folders(folder: Path, name: str) -> Collection | None:
@@ -209,23 +211,16 @@ def _listed(names: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class FoldReader:
-    """One fold that can be read; its queries are in memory only while it is worked on."""
-
-    name: str
-    read: Callable[[], Fold[RankingDataset]]
-
-
-@dataclass(frozen=True)
 class Cut:
     """A data set as it is measured: what to call it, its folds, and whether these are the paper's.
 
-    `data_set` is the published name, `label` says as well what is not as published.
+    `data_set` is the published name, `label` says as well what is not as published. `readers` read
+    the folds by their names: the queries of a fold are in memory only while it is worked on.
     """
 
     data_set: str
     label: str
-    readers: tuple[FoldReader, ...]
+    readers: Mapping[str, Callable[[], Fold[RankingDataset]]]
     as_published: bool
 
 
@@ -234,15 +229,14 @@ def cut_of(collection: Collection) -> Cut:
 
     Raises BadInput where the pieces have too few queries to be cut.
     """
-    name = collection.name
-    if not collection.folds:
+    name, label = collection.name, collection.name
+    readers = {files.name: partial(read_fold, files) for files in collection.folds}
+    if not readers:
         pieces = " and ".join(path.name.split(".")[0] for path in collection.pieces)
         return Cut(name, f"{name}, within {pieces}", _within(collection), as_published=False)
-    readers = tuple(FoldReader(files.name, partial(read_fold, files)) for files in collection.folds)
-    if collection.whole:
-        return Cut(name, name, readers, as_published=True)
-    folds = ", ".join(files.name for files in collection.folds)
-    return Cut(name, f"{name}, {folds} only", readers, as_published=False)
+    if not collection.whole:
+        label = f"{name}, {', '.join(readers)} only"
+    return Cut(name, label, readers, as_published=collection.whole)
 
 
 def read_fold(files: FoldFiles) -> Fold[RankingDataset]:
@@ -258,7 +252,8 @@ def read_fold(files: FoldFiles) -> Fold[RankingDataset]:
     return Fold(files.name, *(_joined(sides[side], parts) for side in SIDES))
 
 
-def _within(collection: Collection) -> tuple[FoldReader, ...]:
+def _within(collection: Collection) -> dict[str, Callable[[], Fold[RankingDataset]]]:
+    """Five folds cut within the pieces."""
     parts = {path: read_letor(path) for path in collection.pieces}
     data = _joined(collection.pieces, parts)
     if data.n_queries < N_FOLDS:
@@ -267,7 +262,7 @@ def _within(collection: Collection) -> tuple[FoldReader, ...]:
             f"cut into {N_FOLDS} folds: bring the missing files"
         )
     folds = {fold.name: fold for fold in cut_folds(data, N_FOLDS)}
-    return tuple(FoldReader(name, partial(folds.__getitem__, name)) for name in folds)
+    return {name: partial(folds.__getitem__, name) for name in folds}
 
 
 def _joined(paths: tuple[Path, ...], parts: dict[Path, RankingDataset]) -> RankingDataset:
@@ -296,37 +291,35 @@ def text_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def by_side(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[str, Path]:
     """The files by the side that they are. Raises BadInput for two of one side."""
-    sides = _one_each(folder, texts, lambda stem: _NAMES.get(stem.lower()), "two {} files")
+    sides = _by_key(folder, texts, lambda stem: _NAMES.get(stem.lower()), "two {} files")
     return {side: sides[side] for side in SIDES if side in sides}
 
 
-def by_number(
-    folder: Path, texts: Iterable[tuple[str, Path]], pattern: re.Pattern[str]
-) -> dict[int, Path]:
-    """The files by the number in their name. Raises BadInput for two of one number."""
+def _by_number(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[int, Path]:
+    """The files S1 to S5 by their numbers. Raises BadInput for two of one number."""
 
     def number(stem: str) -> int | None:
-        match = pattern.fullmatch(stem)
+        match = _PART.fullmatch(stem)
         return int(match[1]) if match else None
 
-    return dict(sorted(_one_each(folder, texts, number, "part {} twice").items()))
+    return dict(sorted(_by_key(folder, texts, number, "part {} twice").items()))
 
 
-def _one_each(
-    folder: Path, texts: Iterable[tuple[str, Path]], key: Callable[[str], K | None], twice: str
+def _by_key(
+    folder: Path, texts: Iterable[tuple[str, Path]], key_of: Callable[[str], K | None], twice: str
 ) -> dict[K, Path]:
     """The files that have a key; `twice` says in words that two have the same one."""
-    found: dict[K, Path] = {}
+    files: dict[K, Path] = {}
     for stem, path in texts:
-        own = key(stem)
-        if own is None:
+        key = key_of(stem)
+        if key is None:
             continue
-        if own in found:
+        if key in files:
             raise BadInput(
-                f"{folder} has {twice.format(own)}, {found[own].name} and {path.name}: leave one"
+                f"{folder} has {twice.format(key)}, {files[key].name} and {path.name}: leave one"
             )
-        found[own] = path
-    return found
+        files[key] = path
+    return files
 
 
 _GOV = {

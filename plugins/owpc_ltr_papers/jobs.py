@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -61,49 +62,40 @@ class Tools:
     ranklib: Callable[..., None] | None = None
 
 
-class FoldJob(Protocol):
-    """Work on one fold."""
+@dataclass(frozen=True)
+class FoldJob(ABC):
+    """Work on one fold.
 
-    @property
-    def name(self) -> str:
-        """What it is called in folders and in progress: unique among the jobs of a protocol."""
-        ...
+    Its name, in folders and in progress, is unique among the jobs of a protocol. `base` is the job
+    whose model it needs, if any; `is_base`, whether its own model is kept, for others to build on.
+    """
 
-    @property
-    def base(self) -> FoldJob | None:
-        """The job whose model it needs, if any."""
-        ...
+    name: str
+    base: FoldJob | None = field(default=None, kw_only=True)
+    is_base: bool = field(default=False, kw_only=True)
 
-    @property
-    def is_base(self) -> bool:
-        """Whether its model is kept, for others to build on."""
-        ...
-
+    @abstractmethod
     def described(self) -> dict[str, Any]:
         """All settings that decide its result, as JSON."""
-        ...
 
+    @abstractmethod
     def do(self, fold: DataFold, tools: Tools, base: Model | None) -> Result:
         """Fit, choose, and measure on the test queries."""
-        ...
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(FoldJob):
     """A model of a loss and an optimizer, its settings chosen as `owpc-ltr train` does.
 
     `choose_on` training queries is for papers that have no validation queries.
     """
 
-    name: str
     loss: str
     optimizer: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
     select: str = "map"
     choose_on: Literal["validation", "training"] = "validation"
-    is_base: bool = False
-    base: None = None
 
     def described(self) -> dict[str, Any]:
         """The loss, the optimizer, their settings, and how they are chosen."""
@@ -145,18 +137,16 @@ UNCHANGED = "nothing beat the base on the validation queries"
 
 
 @dataclass(frozen=True)
-class Reranking:
+class Reranking(FoldJob):
     """The exchangeable reranker on a base; the base as it is stays a candidate."""
 
-    name: str
-    base: FoldJob
+    base: FoldJob = field(kw_only=True)
     loss: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
     select: str = "ndcg-letor@10"
     lift: float = 0.0
     """Added to every base score, where one of 0 must be positive."""
-    is_base: bool = False
 
     def described(self) -> dict[str, Any]:
         """The base, the loss, the reranker's settings, and how they are chosen."""
@@ -240,16 +230,16 @@ class Bench:
         """Every job on every fold of a data set; a fold's queries are read once."""
         found: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
         with one_blas_thread():
-            for number, reader in enumerate(cut.readers):
-                fold = reader.read()
+            for number, (name, read) in enumerate(cut.readers.items()):
+                fold = read()
                 models: dict[str, Model | None] = {}
                 for index, job in enumerate(jobs):
                     done = (number + index / len(jobs)) / len(cut.readers)
-                    self.tools.run.progress(f"{cut.label}, {reader.name}: {job.name}", done)
+                    self.tools.run.progress(f"{cut.label}, {name}: {job.name}", done)
                     base = None if job.base is None else models[job.base.name]
                     result = self._result(cut, fold, job, base)
                     models[job.name] = result.model
-                    found[job.name][reader.name] = replace(result, model=None)
+                    found[job.name][name] = replace(result, model=None)
         return found
 
     def _result(self, cut: Cut, fold: DataFold, job: FoldJob, base: Model | None) -> Result:

@@ -19,7 +19,7 @@ m − 1, and both are measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -76,7 +76,6 @@ class Protocol:
     stand by themselves.
     """
 
-    name: str
     sources: tuple[str, ...]
     metrics: tuple[Metric, ...]
     methods: Callable[[Extent], Sequence[Method]]
@@ -113,7 +112,6 @@ def owpc2009() -> Protocol:
     """The protocol of § 6 on whatever LETOR data there are."""
     metrics = ("map", "ndcg-letor@1", "ndcg-letor@3")
     return Protocol(
-        name="owpc2009",
         sources=("owpc2009", "letor3", "letor2"),
         metrics=tuple(map(parse_metric, metrics)),
         methods=_owpc_methods,
@@ -130,7 +128,6 @@ def owpc2009() -> Protocol:
 def inex2009() -> Protocol:
     """The five generators of the version with INEX, C chosen on the training queries."""
     return Protocol(
-        name="inex2009",
         sources=("inex2009",),
         metrics=(parse_metric("map"),),
         methods=_inex_methods,
@@ -144,39 +141,49 @@ def inex2009() -> Protocol:
     )
 
 
-def generator_job(
-    name: str, settings: Mapping[str, Any], extent: Extent, choose_on: Chosen = "validation"
-) -> Training:
-    """OWPC with one generator, C by MAP."""
-    grid = {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
-    own = {f"loss.{key}": value for key, value in settings.items()}
-    return Training(f"OWPC {name}", "owpc", "larank", own, grid, choose_on=choose_on)
+def _grid(extent: Extent) -> dict[str, str]:
+    return {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
 
 
-def _generators(extent: Extent) -> dict[str, dict[str, Any]]:
-    """The weights of the paper, by the names of its tables."""
+def _by_generator(
+    weights: Mapping[str, dict[str, Any]], extent: Extent, choose_on: Chosen
+) -> list[Method]:
+    """OWPC with each generator, C by MAP; all are compared with the first."""
+    jobs = [
+        Training(
+            f"OWPC {name}",
+            "owpc",
+            "larank",
+            {f"loss.{key}": value for key, value in settings.items()},
+            _grid(extent),
+            choose_on=choose_on,
+        )
+        for name, settings in weights.items()
+    ]
+    return [
+        Method(job.name, (job,), against="" if job is jobs[0] else jobs[0].name) for job in jobs
+    ]
+
+
+def _owpc_methods(extent: Extent) -> Sequence[Method]:
     shares = _SHARES[:1] if extent.quick else _SHARES
-    return {
+    weights: dict[str, dict[str, Any]] = {
         "constant": {"generator": "constant"},
         "inverse": {"generator": "inverse"},
         **{f"top {p} %": {"generator": "top", "p": p} for p in shares},
         **{f"exponential {p} %": {"generator": "exponential", "p": p} for p in shares},
     }
-
-
-def _owpc_methods(extent: Extent) -> Sequence[Method]:
-    jobs = [generator_job(name, own, extent) for name, own in _generators(extent).items()]
-    grid = {"optimizer.C": QUICK_GRID if extent.quick else FULL_GRID}
-    rivals = {
-        "RankSVM": Training("RankSVM", "pairwise", "larank", grid=grid),
-        "SVMmap": Training("SVMmap", "average-precision", "larank", grid=grid),
-    }
+    methods = _by_generator(weights, extent, "validation")
+    jobs = tuple(job for method in methods for job in method.jobs)
+    rivals = {"RankSVM": "pairwise", "SVMmap": "average-precision"}
     return [
-        *(Method(job.name, (job,), against="" if number == 0 else jobs[0].name)
-          for number, job in enumerate(jobs)),
-        Method("OWPC g_All", tuple(jobs), against=jobs[0].name),
-        *(Method(name, (job,)) for name, job in rivals.items()),
-    ]  # fmt: skip
+        *methods,
+        Method("OWPC g_All", jobs, against=methods[0].name),
+        *(
+            Method(name, (Training(name, loss, "larank", grid=_grid(extent)),))
+            for name, loss in rivals.items()
+        ),
+    ]
 
 
 def _inex_methods(extent: Extent) -> Sequence[Method]:
@@ -187,28 +194,19 @@ def _inex_methods(extent: Extent) -> Sequence[Method]:
         "logarithmic": {"generator": "logarithmic"},
         "inverse": {"generator": "inverse"},
     }
-    jobs = [generator_job(name, own, extent, "training") for name, own in weights.items()]
-    return [
-        Method(job.name, (job,), against="" if number == 0 else jobs[0].name)
-        for number, job in enumerate(jobs)
-    ]
+    return _by_generator(weights, extent, "training")
 
 
 _LAMBDA_METRICS = (
-    "map",
-    "ndcg-letor@1",
-    "ndcg-letor@3",
-    "ndcg-letor@10",
-    "mrr",
-    "winner-takes-all",
+    *("map", "ndcg-letor@1", "ndcg-letor@3", "ndcg-letor@10", "mrr", "winner-takes-all"),
 )
+_MEASURES = ("ndcg", "map", "mrr", "winner-takes-all", "pairwise-error")
 _EXAMPLE_DOCUMENTS = 1000
 
 
 def lambdarank() -> Protocol:
     """λ-functions of five measures, and the paper's example."""
     return Protocol(
-        name="lambdarank",
         sources=("lambdarank", "letor3", "letor2"),
         metrics=tuple(map(parse_metric, _LAMBDA_METRICS)),
         methods=_lambda_methods,
@@ -249,21 +247,21 @@ def _value(metric: str, queries: RankedQueries) -> float:
 
 
 def _lambda_methods(extent: Extent) -> Sequence[Method]:
-    measures = ("ndcg",) if extent.quick else ("ndcg", "map", "mrr", "winner-takes-all",
-                                               "pairwise-error")  # fmt: skip
-    jobs = [
-        _lambda_job(f"λ of {measure}", extent, {"loss.measure": measure}) for measure in measures
-    ]
-    jobs.append(_lambda_job("λ of ndcg, margin force", extent, {"loss.pair": "margin"}))
-    network: dict[str, Any] = {"optimizer.model": "network"}
-    jobs.append(_lambda_job("λ of ndcg, two layers", extent, network))
-    return [Method(job.name, (job,)) for job in jobs]
-
-
-def _lambda_job(name: str, extent: Extent, settings: dict[str, Any]) -> Training:
+    measures = ("ndcg", "map", "mrr", "winner-takes-all", "pairwise-error")
+    settings: dict[str, dict[str, Any]] = {
+        **{
+            f"λ of {name}": {"loss.measure": name}
+            for name in measures[: 1 if extent.quick else None]
+        },
+        "λ of ndcg, margin force": {"loss.pair": "margin"},
+        "λ of ndcg, two layers": {"optimizer.model": "network"},
+    }
     grid = {"optimizer.C": "1" if extent.quick else "0.01,1,100"}
-    own = {**settings, **({"optimizer.epochs": 10} if extent.quick else {})}
-    return Training(name, "lambdarank", "gradient", own, grid)
+    few = {"optimizer.epochs": 10} if extent.quick else {}
+    return [
+        Method(name, (Training(name, "lambdarank", "gradient", own | few, grid),))
+        for name, own in settings.items()
+    ]
 
 
 SELECT = "ndcg-letor@10"
@@ -276,6 +274,12 @@ _LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "cosine": ("cosine", {}),
 }
 _NEVER_NEGATIVE = "RankLib RankBoost"
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "": {"reranker.kernel_sums": "raw"},
+    ", mean sums": {"reranker.kernel_sums": "mean"},
+}
+_AS_IS = {"reranker.positive": "as-is", "reranker.kernel_sums": "raw"}
+"""Equation 14 to the letter, b being the score itself: for a base that is never negative."""
 _LIFT = 1e-9  # a score of 0 stays at the bottom, and has a logarithm
 _OF_RANKLIB = ("RankBoost", "MART", "coordinate ascent", "AdaRank")
 
@@ -283,7 +287,6 @@ _OF_RANKLIB = ("RankBoost", "MART", "coordinate ascent", "AdaRank")
 def exchangeable2014() -> Protocol:
     """Bases of ours, and RankLib's where asked for, each by itself and reranked."""
     return Protocol(
-        name="exchangeable2014",
         sources=("exchangeable2014", "letor3", "letor2"),
         metrics=tuple(map(parse_metric, _RERANKING_METRICS)),
         methods=_reranking_methods,
@@ -305,61 +308,47 @@ def exchangeable2014() -> Protocol:
 
 def _reranking_methods(extent: Extent) -> Sequence[Method]:
     methods: list[Method] = []
+    grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
     for base in (*_own_bases(extent), *(_ranklib_bases(extent) if extent.with_ranklib else ())):
         published = base.name if base.name.startswith("RankLib ") else f"RankLib {base.name}"
         methods.append(Method(base.name, (base,), published))
-        for name in list(_LOSSES)[: 1 if extent.quick else None]:
-            loss, settings = _LOSSES[name]
-            for sums, told in (("raw", ""), ("mean", ", mean sums")):
-                job = _reranking(
-                    f"reranked by {name}{told}", base, loss, settings, sums=sums, extent=extent
-                )
-                row = f"{published}, reranked by {name}{told}"
+        as_is = {", scores as they are": _AS_IS} if base.name == _NEVER_NEGATIVE else {}
+        for loss_name in list(_LOSSES)[: 1 if extent.quick else None]:
+            loss, settings = _LOSSES[loss_name]
+            for ending, own in (_VARIANTS | as_is).items():
+                row, lift = (ending, 0.0) if own is not _AS_IS else ("", _LIFT)
+                job = Reranking(
+                    f"{base.name}, reranked by {loss_name}{ending}", loss, settings | own,
+                    grid=grid, select=SELECT, base=base, lift=lift,
+                )  # fmt: skip
+                row = f"{published}, reranked by {loss_name}{row}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
-            if base.name == _NEVER_NEGATIVE:
-                methods.append(_as_is(base, name, extent))
     return methods
-
-
-def _as_is(base: FoldJob, name: str, extent: Extent) -> Method:
-    """Equation 14 to the letter, b being the score itself: for a base that is never negative."""
-    loss, settings = _LOSSES[name]
-    own = {**settings, "reranker.positive": "as-is"}
-    job = _reranking(
-        f"reranked by {name}, scores as they are", base, loss, own, sums="raw", extent=extent
-    )
-    job = replace(job, lift=_LIFT)
-    return Method(job.name, (job,), f"{base.name}, reranked by {name}", against=base.name)
-
-
-def _reranking(
-    name: str, base: FoldJob, loss: str, settings: dict[str, Any], sums: str, extent: Extent
-) -> Reranking:
-    own = {**settings, "reranker.kernel_sums": sums}
-    grid = {"reranker.penalty": "0,1e-1,10"} if extent.quick else {}
-    return Reranking(f"{base.name}, {name}", base, loss, own, grid=grid, select=SELECT)
 
 
 def _own_bases(extent: Extent) -> list[FoldJob]:
     quick = extent.quick
-
-    def base(
-        name: str,
-        optimizer: str,
-        settings: dict[str, Any],
-        loss: str = "owpc",
-        of_loss: dict[str, Any] | None = None,
-    ) -> Training:
-        own = {f"optimizer.{key}": value for key, value in settings.items()} | (of_loss or {})
-        return Training(name, loss, optimizer, own, select=SELECT, is_base=True)
-
-    trees = {"trees": 30 if quick else 1000, "depth": 4, "patience": 10 if quick else 100}
-    return [
-        base("RankBoost", "rankboost", {"rounds": 30} if quick else {}),
+    bases: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "RankBoost": ("owpc", "rankboost", {"optimizer.rounds": 30} if quick else {}),
         # The square of the distance to the gains is what the trees of MART descend.
-        base("MART", "boosting", trees, "bregman", {"loss.psi": "square"}),
-        base("coordinate ascent", "coordinate-ascent", {"restarts": 1} if quick else {}),
-        base("AdaRank", "adarank", {}),
+        "MART": (
+            "bregman",
+            "boosting",
+            {
+                "optimizer.trees": 30 if quick else 1000,
+                "optimizer.depth": 4,
+                "optimizer.patience": 10 if quick else 100,
+                "loss.psi": "square",
+            },
+        ),
+        "coordinate ascent": (
+            "owpc", "coordinate-ascent", {"optimizer.restarts": 1} if quick else {},
+        ),
+        "AdaRank": ("owpc", "adarank", {}),
+    }  # fmt: skip
+    return [
+        Training(name, loss, optimizer, settings, select=SELECT, is_base=True)
+        for name, (loss, optimizer, settings) in bases.items()
     ]
 
 

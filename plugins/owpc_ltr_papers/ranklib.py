@@ -29,7 +29,7 @@ from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model
-from owpc_ltr_papers.jobs import DataFold, Result, Tools, test_values
+from owpc_ltr_papers.jobs import DataFold, FoldJob, Result, Tools, test_values
 
 JAR = Jar("com.o19s", "RankyMcRankFace", "0.1.1")
 SHA256 = "50a55ef02ead9a9f1c0dd69dd324ca935fcb854c28cfdb857dcdd9e3575ae9b5"
@@ -91,20 +91,18 @@ _CLOSE = 1e-5
 
 
 @dataclass(frozen=True)
-class RankLibTraining:
+class RankLibTraining(FoldJob):
     """One of RankLib's learners with its default parameters, and no validation queries.
 
     That is how the paper's bases were made: so trained, RankBoost has its figures on OHSUMED to
     the last digit. With `stopped` the best round on the validation queries is kept.
     """
 
-    name: str
     ranker: str
     stopped: bool = False
     select: str = "NDCG@10"
     options: Mapping[str, str] = field(default_factory=dict)
-    is_base: bool = True
-    base: None = None
+    is_base: bool = field(default=True, kw_only=True)
 
     def described(self) -> dict[str, Any]:
         """The program by its digest, the learner, and what it is told."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
 from owpc_ltr.files.output import Journal
-from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, option_name, silent
@@ -29,10 +28,9 @@ from owpc_ltr_papers.protocols import (
     owpc2009,
     parts_of,
 )
-from owpc_ltr_papers.published import figures, sources
 from owpc_ltr_papers.ranklib import JAR, fetch_ranklib
 from owpc_ltr_papers.results import Reproduction, prepare
-from owpc_ltr_papers.rows import Row, fact_rows, rows_elsewhere, rows_of
+from owpc_ltr_papers.rows import Row, fact_rows, figures, rows_elsewhere, rows_of, sources
 
 
 def print_message(line: str) -> None:
@@ -93,36 +91,28 @@ def reproduce(
     data.
     """
     from owpc_ltr.host.registry import load
-    from owpc_ltr.protocols import Run
-    from owpc_ltr_papers.protocols import Extent
 
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UsageError(f"{option_name('out')} {out} is a file: name a folder")
-    plan = ReproductionPlan(
-        protocol,
-        Path(letor),
-        tuple(data_sets),
-        folder,
-        extent=Extent(quick, with_ranklib),
-        seed=seed,
-        format=format,
-    )
     run = Run(seed=seed, threads=threads, progress=progress)
+    tools, extent = Tools(load(map(Path, plugins)), run, ()), Extent(quick, with_ranklib)
     try:
-        found = run_protocol(plan, load(map(Path, plugins)), run, say)
+        result = _run_protocol(
+            protocol, Path(letor), data_sets, folder, tools, extent=extent, say=say
+        )
     except Stopped:
         if folder is None:
             say(f"nothing of it is kept: with {option_name('out')} FOLDER it would be")
         raise
-    if found.stale:
+    if result.stale:
         say(
-            f"{found.stale} results in {out} were of other data, another version or another base: "
+            f"{result.stale} results in {out} were of other data, another version or another base: "
             "done again"
         )
     if folder is not None:
         say(f"written to {out}: results.json, .csv, .md, .tex and .html")
-    return found
+    return replace(result, format=format)
 
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
@@ -133,117 +123,91 @@ PROTOCOLS: dict[str, Callable[[], Protocol]] = {
 }
 
 
-@dataclass(frozen=True)
-class ReproductionPlan:
-    """What to reproduce, from which folder, and where results are kept (`out`, or nowhere).
-
-    `format` is that of the text which the result is printed as.
-    """
-
-    protocol: str
-    letor: Path
-    data_sets: tuple[str, ...] = ()
-    out: Path | None = None
-    extent: Extent = field(default_factory=Extent)
-    seed: int = 0
-    format: str = "table"
-
-
-def run_protocol(
-    plan: ReproductionPlan, registry: Registry, run: Run, say: Callable[[str], None]
-) -> Reproduction:
+def _run_protocol(
+    name: str, letor: Path, data_sets: Sequence[str], folder: Path | None, tools: Tools,
+    *, extent: Extent, say: Callable[[str], None],
+) -> Reproduction:  # fmt: skip
     """Do what the folder's journal does not have yet, and write every format into the folder.
 
-    A data set that cannot be done is named, and the others are done. Raises UsageError for a
-    protocol or a data set that there is not, BadInput for a folder without data, Refused where no
-    data set can be done.
+    A data set that fails is named, and the others are done. Raises Refused where all fail.
     """
-    protocol = protocol_of(plan)
-    if plan.out is not None:
-        prepare(plan.out, plan.protocol)
-    found, left = find_collections(plan.letor)
-    collections = _chosen(found, plan.data_sets)
-    ranklib = fetch_ranklib(say).run if plan.extent.with_ranklib else None
-    journal = Journal(None if plan.out is None else plan.out / "journal.jsonl")
-    benches: list[Bench] = []
+    protocol = _protocol_of(name, extent)
+    if folder is not None:
+        prepare(folder, name)
+    collections, ignored = find_collections(letor)
+    collections = _selected(collections, data_sets)
+    if extent.with_ranklib:
+        tools = replace(tools, ranklib=fetch_ranklib(say).run)
+    journal = Journal(None if folder is None else folder / "journal.jsonl")
     rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
-    missing, failed = list[str](), list[str]()
+    benches, missing, failed = list[Bench](), list[str](), list[str]()
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
-        own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
-        tools = Tools(registry, _within(run, number, len(collections)), own.metrics, ranklib)
-        benches.append(Bench(tools, journal, plan.out))
+        metrics = _by_its_script(collection.name, protocol.metrics)
+        run = _within(tools.run, number, len(collections))
+        benches.append(Bench(replace(tools, run=run, metrics=metrics), journal, folder))
         try:
-            rows += _rows(plan, own, collection, benches[-1], missing)
+            cut, methods = cut_of(collection), protocol.methods(extent)
+            results = benches[-1].results(cut, parts_of(methods))
+            if not cut.as_published:
+                missing.append(
+                    f"{cut.label}: not the published folds, so that no difference is told"
+                )
+            rows += rows_of(
+                replace(protocol, metrics=metrics),
+                methods,
+                cut,
+                results,
+                tools.run.seed,
+                quick=extent.quick,
+            )
         except (BadInput, Refused) as error:
             failed.append(f"{collection.name} could not be done: {error}")
     if len(failed) == len(collections):
         raise Refused(failed[0])
-    notes = (*protocol_notes(protocol, plan.extent), *left, *missing, *failed)
-    outcome = Reproduction(
-        plan.protocol,
+    notes = (*_protocol_notes(protocol, extent), *ignored, *missing, *failed)
+    result = Reproduction(
+        name,
         tuple(rows),
-        notes=(*notes, *absent_notes(protocol, collections)),
-        citations=tuple(citations(rows)),
-        seed=plan.seed,
-        quick=plan.extent.quick,
+        notes=(*notes, *_absent_notes(protocol, collections)),
+        citations=tuple(_citations(rows)),
+        seed=tools.run.seed,
+        quick=extent.quick,
         reused=sum(bench.reused for bench in benches),
         stale=sum(bench.stale for bench in benches),
-        format=plan.format,
     )
-    if plan.out is not None:
-        outcome.write(plan.out)
-    return outcome
+    if folder is not None:
+        result.write(folder)
+    return result
 
 
-def _rows(
-    plan: ReproductionPlan,
-    protocol: Protocol,
-    collection: Collection,
-    bench: Bench,
-    missing: list[str],
-) -> list[Row]:
-    """The rows of one data set; that it is not as published goes to what is missing."""
-    cut = cut_of(collection)
-    methods = list(protocol.methods(plan.extent))
-    results = bench.results(cut, parts_of(methods))
-    if not cut.as_published:
-        missing.append(f"{cut.label}: not the published folds, so that no difference is told")
-    return rows_of(protocol, methods, cut, results, seed=plan.seed, quick=plan.extent.quick)
-
-
-def protocol_of(plan: ReproductionPlan) -> Protocol:
+def _protocol_of(name: str, extent: Extent) -> Protocol:
     """The protocol of a name. Raises UsageError where there is none, or it does not use RankLib."""
-    if plan.protocol not in PROTOCOLS:
+    if name not in PROTOCOLS:
+        raise UsageError(f"no protocol is called '{name}': choose among {', '.join(PROTOCOLS)}")
+    protocol = PROTOCOLS[name]()
+    if extent.with_ranklib and not protocol.uses_ranklib:
         raise UsageError(
-            f"no protocol is called '{plan.protocol}': choose among {', '.join(PROTOCOLS)}"
-        )
-    protocol = PROTOCOLS[plan.protocol]()
-    if plan.extent.with_ranklib and not protocol.uses_ranklib:
-        raise UsageError(
-            f"{plan.protocol} does not use RankLib: leave {option_name('with_ranklib')} out, or "
-            "take "
+            f"{name} does not use RankLib: leave {option_name('with_ranklib')} out, or take "
             "exchangeable2014, whose bases are RankLib's"
         )
     return protocol
 
 
-def _chosen(collections: Sequence[Collection], names: tuple[str, ...]) -> list[Collection]:
+def _selected(collections: Sequence[Collection], names: Sequence[str]) -> list[Collection]:
     """Those of the names, which may leave the edition out; all where no name is given."""
-    if not names:
-        return list(collections)
-    chosen = []
+    selected: list[Collection] = [] if names else list(collections)
     for name in names:
-        fits = [one for one in collections if name.lower() in _names_of(one)]
-        if not fits:
-            known = ", ".join(one.name for one in collections)
+        matches = [
+            collection
+            for collection in collections
+            if name.lower() in {collection.name.lower(), collection.name.lower().rpartition(" ")[2]}
+        ]
+        if not matches:
+            known = ", ".join(collection.name for collection in collections)
             raise UsageError(f"there is no data set '{name}' in the folder: it has {known}")
-        chosen += [one for one in fits if one not in chosen]
-    return chosen
-
-
-def _names_of(collection: Collection) -> set[str]:
-    return {collection.name.lower(), collection.name.lower().rpartition(" ")[2]}
+        selected += [collection for collection in matches if collection not in selected]
+    return selected
 
 
 def _by_its_script(data_set: str, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
@@ -264,7 +228,7 @@ def _within(run: Run, number: int, count: int) -> Run:
     )
 
 
-def protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
+def _protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
     """What a protocol says of itself, of what was left out, and of its metrics."""
     yield from protocol.says
     if extent.quick:
@@ -277,7 +241,7 @@ def protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
     yield from (metric.convention for metric in protocol.metrics)
 
 
-def absent_notes(protocol: Protocol, collections: Sequence[Collection]) -> Iterator[str]:
+def _absent_notes(protocol: Protocol, collections: Sequence[Collection]) -> Iterator[str]:
     """The paper's data sets that the folder does not have."""
     there = {collection.name for collection in collections}
     own = dict.fromkeys(figure.data_set for figure in figures(protocol.sources[0]))
@@ -287,7 +251,7 @@ def absent_notes(protocol: Protocol, collections: Sequence[Collection]) -> Itera
         yield f"not in the folder: {', '.join(absent)}"
 
 
-def citations(rows: Sequence[Row]) -> Iterator[str]:
+def _citations(rows: Sequence[Row]) -> Iterator[str]:
     """Each source that a row is from, with its places."""
     places: dict[str, list[str]] = {}
     for row in rows:

@@ -87,16 +87,13 @@ class Reproduction:
         """The text of its format; as tables, one for each data set and metric, then the notes."""
         if self.format != "table":
             return self.to_text(self.format).removesuffix("\n")
-        groups: dict[tuple[str, str], list[Row]] = {}
-        for row in self.rows:
-            groups.setdefault((row.data_set, row.metric), []).append(row)
         lines = []
-        for (data_set, metric), rows in groups.items():
-            lines += ["", f"{data_set}, {metric}", _text_table(rows, _COLUMNS)]
+        for heading, rows in _groups(self.rows).items():
+            lines += ["", heading, _text_table(rows, _COLUMNS)]
             compared = [row for row in rows if row.gain is not None]
             if compared:
                 lines += ["", _text_table(compared, ("method", "against", "gain [95 %], p"))]
-        remarks = [f"- {one}" for one in (*_remarks(self.rows), *self.notes, *self.citations)]
+        remarks = [f"- {text}" for text in (*_remarks(self.rows), *self.notes, *self.citations)]
         return "\n".join([*lines, "", *remarks])
 
     def __repr__(self) -> str:
@@ -108,6 +105,14 @@ class Reproduction:
 
 
 _COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
+
+
+def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each data set and metric."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(f"{row.data_set}, {row.metric}", []).append(row)
+    return groups
 
 
 def _text_table(rows: Sequence[Row], columns: tuple[str, ...]) -> str:
@@ -142,9 +147,6 @@ def prepare(folder: Path, protocol: str) -> None:
 
 
 HEADERS = ("data set", "metric", "method", "published", "ours", "difference", "95 %", "queries")
-_AGAINST = "against"
-_GAIN = "gain [95 %], p"
-_NOTE = "note"
 _SYMBOLS = str.maketrans(
     {
         "−": "$-$",
@@ -162,8 +164,8 @@ _SYMBOLS = str.maketrans(
 
 def headers(rows: Sequence[Row]) -> tuple[str, ...]:
     """The columns of the table that people read: what no row has is left out."""
-    more = [_AGAINST, _GAIN] if any(row.against for row in rows) else []
-    return (*HEADERS, *more, *([_NOTE] if any(row.note for row in rows) else []))
+    gains = ["against", "gain [95 %], p"] if any(row.against for row in rows) else []
+    return (*HEADERS, *gains, *(["note"] if any(row.note for row in rows) else []))
 
 
 def cells(row: Row, shown: Sequence[str]) -> tuple[str, ...]:
@@ -177,9 +179,9 @@ def cells(row: Row, shown: Sequence[str]) -> tuple[str, ...]:
         "difference": _signed(row.difference),
         "95 %": "" if row.low is None else f"[{row.low:.4f}, {row.high:.4f}]",
         "queries": "" if row.queries is None else str(row.queries),
-        _AGAINST: row.against,
-        _GAIN: _gain(row),
-        _NOTE: row.note,
+        "against": row.against,
+        "gain [95 %], p": _gain(row),
+        "note": row.note,
     }
     return tuple(told[name] for name in shown)
 
@@ -218,12 +220,9 @@ def as_latex(found: Reproduction) -> str:
 def as_csv(found: Reproduction) -> str:
     """One line a row, every column of it; nothing is rounded."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = [field.name for field in fields(Row)]
-    writer.writerow(names)
-    for row in found.rows:
-        values = row.as_dict()
-        writer.writerow(["" if values[name] is None else values[name] for name in names])
+    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found.table)
     return text.getvalue()
 
 
@@ -248,7 +247,7 @@ def _latex(text: str) -> str:
 def _plain(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.4f}".rstrip("0").rstrip(".") if value == int(value) else f"{value:.4f}"
+    return f"{value:.{0 if value == int(value) else 4}f}"
 
 
 def _signed(value: float | None) -> str:
@@ -256,9 +255,8 @@ def _signed(value: float | None) -> str:
 
 
 def _gain(row: Row) -> str:
-    if row.gain is None:
+    if row.gain is None or row.p is None:
         return ""
-    assert row.gain_low is not None and row.gain_high is not None  # noqa: S101, PT018
     return f"{_signed(row.gain)} [{_signed(row.gain_low)}, {_signed(row.gain_high)}], {row.p:.2g}"
 
 
@@ -292,26 +290,24 @@ def body(found: Reproduction) -> str:
 
 def _tables(found: Reproduction) -> str:
     """One table a data set and metric, whose columns are told to those who do not see them."""
-    names = headers(found.rows)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for row in found.rows:
-        own = [
-            f'<th scope="row">{escape(cell)}</th>'
-            if name == "method"
-            else f"<td>{escape(cell)}</td>"
-            for name, cell in zip(names, cells(row, names), strict=True)
-            if name not in _GROUPED
-        ]
-        groups.setdefault((row.data_set, row.metric), []).append(f"<tr>{''.join(own)}</tr>")
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names if name not in _GROUPED)
-    return "\n".join(
-        f"<table>\n<caption>{escape(data_set)}, {escape(metric)}</caption>\n"
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
-        for (data_set, metric), rows in groups.items()
+    names = [name for name in headers(found.rows) if name not in {"data set", "metric"}]
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    tables = []
+    for heading, rows in _groups(found.rows).items():
+        lines = "\n".join(_html_row(row, names) for row in rows)
+        tables.append(
+            f"<table>\n<caption>{escape(heading)}</caption>\n"
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
+        )
+    return "\n".join(tables)
+
+
+def _html_row(row: Row, names: Sequence[str]) -> str:
+    row_cells = "".join(
+        f'<th scope="row">{escape(cell)}</th>' if name == "method" else f"<td>{escape(cell)}</td>"
+        for name, cell in zip(names, cells(row, names), strict=True)
     )
-
-
-_GROUPED = ("data set", "metric")
+    return f"<tr>{row_cells}</tr>"
 
 
 def _list(texts: tuple[str, ...]) -> str:

@@ -1,20 +1,99 @@
-"""The rows of the table: each published figure beside ours, with the difference and an interval."""
+"""The rows of the table: each published figure beside ours, with the difference and an interval.
+
+Published figures are read from `published.toml`: each value has its paper, its table and its page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import resources
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import Metric
 from owpc_ltr_papers.folders import Cut
 from owpc_ltr_papers.jobs import Result, Results
-from owpc_ltr_papers.protocols import Fact, Method, Protocol
-from owpc_ltr_papers.published import Figure, figures, published
+from owpc_ltr_papers.protocols import Method, Protocol
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper, or another publication, whose figures stand in the file."""
+
+    key: str
+    title: str
+    authors: str
+    published: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.authors}: {self.title} ({self.published})"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published value: which method's, on which data set, by which metric, and where it is."""
+
+    source: str
+    where: str
+    data_set: str
+    method: str
+    metric: str
+    value: float
+
+    @property
+    def cited(self) -> str:
+        """The source and the place in it, in few words."""
+        return f"{self.source}, {self.where}"
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Every source of the file, by its key."""
+    return {
+        key: Source(key, part["title"], part["authors"], part["published"], part.get("note", ""))
+        for key, part in _content().items()
+    }
+
+
+@cache
+def figures(source: str) -> tuple[Figure, ...]:
+    """Every value of a source, in the order of its tables."""
+    tables = _content()[source]["tables"]
+    return tuple(figure for table in tables for figure in _figures_of(source, table))
+
+
+def published(sources: Sequence[str], data_set: str, metric: str) -> dict[str, Figure]:
+    """The values on a data set by a metric, by method; of several sources with one, the first's."""
+    by_method: dict[str, Figure] = {}
+    for figure in chain.from_iterable(map(figures, sources)):
+        if (figure.data_set, figure.metric) == (data_set, metric):
+            by_method.setdefault(figure.method, figure)
+    return by_method
+
+
+def _figures_of(source: str, table: dict[str, Any]) -> Iterator[Figure]:
+    for method, values in table["rows"].items():
+        for column, value in zip(table["columns"], values, strict=True):
+            data_set, metric = table.get("data-set", column), table.get("metric", column)
+            if not math.isnan(value):
+                yield Figure(
+                    source, table["where"], data_set, method, metric=metric, value=float(value)
+                )
+
+
+@cache
+def _content() -> dict[str, Any]:
+    text = (resources.files("owpc_ltr_papers") / "published.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
 @dataclass(frozen=True)
@@ -54,7 +133,6 @@ class Row:
 class DataSetRows:
     """What the rows of one data set are made of; `methods` has what each fold chose of each."""
 
-    protocol: Protocol
     cut: Cut
     methods: Mapping[str, Mapping[str, Result]]
     seed: int
@@ -74,23 +152,34 @@ def rows_of(
     Published figures stand beside the first of those metrics that differ in ties alone.
     """
     chosen = {method.name: chosen_of(method, results) for method in methods}
-    table = DataSetRows(protocol, cut, chosen, seed, quick)
+    table = DataSetRows(cut, chosen, seed, quick)
     rows: list[Row] = []
-    told: set[str] = set()
+    keys: set[str] = set()
+    own_names = {method.published_name for method in methods}
     for metric in protocol.metrics:
-        key = published_key(metric)
-        known = {} if key in told else _published(protocol, cut.data_set, key)
-        told.add(key)
-        rows += [_row(table, one, str(metric), known.get(one.published_name)) for one in methods]
-        beside = {method.published_name for method in methods}
-        left = [figure for name, figure in known.items() if name not in beside]
-        rows += [_only_published(protocol, cut, str(metric), figure) for figure in left]
+        # Published tables do not say how tied scores count.
+        key = str(replace(metric, ties="expected", short="normal"))
+        known = {} if key in keys else published(protocol.sources, cut.data_set, key)
+        keys.add(key)
+        rows += [
+            _row(table, method, str(metric), known.get(method.published_name)) for method in methods
+        ]
+        rows += [
+            _only_published(protocol, cut, str(metric), figure)
+            for name, figure in known.items()
+            if name not in own_names
+        ]
     return rows
 
 
 def fact_rows(protocol: Protocol) -> list[Row]:
     """What the paper says in figures without data, beside what the library finds."""
-    return [_fact_row(protocol, fact) for fact in protocol.facts()]
+    rows = []
+    for fact in protocol.facts():
+        row = Row(fact.data_set, fact.metric, fact.method, ours=fact.found)
+        figure = published(protocol.sources[:1], fact.data_set, fact.metric).get(fact.method)
+        rows.append(row if figure is None else _beside(row, figure, compared=True))
+    return rows
 
 
 def rows_elsewhere(protocol: Protocol) -> list[Row]:
@@ -116,21 +205,6 @@ def chosen_of(method: Method, results: Results) -> dict[str, Result]:
     return {fold: best(fold) for fold in results[method.jobs[0].name]}
 
 
-def published_key(metric: Metric) -> str:
-    """The metric as published tables name it: they do not say what tied scores count."""
-    return str(replace(metric, ties="expected", short="normal"))
-
-
-def _published(protocol: Protocol, data_set: str, metric: str) -> dict[str, Figure]:
-    """By method, what the sources have; of several that have one, the first."""
-    known: dict[str, Figure] = {}
-    for source in protocol.sources:
-        for figure in figures(source):
-            if (figure.data_set, figure.metric) == (data_set, metric):
-                known.setdefault(figure.method, figure)
-    return known
-
-
 def _row(table: DataSetRows, method: Method, metric: str, figure: Figure | None) -> Row:
     own = table.methods[method.name]
     values = _values(own, metric)
@@ -151,17 +225,12 @@ def _row(table: DataSetRows, method: Method, metric: str, figure: Figure | None)
         row = replace(row, **_gain(table, values, metric, method.against))
     if figure is None:
         return row
-    alike = table.cut.as_published and not table.quick
-    difference = ours - figure.value if alike else None
-    return replace(row, published=figure.value, cited=figure.cited, difference=difference)
+    return _beside(row, figure, compared=table.cut.as_published and not table.quick)
 
 
-def _fact_row(protocol: Protocol, fact: Fact) -> Row:
-    figure = published(protocol.sources[0], fact.data_set, fact.method, fact.metric)
-    row = Row(fact.data_set, fact.metric, fact.method, ours=fact.found)
-    if figure is None:
-        return row
-    difference = fact.found - figure.value
+def _beside(row: Row, figure: Figure, *, compared: bool) -> Row:
+    """The row with a published figure, and the difference to it where they are of the same data."""
+    difference = row.ours - figure.value if compared and row.ours is not None else None
     return replace(row, published=figure.value, cited=figure.cited, difference=difference)
 
 
@@ -193,10 +262,7 @@ def _values(chosen: Mapping[str, Result], metric: str) -> list[Vector]:
 
 def _note(chosen: Mapping[str, Result], quick: bool) -> str:
     """What makes a figure doubtful, and in how many folds."""
-    counts: dict[str, int] = {}
-    for result in chosen.values():
-        for note in result.notes:
-            counts[note] = counts.get(note, 0) + 1
+    counts = Counter(note for result in chosen.values() for note in result.notes)
     told = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
     return "; ".join([*(["quick"] if quick else []), *told])
 
