@@ -64,8 +64,10 @@ def count_events(
         for batch in batches:
             people.add(coder.rows(batch))
         events = coder.event_counts
-        events.first_position = _first_position(coder, options)
         events.first_position_given = options.first_position is not None
+        events.first_position = options.first_position or 0
+        if options.first_position is None:
+            events.first_position = 0 if coder.lowest == 0 else 1
         events.document_field = coder.documents.field(options.document_field)
         documents = coder.documents.resolved(events.document_field, lookup)
         events.looked_up = lookup is not None
@@ -118,12 +120,6 @@ def _renamed(rows: Rows, documents: ResolvedDocuments, events: EventCounts) -> R
     return kept
 
 
-def _first_position(coder: EventCoder, options: EventOptions) -> int:
-    if options.first_position is not None:
-        return options.first_position
-    return 0 if coder.lowest == 0 else 1
-
-
 class _Table:
     """Sums by query, document and rank, of both parts."""
 
@@ -148,34 +144,22 @@ class _Table:
         _, documents, ranks = self.sizes
         self.shown += int((found.events > found.clicked).sum())
         key = (found.query.astype(np.int64) * documents + found.document) * ranks + found.rank
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        starts = np.flatnonzero(np.diff(key, prepend=-1))
-        columns = []
-        for part in (~held, held):
-            for name in _NAMES:
-                values = getattr(found, name)
-                columns.append(np.where(part, values, 0)[order].astype(np.float64))
-        if len(key):
-            summed = np.array([np.add.reduceat(column, starts) for column in columns])
-            self._pending.append((key[starts], summed))
-            self._waiting += len(starts)
+        columns = [
+            np.where(part, getattr(found, name), 0) for part in (~held, held) for name in _NAMES
+        ]
+        self._pending.append(_summed(key, np.array(columns, np.float64)))
+        self._waiting += len(self._pending[-1][0])
         self._count_people(found)
         if self._waiting > _PENDING:
             self.merge()
 
     def merge(self) -> None:
         """Add up everything that was counted."""
-        keys = np.concatenate([self.keys, *(key for key, _ in self._pending)])
-        sums = np.concatenate([self.sums, *(values for _, values in self._pending)], axis=1)
+        pending = [(self.keys, self.sums), *self._pending]
+        keys, sums = (np.concatenate(parts, axis=-1) for parts in zip(*pending, strict=True))
+        self.keys, self.sums = _summed(keys, sums)
         self._pending.clear()
         self._waiting = 0
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        self.keys = keys[starts]
-        if len(keys):
-            self.sums = np.add.reduceat(sums[:, order], starts, axis=1)
 
     def _count_people(self, found: ListResults) -> None:
         if not len(found.query):
@@ -185,6 +169,18 @@ class _Table:
         query, person = found.query[order], found.person[order]
         new = changes(query, person)
         self.people += np.bincount(query[new], minlength=len(self.people))
+
+
+def _summed(
+    keys: NDArray[np.int64], columns: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The keys, each once in ascending order, and the sums of its columns."""
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(keys):
+        return keys, columns
+    return keys[starts], np.add.reduceat(columns[:, order], starts, axis=1)
 
 
 class _Lists:
@@ -284,18 +280,17 @@ def _behaviour(
         pair_query=query[new], pair_document=document[new], pair=np.cumsum(new) - 1, rank=rank,
         **_columns(rest + held),
     )  # fmt: skip
-    parts = [replace(whole, **_columns(part)) for part in (rest, held)]
+    others, held_out = (replace(whole, **_columns(part)) for part in (rest, held))
     lists = table.lists.of(coded[new])
     return Behaviour(
-        whole, parts[0], parts[1], lists, event_counts=coder.event_counts, options=options
+        whole, others, held_out, lists, event_counts=coder.event_counts, options=options
     )
 
 
 def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:
-    columns = dict(zip(_NAMES, sums, strict=True))
     return {
         name: column if name == "value" else column.astype(np.int64)
-        for name, column in columns.items()
+        for name, column in zip(_NAMES, sums, strict=True)
     }
 
 

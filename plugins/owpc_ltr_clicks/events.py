@@ -56,16 +56,18 @@ class EventCounts:
         return {
             "read": self.read,
             "used": self.used,
-            "unusable": dict(sorted(self.unusable.items(), key=lambda one: (-one[1], one[0]))),
-            "other_actions": dict(
-                sorted(self.others.items(), key=lambda one: (-one[1], one[0]))[:20]
-            ),
+            "unusable": dict(_most_frequent(self.unusable)),
+            "other_actions": dict(_most_frequent(self.others)[:20]),
             "clicks_without_impression": self.implied,
             "before_their_query": self.early,
             "document_field": self.document_field,
             "first_position": self.first_position,
             "first_position_given": self.first_position_given,
         }
+
+
+def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 ROW = np.dtype(
@@ -161,11 +163,15 @@ class EventCoder:
         self._whole(base, keep, columns.get("unlinked"))
         return base[keep]
 
-    def _time(self, columns: dict[str, pa.Array], keep: NDArray[np.bool_]) -> None:
+    def _time(
+        self, columns: dict[str, pa.Array], keep: NDArray[np.bool_], owner: Any = slice(None)
+    ) -> None:
+        """Leave out events outside of the window; `owner` is the row that has the time of each."""
         if not self._window.open:
-            known, within = self._window.holds(columns.get("time"), len(keep))
-            self._drop(keep, ~known, "no time that can be read")
-            self._drop(keep, ~within, "outside of the time asked for")
+            n_events = len(next(iter(columns.values())))
+            known, within = self._window.holds(columns.get("time"), n_events)
+            self._drop(keep, ~known[owner], "no time that can be read")
+            self._drop(keep, ~within[owner], "outside of the time asked for")
 
     def _whole(self, base: Rows, keep: NDArray[np.bool_], unlinked: pa.Array | None) -> None:
         if unlinked is not None:
@@ -218,10 +224,7 @@ class EventCoder:
         rows["document"] = self.documents.codes(ids, field)
         self.event_counts.read += len(rows)
         keep = np.ones(len(rows), bool)
-        if not self._window.open:
-            known, within = self._window.holds(columns.get("time"), len(base))
-            self._drop(keep, ~known[owner], "no time that can be read")
-            self._drop(keep, ~within[owner], "outside of the time asked for")
+        self._time(columns, keep, owner)
         self._whole(rows, keep, unlinked)
         return [rows[keep]]
 

@@ -282,6 +282,14 @@ def beta_prior(
     return mean * strength, (1.0 - mean) * strength
 
 
+def expected_looks(counts: ClickCounts, examination: Vector) -> tuple[Vector, Vector]:
+    """How many looks each pair had by its ranks alone, and the mean chance of each (Σe²/Σe)."""
+    chance = examination[counts.rank - 1]
+    looks = counts.by_pair(counts.shown * chance)
+    squares = counts.by_pair(counts.shown * chance**2)
+    return looks, np.divide(squares, looks, out=np.ones_like(looks), where=looks > 0)
+
+
 def posterior_mean(successes: Vector, trials: Vector, prior: tuple[float, float]) -> Vector:
     """The mean of each rate, given its trials."""
     alpha, beta = prior

@@ -32,7 +32,7 @@ from owpc_ltr_clicks.grading import (
     QueryWeights,
     Weights,
 )
-from owpc_ltr_clicks.ubi import EVENTS_INDEX, QUERIES_INDEX, UbiOptions
+from owpc_ltr_clicks.ubi import UbiOptions
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -42,19 +42,18 @@ if TYPE_CHECKING:
     from owpc_ltr_clicks.judgments import ClickJudgments
     from owpc_ltr_clicks.log_files import EventBatch
 
-_KIND = "click-model."
-
 
 def click_model_settings(texts: Sequence[str]) -> dict[str, str]:
     """The settings of a click model from `NAME=VALUE`, without their prefix. Raises UsageError."""
     from owpc_ltr.host.settings import named_settings
 
-    named = named_settings(texts)
-    found = {name.removeprefix(_KIND): value for name, value in named.items()}
-    for name in found:
+    settings = {
+        name.removeprefix("click-model."): value for name, value in named_settings(texts).items()
+    }
+    for name in settings:
         if "." in name:
             raise UsageError(f"'{name}' is no setting of a click model: write NAME=VALUE")
-    return found
+    return settings
 
 
 @job
@@ -145,40 +144,69 @@ def judge_clicks(
     grading = GradingOptions(
         grades, weights, query_weights, (CLIP if clip is None else clip) if ips else None
     )
-    _check_source(events, from_ubi=from_ubi, as_srw=as_srw, columns=columns, slices=ubi.slices)
     own = (grades, weights, query_weights) != (GRADES, "certainty", "none")
-    _check_method(ips=ips, clip=clip, as_srw=as_srw, srw_max_rank=srw_max_rank, own=own)
-    if as_srw and (model != "auto" or index is not None or report is not None):
-        raise UsageError(
-            f"{option_name('as_srw')} fits no click model: leave {option_name('model')}, "
-            f"{option_name('index')} and {option_name('report')} out"
-        )
+    name, grades_of = option_name, option_name("ips" if ips else "as_srw")
+    faults = (
+        (
+            (events is None) != from_ubi,
+            f"name a log, or read one out of the cluster with {name('from_ubi')}: one of them",
+        ),
+        (
+            from_ubi and (as_srw or columns),
+            f"{name('from_ubi')} knows its columns, and goes without {name('columns')} and "
+            f"{name('as_srw')}",
+        ),
+        (
+            ubi.slices and not from_ubi,
+            f"{name('slices')} is for {name('from_ubi')}: add it, or leave slices out",
+        ),
+        (
+            clip is not None and not ips,
+            f"{name('clip')} is for {name('ips')}: add it, or leave clip out",
+        ),
+        (
+            srw_max_rank is not None and not as_srw,
+            f"{name('srw_max_rank')} is for {name('as_srw')}: add it, or leave the rank out",
+        ),
+        (ips and as_srw, f"{name('ips')} and {name('as_srw')} exclude each other: choose one"),
+        (
+            own and (ips or as_srw),
+            f"{grades_of} has grades and weights of its own: leave {name('grades')}, "
+            f"{name('weights')} and {name('query_weights')} out",
+        ),
+        (
+            as_srw and (model != "auto" or index is not None or report is not None),
+            f"{name('as_srw')} fits no click model: leave {name('model')}, {name('index')} and "
+            f"{name('report')} out",
+        ),
+    )
+    for is_wrong, message in faults:
+        if is_wrong:
+            raise UsageError(message)
     options = options or EventOptions()
     if as_srw:
-        found = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
+        judgments = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
     else:
         if from_ubi:
-            behaviour = count_ubi(
-                cluster, queries=ubi.ubi_queries, events=ubi.ubi_events, since=options.since,
-                until=options.until, slices=ubi.slices, index=index, progress=progress,
-                options=options,
-            )  # fmt: skip
+            behaviour = count_ubi(cluster, ubi, index=index, progress=progress, options=options)
             index = index or _searched_index(cluster, {ubi.ubi_queries, ubi.ubi_events})
         else:
             behaviour = count_clicks(
                 events, columns=columns, cluster=cluster, index=index, options=options
             )
-        found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
-    log = ubi.ubi_events if events is None else _name_of(events)
-    found = replace(
-        found, settings=(("log", log), *found.settings), live=_live_options(index, cluster),
-        path=None if out is None else Path(out),
+        judgments = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
+    log = ubi.ubi_events
+    if events is not None:
+        log = Path(events).name if isinstance(events, str | PathLike) else "a table"
+    judgments = replace(
+        judgments, settings=(("log", log), *judgments.settings),
+        live=_live_options(index, cluster), path=None if out is None else Path(out),
     )  # fmt: skip
-    give_warnings(found.warnings)
+    give_warnings(judgments.warnings)
     if out is not None:
-        found.write(out)
-    write_report(found, report)
-    return found
+        judgments.write(out)
+    write_report(judgments, report)
+    return judgments
 
 
 def count_clicks(
@@ -202,12 +230,8 @@ def count_clicks(
 
 def count_ubi(
     cluster: Cluster | None,
+    ubi: UbiOptions | None = None,
     *,
-    queries: str = QUERIES_INDEX,
-    events: str = EVENTS_INDEX,
-    since: str | None = None,
-    until: str | None = None,
-    slices: int | None = None,
     index: str | None = None,
     progress: Progress = silent,
     options: EventOptions | None = None,
@@ -219,16 +243,17 @@ def count_ubi(
     """
     from owpc_ltr_clicks.counting import count_events
     from owpc_ltr_clicks.events import TimeWindow
-    from owpc_ltr_clicks.ubi.download import read_ubi
+    from owpc_ltr_clicks.ubi.snapshot import read_ubi
 
+    options = options or EventOptions(**how)
     # Invalid times are refused before anything is asked of the cluster.
-    TimeWindow(since, until)
+    TimeWindow(options.since, options.until)
+    engine, untimed = _connected(cluster).engine, replace(options, since=None, until=None)
     # The window is applied while the indices are read.
-    options = replace(options or EventOptions(**how), since=None, until=None)
-    ubi = UbiOptions(ubi_queries=queries, ubi_events=events, slices=slices)
-    engine = _connected(cluster).engine
-    with read_ubi(engine, ubi, progress, since=since, until=until) as batches:
-        return count_events(batches, options, lookup=_lookup(cluster, index))
+    with read_ubi(
+        engine, ubi or UbiOptions(), progress, since=options.since, until=options.until
+    ) as batches:
+        return count_events(batches, untimed, lookup=_lookup(cluster, index))
 
 
 def judge_counts(
@@ -247,57 +272,6 @@ def judge_counts(
     refuse_without_clicks(behaviour)
     chosen = choose_model(behaviour, _models(model, settings or {}, plugins))
     return judge(behaviour, chosen, options or GradingOptions())
-
-
-def _check_source(
-    events: Any,
-    *,
-    from_ubi: bool,
-    as_srw: bool,
-    columns: Mapping[str, str] | None,
-    slices: int | None,
-) -> None:
-    """Refuse a log that is named twice or not at all, and options of the other source."""
-    if (events is None) != from_ubi:
-        raise UsageError(
-            f"name a log, or read one out of the cluster with {option_name('from_ubi')}: one of "
-            "them"
-        )
-    if from_ubi and (as_srw or columns):
-        raise UsageError(
-            f"{option_name('from_ubi')} knows its columns, and goes without "
-            f"{option_name('columns')} and "
-            f"{option_name('as_srw')}"
-        )
-    if slices and not from_ubi:
-        raise UsageError(
-            f"{option_name('slices')} is for {option_name('from_ubi')}: add it, or leave slices out"
-        )
-
-
-def _check_method(
-    *, ips: bool, clip: float | None, as_srw: bool, srw_max_rank: int | None, own: bool
-) -> None:
-    """Refuse options that have no effect on the chosen method."""
-    if clip is not None and not ips:
-        raise UsageError(
-            f"{option_name('clip')} is for {option_name('ips')}: add it, or leave clip out"
-        )
-    if srw_max_rank is not None and not as_srw:
-        raise UsageError(
-            f"{option_name('srw_max_rank')} is for {option_name('as_srw')}: add it, or leave the "
-            "rank out"
-        )
-    if ips and as_srw:
-        raise UsageError(
-            f"{option_name('ips')} and {option_name('as_srw')} exclude each other: choose one"
-        )
-    if own and (ips or as_srw):
-        raise UsageError(
-            f"{option_name('ips' if ips else 'as_srw')} has grades and weights of its own: leave "
-            f"{option_name('grades')}, {option_name('weights')} and {option_name('query_weights')} "
-            "out"
-        )
 
 
 def _srw_ratings(
@@ -355,10 +329,6 @@ def _batches(events: Any, columns: Mapping[str, str] | None) -> Iterable[EventBa
     if isinstance(events, str | PathLike):
         return read_events(Path(events), columns or {})
     return table_events(table_of(events), columns or {})
-
-
-def _name_of(events: Any) -> str:
-    return Path(events).name if isinstance(events, str | PathLike) else "a table"
 
 
 def _models(

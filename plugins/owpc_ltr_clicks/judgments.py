@@ -176,9 +176,13 @@ class NextSteps:
 
 def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) -> ClickJudgments:
     """The judgments of a fitted click model."""
-    if options.clip is not None:
-        return _weighted_clicks(behaviour, chosen, options.clip)
     counts, top = behaviour.counts, parse_grades(options.grades)
+    if options.clip is not None:
+        graded, weights, effective = propensity_weights(counts, chosen.fit, options.clip)
+        columns = _columns(behaviour, graded) | {"weight": pa.array(weights)}
+        most = f"1/examination, {options.clip:g} at most"
+        applied = (("grades", "1 for a click"), ("weights", most))
+        return ClickJudgments(behaviour, chosen, pa.table(columns), applied, effective)
     of = counts, chosen.fit, behaviour.options.greatest_value
     columns = _columns(behaviour, grades(worth(*of), top, worth_of_any(*of)))
     if options.weights != "none":
@@ -194,15 +198,6 @@ def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) ->
         ("weights of queries", options.query_weights),
     )
     return ClickJudgments(behaviour, chosen, pa.table(columns), settings)
-
-
-def _weighted_clicks(behaviour: Behaviour, chosen: ChosenModel, clip: float) -> ClickJudgments:
-    """Clicks as judgments, with weights inverse to the examination of their ranks."""
-    graded, weights, effective = propensity_weights(behaviour.counts, chosen.fit, clip)
-    columns = _columns(behaviour, graded)
-    columns["weight"] = pa.array(weights)
-    settings = (("grades", "1 for a click"), ("weights", f"1/examination, {clip:g} at most"))
-    return ClickJudgments(behaviour, chosen, pa.table(columns), settings, effective)
 
 
 def rate(behaviour: Behaviour, max_rank: int) -> ClickJudgments:
@@ -260,9 +255,7 @@ def _fit_as_dict(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
         "prior": list(fit.prior),
         "ranks": [
             {"rank": rank, "shown": int(n), "click_through": float(rate), "examination": float(e)}
-            for rank, n, rate, e in zip(
-                range(1, len(shown) + 1), shown, rates, fit.examination, strict=False
-            )
+            for rank, (n, rate, e) in enumerate(zip(shown, rates, fit.examination, strict=False), 1)
         ],
         "ranks_vary": ranks_vary(counts),
         "held_out": [one.as_dict() for one in chosen.held_out],

@@ -44,23 +44,15 @@ class HeldOutScore:
     lists: int
     log_likelihood: float
     perplexity: float
-    by_rank: Vector
+    perplexity_by_rank: Vector
     impressions: int
     examination: Vector
     identified: bool
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
-        return {
-            "model": self.model,
-            "session_log_likelihood": self.session_log_likelihood,
-            "lists": self.lists,
-            "log_likelihood": self.log_likelihood,
-            "perplexity": self.perplexity,
-            "perplexity_by_rank": [float(value) for value in self.by_rank],
-            "impressions": self.impressions,
-            "identified": self.identified,
-        }
+        figures = vars(self) | {"perplexity_by_rank": self.perplexity_by_rank.tolist()}
+        return {name: value for name, value in figures.items() if name != "examination"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +95,7 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore
     of_lists = math.fsum(list_log_likelihoods(model, fit, lists).tolist()) / max(lists.n_lists, 1)
     return HeldOutScore(
         name, of_lists, lists=lists.n_lists, log_likelihood=mean_of_all,
-        perplexity=float(np.exp(-mean_of_all)), by_rank=np.exp(-mean),
+        perplexity=float(np.exp(-mean_of_all)), perplexity_by_rank=np.exp(-mean),
         impressions=int(shown.sum()), examination=fit.examination, identified=fit.identified,
     )  # fmt: skip
 

@@ -119,7 +119,8 @@ def _models_section(chosen: ChosenModel) -> Section:
         )
         for one in models
     ]  # fmt: skip
-    spec, by_rank = _by_rank({one.model: one.by_rank for one in models}, "perplexity", ".4f")
+    values = {one.model: one.perplexity_by_rank for one in models}
+    spec, by_rank = _by_rank(values, "perplexity", ".4f")
     sentence = (
         "The nearer to 1, the better the clicks at a rank are predicted. Ranks with few clicks are "
         "easy to predict: compare models at one rank."

@@ -98,12 +98,18 @@ def likeliest_examination(counts: ClickCounts, rounds: int = 100) -> Vector:
     return looked
 
 
+def first_looks(counts: ClickCounts) -> Vector:
+    """Where the search for examination begins."""
+    looks: Vector = 1.0 / np.sqrt(np.arange(1.0, counts.n_ranks + 1))
+    return looks
+
+
 def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() -> None:
     counts = simulated(5_000, queries=50)[1].counts
-    state, told = pbm._FitState(counts, counts.by_pair(counts.clicked)), []
+    clicks, examination, told = counts.by_pair(counts.clicked), first_looks(counts), []
     for _ in range(30):
-        state.look(1)
-        chance = counts.shown * state.examination[counts.rank - 1]
+        pbm._search_examination(counts, clicks, examination, 1)
+        chance = counts.shown * examination[counts.rank - 1]
         share = chance / counts.by_pair(chance)[counts.pair]
         told.append(float((counts.clicked * np.log(np.maximum(share, 1e-300))).sum()))
     assert told == sorted(told)
@@ -113,12 +119,12 @@ def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() ->
 def test_every_round_of_em_makes_clicks_likelier() -> None:
     counts = simulated(5_000, queries=50)[1].counts
     clicks, prior = counts.by_pair(counts.clicked), (1e-9, 1e-9)
-    state, told = pbm._FitState(counts, clicks), []
-    state.look(100)
+    examination, told = first_looks(counts), []
+    pbm._search_examination(counts, clicks, examination, 100)
     for rounds in range(30):
-        state.attract(prior, rounds)
-        found = posterior_mean(clicks, state.looks, prior)
-        told.append(log_likelihood(counts, ClickFit(found, state.looks, state.examination, prior)))
+        looks = pbm._search_looks(counts, clicks, prior, examination, rounds)
+        found = posterior_mean(clicks, looks, prior)
+        told.append(log_likelihood(counts, ClickFit(found, looks, examination, prior)))
     assert told == sorted(told)
     assert told[-1] > told[0] + 1
 

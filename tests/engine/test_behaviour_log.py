@@ -13,8 +13,8 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import snapshot
-from owpc_ltr_clicks.ubi.download import PartFiles
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
+from owpc_ltr_clicks.ubi.snapshot import PartFiles
 
 from owpc_ltr import Cluster, connect
 from owpc_ltr.errors import EngineUnavailable, UsageError

@@ -10,7 +10,7 @@ import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.sessions import AGAIN
-from owpc_ltr_clicks.ubi import download
+from owpc_ltr_clicks.ubi import snapshot
 
 from owpc_ltr import Cluster, connect
 from tests.clicks.counts import act, cells_of, query
@@ -39,9 +39,8 @@ def read(
     mappings: Any = PLUGIN,
     **how: Any,
 ) -> Behaviour:
-    with ubi_indices(cluster.engine, queries, acts, mappings) as names:
-        asked: dict[str, Any] = {"min_people": 1, **names, **how}
-        return count_ubi(cluster, **asked)
+    with ubi_indices(cluster.engine, queries, acts, mappings) as ubi:
+        return count_ubi(cluster, ubi, **{"min_people": 1, **how})
 
 
 def accounted(found: Behaviour) -> dict[str, int]:
@@ -147,7 +146,7 @@ def test_events_of_the_second_in_which_the_reading_begins_are_read(
         def now(cls, tz: Any = None) -> Clock:
             return cls.fromtimestamp((START + timedelta(seconds=2.9)).timestamp(), tz)
 
-    monkeypatch.setattr(download, "datetime", Clock)
+    monkeypatch.setattr(snapshot, "datetime", Clock)
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **at((1, 2, 2.8, 3)[n])) for n in range(4)]
     found = read(cluster, queries, acts, DYNAMIC)

@@ -10,8 +10,8 @@ import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.ubi import download, snapshot
-from owpc_ltr_clicks.ubi.download import PartFiles
+from owpc_ltr_clicks.ubi import UbiOptions, snapshot
+from owpc_ltr_clicks.ubi.snapshot import PartFiles, pages
 
 from owpc_ltr import Cluster, connect
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
@@ -57,14 +57,11 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "PAGE", 50)
 
 
-def read(cluster: Cluster, **how: Any) -> Behaviour:
-    return count_ubi(
-        cluster,
-        queries="ubi-tested-queries",
-        events="ubi-tested-events",
-        min_people=1,
-        **how,
+def read(cluster: Cluster, slices: int | None = None) -> Behaviour:
+    ubi = UbiOptions(
+        ubi_queries="ubi-tested-queries", ubi_events="ubi-tested-events", slices=slices
     )
+    return count_ubi(cluster, ubi, min_people=1)
 
 
 @pytest.mark.thorough(sample=1)
@@ -113,11 +110,11 @@ def test_an_engine_that_keeps_something_back_is_found_out(
 ) -> None:
 
     def lying(*given: Any) -> Iterator[Any]:
-        for documents in snapshot.pages(*given):
+        for documents in pages(*given):
             yield documents[1:]
 
     with monkeypatch.context() as patched:
-        patched.setattr(download, "pages", lying)
+        patched.setattr(snapshot, "pages", lying)
         with pytest.raises(Refused, match=r"gave \d+ of the 550 documents of 'ubi-tested-q"):
             read(cluster)
 

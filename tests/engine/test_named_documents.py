@@ -100,10 +100,9 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
     lists = [query(n, ["S-1", "S-2", "S-3", "S-3b", "S-4", "gone"]) for n in range(6)]
     acts = [act(n, "", 0) | by("sku", "S-2" if n < 3 else "S-3b") for n in range(6)]
     other = [act(n, "", 0) | by("isbn", "S-1") for n in range(2)]
-    with ubi_indices(cluster.engine, lists, [*acts, *other]) as names:
-        asked: dict[str, Any] = {"min_people": 1, **names}
-        found = count_ubi(cluster, index=PRODUCTS, **asked)
-        plain = count_ubi(cluster, **asked)
+    with ubi_indices(cluster.engine, lists, [*acts, *other]) as ubi:
+        found = count_ubi(cluster, ubi, index=PRODUCTS, min_people=1)
+        plain = count_ubi(cluster, ubi, min_people=1)
     assert cells_of(found) == {
         ("rambo", IDS[0], 1): (6, 0, 6, 0), ("rambo", IDS[1], 2): (6, 3, 6, 3),
         ("rambo", IDS[2], 3): (6, 3, 3, 3),
@@ -127,13 +126,12 @@ def test_documents_may_be_named_by_a_subfield_of_the_field_that_events_name(
 ) -> None:
     lists = [query(n, ["A one", "B"]) for n in range(6)]
     acts = [act(n, "", 0) | by("name", "A one") for n in range(6)]
-    with ubi_indices(cluster.engine, lists, acts) as names:
-        asked: dict[str, Any] = {"min_people": 1, "index": PRODUCTS, **names}
+    with ubi_indices(cluster.engine, lists, acts) as ubi:
         for field in (None, "name", "name.raw"):
-            found = count_ubi(cluster, document_field=field, **asked)
+            found = count_ubi(cluster, ubi, index=PRODUCTS, document_field=field, min_people=1)
             assert found.counts.documents.to_pylist() == [IDS[0]]
             assert found.counts.clicked.sum() > 0
-        other = count_ubi(cluster, document_field="sku", **asked | {"index": None})
+        other = count_ubi(cluster, ubi, document_field="sku", min_people=1)
         with pytest.raises(BadInput, match="name the field that the events name, with document_f"):
             refuse_without_clicks(other)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from owpc_ltr_clicks.ubi import UbiOptions
 
 from owpc_ltr.engine.client.engine import Engine
 
@@ -101,8 +102,8 @@ def ubi_indices(
     events: Sequence[dict[str, Any]],
     mappings: tuple[dict[str, Any], dict[str, Any]] = PLUGIN,
     shards: int = 2,
-) -> Iterator[dict[str, str]]:
-    """The two indices, by the names that reading asks for; gone at the end."""
+) -> Iterator[UbiOptions]:
+    """The two indices, as reading takes them; gone at the end."""
     if mappings is PLUGIN and engine.about().distribution != "opensearch":
         pytest.skip("the plugin is OpenSearch's, and so are the types of its mappings")
     names = {"queries": "ubi-tested-queries", "events": "ubi-tested-events"}
@@ -110,7 +111,7 @@ def ubi_indices(
     for (kind, index), mapping in zip(names.items(), mappings, strict=True):
         filled(engine, index, contents[kind], mapping, shards)
     try:
-        yield names
+        yield UbiOptions(ubi_queries=names["queries"], ubi_events=names["events"])
     finally:
         for index in names.values():
             drop(engine, index)

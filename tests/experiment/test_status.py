@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks.ubi import UbiOptions
 from owpc_ltr_experiment.credit import adjusted_credit, debiased_credit
 from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
 from owpc_ltr_experiment.record import Experiment
@@ -252,8 +251,7 @@ def test_the_indices_say_the_same_as_the_file(node_url: str, mapping: Any, tmp_p
     queries = [line for line in lines if "action_name" not in line]
     events = [line for line in lines if "action_name" in line]
     engine = open_engine(node_url)
-    with ubi_indices(engine, queries, events, mapping) as names:
-        options = UbiOptions(ubi_queries=names["queries"], ubi_events=names["events"])
+    with ubi_indices(engine, queries, events, mapping) as options:
         behaviour = read_indices(engine, EXPERIMENT, options)
     other = read(lines, tmp_path)
     assert behaviour.unusable == other.unusable == {}

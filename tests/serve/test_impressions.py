@@ -184,6 +184,6 @@ def test_what_is_loaded_into_ubi_queries_is_joined_with_the_clicks(
 ) -> None:
     shown, clicks = behaviour(tmp_path)
     cluster = connect(node_url)
-    with ubi_indices(cluster.engine, shown, clicks, mappings) as names:
-        counted = count_ubi(cluster, queries=names["queries"], events=names["events"])
+    with ubi_indices(cluster.engine, shown, clicks, mappings) as ubi:
+        counted = count_ubi(cluster, ubi)
     assert counted.event_counts.used == counted.event_counts.read == 360

@@ -16,7 +16,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.protocols import ClickFit, ClickModel
-from owpc_ltr_clicks.grading import beta_prior, posterior_mean
+from owpc_ltr_clicks.grading import beta_prior, expected_looks, posterior_mean
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,12 @@ class ClicksOverExpected:
         """Impressions count as much as their rank is clicked, beside the most clicked rank."""
         examination = _by_rank(counts)
         clicks = counts.by_pair(counts.clicked)
-        expected = counts.by_pair(counts.shown * examination[counts.rank - 1])
+        expected, chance = expected_looks(counts, examination)
         # Nothing is clicked more often than it is looked at.
         trials = np.maximum(expected, clicks)
-        squares = counts.by_pair(counts.shown * examination[counts.rank - 1] ** 2)
-        looked = np.divide(squares, expected, out=np.ones_like(expected), where=expected > 0)
-        prior = beta_prior(clicks, expected, looked)
-        found = posterior_mean(clicks, trials, prior)
-        return ClickFit(found, trials, examination, prior, identified=ranks_vary(counts))
+        prior = beta_prior(clicks, expected, chance)
+        rates = posterior_mean(clicks, trials, prior)
+        return ClickFit(rates, trials, examination, prior, identified=ranks_vary(counts))
 
 
 def _by_rank(counts: ClickCounts) -> Vector:

@@ -17,7 +17,7 @@ found afterwards, by expectation maximisation over which impressions were looked
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,8 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ClickFit, ClickModel
-from owpc_ltr_clicks.grading import beta_prior, posterior_mean
+from owpc_ltr_clicks.grading import beta_prior, expected_looks, posterior_mean
+from owpc_ltr_clicks.models.dctr import DocumentClickThrough
 
 _AT_A_TIME = 20
 
@@ -55,64 +56,46 @@ class PositionBased:
 
     def fit(self, counts: ClickCounts) -> ClickFit:
         """The examination of ranks, then what attracts."""
-        clicks = counts.by_pair(counts.clicked)
+        clicks, varied = counts.by_pair(counts.clicked), ranks_vary(counts)
         if not clicks.any():
-            shown = counts.by_pair(counts.shown)
-            prior = beta_prior(clicks, shown)
-            found = posterior_mean(clicks, shown, prior)
-            return ClickFit(
-                found, shown, np.ones(counts.n_ranks), prior, identified=ranks_vary(counts)
-            )
-        state = _FitState(counts, clicks)
+            return replace(DocumentClickThrough().fit(counts), identified=varied)
+        examination = 1.0 / np.sqrt(np.arange(1.0, counts.n_ranks + 1))
         moved, done = np.inf, 0
         while done < self.rounds and moved > self.tolerance:
-            moved = state.look(_AT_A_TIME)
+            moved = _search_examination(counts, clicks, examination, _AT_A_TIME)
             done += _AT_A_TIME
-        prior = beta_prior(clicks, *state.expected())
-        state.attract(prior, _AT_A_TIME)
-        found = posterior_mean(clicks, state.looks, prior)
-        notes = _unfinished(moved, self.tolerance, done)
-        return ClickFit(
-            found, state.looks, state.examination, prior, notes, identified=ranks_vary(counts)
-        )
+        prior = beta_prior(clicks, *expected_looks(counts, examination))
+        looks = _search_looks(counts, clicks, prior, examination, _AT_A_TIME)
+        attractive = posterior_mean(clicks, looks, prior)
+        unfinished = f"examination still moved by {moved:.2g} after {done} rounds"
+        notes = () if moved <= self.tolerance else (unfinished,)
+        return ClickFit(attractive, looks, examination, prior, notes, identified=varied)
 
 
-class _FitState:
-    """How far the fit is: examination by rank, and how often each pair was looked at."""
+def _search_examination(
+    counts: ClickCounts, clicks: Vector, examination: Vector, rounds: int
+) -> float:
+    """Some rounds in search of examination, in place; how far it moves, whose greatest is 1."""
+    before, at_rank = examination.copy(), counts.by_rank(counts.clicked)
+    _examine(counts.pair, counts.rank, counts.shown, clicks, at_rank, examination, rounds)
+    return float(np.abs(examination - before).max(initial=0.0))
 
-    def __init__(self, counts: ClickCounts, clicks: Vector) -> None:
-        self._counts, self._clicks = counts, clicks
-        self._at_rank = counts.by_rank(counts.clicked)
-        self.examination = 1.0 / np.sqrt(np.arange(1.0, counts.n_ranks + 1))
-        self.looks = counts.by_pair(counts.shown)
 
-    def look(self, rounds: int) -> float:
-        """Some rounds in search of examination; how far it moves, whose greatest is 1."""
-        counts, before = self._counts, self.examination.copy()
-        _examine(
-            counts.pair, counts.rank, counts.shown, self._clicks, self._at_rank, self.examination,
-            self.looks, rounds,
-        )  # fmt: skip
-        return float(np.abs(self.examination - before).max(initial=0.0))
-
-    def attract(self, prior: tuple[float, float], rounds: int) -> None:
-        """Some rounds in search of looks, given who clicked, beginning with those by rank."""
-        counts = self._counts
-        # Whoever clicked has looked.
-        self.looks = np.maximum(self.expected()[0], self._clicks)
-        _attract(
-            counts.pair, counts.rank, counts.shown, counts.clicked, self._clicks,
-            posterior_mean(self._clicks, self.looks, prior), self.examination, self.looks,
-            np.array(prior), rounds,
-        )  # fmt: skip
-
-    def expected(self) -> tuple[Vector, Vector]:
-        """How many looks each pair had by its ranks alone, and the mean chance of each."""
-        counts = self._counts
-        chance = self.examination[counts.rank - 1]
-        looks = counts.by_pair(counts.shown * chance)
-        squares = counts.by_pair(counts.shown * chance**2)
-        return looks, np.divide(squares, looks, out=np.ones_like(looks), where=looks > 0)
+def _search_looks(
+    counts: ClickCounts,
+    clicks: Vector,
+    prior: tuple[float, float],
+    examination: Vector,
+    rounds: int,
+) -> Vector:
+    """Looks after some rounds, given who clicked, beginning with those by rank."""
+    # Whoever clicked has looked.
+    looks = np.maximum(expected_looks(counts, examination)[0], clicks)
+    _attract(
+        counts.pair, counts.rank, counts.shown, counts.clicked, clicks,
+        posterior_mean(clicks, looks, prior), examination, looks, np.array(prior), rounds,
+    )  # fmt: skip
+    return looks
 
 
 @compiled
@@ -123,14 +106,13 @@ def _examine(
     clicks: Vector,
     at_rank: Vector,
     examination: Vector,
-    looks: Vector,
     rounds: Any,
 ) -> None:
     """Examination in place: each rank's clicks by those to be expected of its documents.
 
     It never makes it less likely at which of its ranks a document was clicked (Hunter 2004).
     """
-    expected = np.empty_like(examination)
+    expected, looks = np.empty_like(examination), np.empty_like(clicks)
     for _ in range(rounds):
         looks[:] = 0.0
         expected[:] = 0.0
@@ -175,12 +157,6 @@ def _attract(
             looks[pair[row]] += looked
         for i in range(len(looks)):
             attractive[i] = (clicks[i] + alpha) / (looks[i] + alpha + beta)
-
-
-def _unfinished(moved: float, tolerance: float, rounds: int) -> tuple[str, ...]:
-    if moved <= tolerance:
-        return ()
-    return (f"examination still moved by {moved:.2g} after {rounds} rounds",)
 
 
 @hookimpl

@@ -1,6 +1,6 @@
 """User Behavior Insights, read from a cluster.
 
-- `snapshot`: an index at one point in time; `download`: both indices, in slices
+- `snapshot`: both indices at one point in time, in slices; look-ups of documents
 - `query_join`: events with the queries that they belong to
 """
 

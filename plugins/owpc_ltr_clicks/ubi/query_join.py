@@ -16,6 +16,7 @@ from owpc_ltr.data.external_features.table import hashed
 from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.events import seconds_of
 from owpc_ltr_clicks.log_files import EventBatch
+from owpc_ltr_clicks.sessions import changes
 
 UNKNOWN = "a query id that no query has"
 AMBIGUOUS = "a query id that several queries have"
@@ -197,20 +198,20 @@ class Searches:
     def freeze(self) -> None:
         """Sort what was added, each id once; nothing is added afterwards."""
         if not self._parts:
-            return
+            # Without a search every look-up finds one of which nothing is known.
+            nothing = pa.nulls(1, pa.string()).dictionary_encode()
+            self._parts.append((np.zeros(1, np.uint64), np.full(1, np.nan), *3 * [nothing]))
         keys, times = (np.concatenate([part[i] for part in self._parts]) for i in (0, 1))
         order = np.lexsort((times, keys))
         keys, times = keys[order], times[order]
-        first = np.ones(len(keys), bool)
-        first[1:] = keys[1:] != keys[:-1]
-        starts = np.flatnonzero(first)
+        starts = np.flatnonzero(changes(keys))
         self._keys, self._times = keys[starts], times[starts]
         self._ambiguous = np.zeros(len(starts), bool)
         for place, name in enumerate(_TEXTS, 2):
             texts = pa.chunked_array([part[place] for part in self._parts])
             column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
             if name == "query":
-                self._ambiguous = _differ(column, starts, normalise=True)
+                self._ambiguous = _is_ambiguous(column, starts)
             self._texts[name] = _first_text(column, starts, alike=name != "query")
         self._texts["session"] = pa.nulls(len(self._keys), pa.string())
         self._parts.clear()
@@ -223,7 +224,7 @@ class Searches:
         keys = np.concatenate([part[0] for part in self._events])
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        starts = np.flatnonzero(changes(keys))
         place = np.minimum(np.searchsorted(keys[starts], self._keys), len(starts) - 1)
         rows = pa.array(place, mask=keys[starts][place] != self._keys)
         for number, name in enumerate(_OF_EVENTS, 1):
@@ -236,17 +237,6 @@ class Searches:
 
     def of(self, search: pa.Array) -> SearchInfo:
         """The known facts of each search."""
-        if not len(self._keys):
-            nothing = pa.nulls(len(search), pa.string())
-            nobody = np.zeros(len(search), bool)
-            return SearchInfo(
-                nothing,
-                nothing,
-                nothing,
-                nothing,
-                time=np.full(len(search), np.nan),
-                ambiguous=nobody,
-            )
         keys = hashed([search.fill_null("")], 4)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         found = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
@@ -258,37 +248,38 @@ class Searches:
 
 def _first_text(column: Any, starts: NDArray[np.int64], *, alike: bool) -> pa.Array:
     """One text per id, the first in sorted order; with `alike`, null where they differ."""
-    ranks, words = _ranked(column)
-    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
+    lowest, highest, words = _extremes(column, starts)
     none = lowest == len(words)
     if alike:
-        none |= _differ(column, starts)
+        none |= highest > lowest
     codes = pa.array(np.where(none, 0, lowest).astype(np.int32), mask=none)
     return pa.DictionaryArray.from_arrays(codes, words)
 
 
-def _differ(
-    column: Any, starts: NDArray[np.int64], *, normalise: bool = False
-) -> NDArray[np.bool_]:
-    """Whether an id has several texts; with `normalise`, of several normal forms."""
-    if normalise:
-        texts = [normalised(text or "") for text in column.dictionary.to_pylist()]
-        again = pa.array(texts, pa.string()).dictionary_encode()
-        known = pa.DictionaryArray.from_arrays(column.indices, again.indices)
-        column = pa.DictionaryArray.from_arrays(known.cast(pa.int32()), again.dictionary)
-    ranks, words = _ranked(column)
-    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
-    differ: NDArray[np.bool_] = np.maximum.reduceat(ranks, starts) > lowest
-    return differ
+def _is_ambiguous(queries: Any, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether an id has several queries, in normal form."""
+    texts = [normalised(text or "") for text in queries.dictionary.to_pylist()]
+    normal = pa.array(texts, pa.string()).dictionary_encode()
+    known = pa.DictionaryArray.from_arrays(queries.indices, normal.indices).cast(pa.int32())
+    column = pa.DictionaryArray.from_arrays(known, normal.dictionary)
+    lowest, highest, _ = _extremes(column, starts)
+    return highest > lowest
 
 
-def _ranked(column: Any) -> tuple[NDArray[np.int64], pa.Array]:
-    """The rank of each text in sorted order, -1 for null; and the sorted texts."""
+def _extremes(
+    column: Any, starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
+    """The places of the first and the last text of each id among the sorted texts, and these.
+
+    Where an id has no text, its first place is behind all texts.
+    """
     order = pc.sort_indices(column.dictionary).to_numpy()
     place = np.full(len(order) + 1, -1)
     place[order] = np.arange(len(order))
     codes = column.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
-    return place[codes], column.dictionary.take(pa.array(order))
+    ranks, words = place[codes], column.dictionary.take(pa.array(order))
+    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
+    return lowest, np.maximum.reduceat(ranks, starts), words
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:

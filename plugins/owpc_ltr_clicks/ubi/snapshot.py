@@ -1,17 +1,21 @@
-"""The documents of an index at one point in time: pages in order of time, counts, look-ups."""
+"""The documents of indices at one point in time: both of UBI in slices, counts, look-ups."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import tempfile
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine, EngineLike
@@ -24,12 +28,21 @@ from owpc_ltr.engine.client.responses import (
     strange,
 )
 from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.input import shown
+from owpc_ltr.files.output import disk_faults
 from owpc_ltr.names import check_index
+from owpc_ltr.signatures import Progress
 from owpc_ltr_clicks.events import TimeWindow, milliseconds
-from owpc_ltr_clicks.ubi import MAX_SLICES
-from owpc_ltr_clicks.ubi.query_join import text_of
+from owpc_ltr_clicks.log_files import EventBatch
+from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
+from owpc_ltr_clicks.ubi.query_join import (
+    EVENT_FIELDS,
+    QUERY_FIELDS,
+    join_queries,
+    table_of,
+    text_of,
+)
 
 PAGE = 2000
 """Documents per request."""
@@ -147,40 +160,30 @@ def pages(
 
     Raises Refused where the engine cannot sort by them.
     """
-    after = None
-    while True:
-        hits = _page(pinned, index, fields, part, after)
-        if not hits:
-            return
-        after = hits[-1]["sort"]
-        yield [hit.get("_source") or {} for hit in hits]
-        if len(hits) < PAGE:
-            return
-
-
-def _page(
-    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: list[Any] | None
-) -> tuple[Hit, ...]:
     what = f"the events of '{index}'"
-    body = {
+    body: dict[str, Any] = {
         "size": PAGE,
         "_source": fields,
         "query": part.query,
         "sort": [{name: "asc"} for name in part.order],
         "track_total_hits": False,
         **part.body,
-        **({"search_after": after} if after else {}),
     }
-    try:
-        hits = pinned.search(body, {}, what).hits
-    except EngineRefusal as refusal:
-        raise Refused(
-            f"'{index}' cannot be read in order of time and id ({refusal.reason}): `timestamp` "
-            "must be a date, and sorting by _id allowed (indices.id_field_data.enabled)"
-        ) from refusal
-    if not all("sort" in hit for hit in hits):
-        raise strange(what, "hits.hits[].sort")
-    return hits
+    while True:
+        try:
+            hits = pinned.search(body, {}, what).hits
+        except EngineRefusal as refusal:
+            raise Refused(
+                f"'{index}' cannot be read in order of time and id ({refusal.reason}): `timestamp` "
+                "must be a date, and sorting by _id allowed (indices.id_field_data.enabled)"
+            ) from refusal
+        if not all("sort" in hit for hit in hits):
+            raise strange(what, "hits.hits[].sort")
+        if hits:
+            yield [hit.get("_source") or {} for hit in hits]
+        if len(hits) < PAGE:
+            return
+        body = body | {"search_after": hits[-1]["sort"]}
 
 
 def slices_of(
@@ -206,6 +209,128 @@ def slices_of(
     except EngineRefusal:  # the first versions with points in time do not slice them
         return 1
     return wanted
+
+
+@contextmanager
+def read_ubi(
+    engine: Engine,
+    options: UbiOptions,
+    show: Progress,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> Iterator[Iterator[EventBatch]]:
+    """Both indices, joined, from a temporary folder that only its owner may read.
+
+    It has ids of users. Without `until` the time ends when the run began.
+    """
+    began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    window, elastic = ScanWindow(since, until, began), _is_elasticsearch(engine)
+    with tempfile.TemporaryDirectory(prefix="owpc-ltr-ubi-") as folder:
+        queries, events = (PartFiles(Path(folder) / name) for name in ("queries", "events"))
+        indices = (
+            (options.ubi_queries, QUERY_FIELDS, queries),
+            (options.ubi_events, EVENT_FIELDS, events),
+        )
+        try:
+            for index, fields, parts in indices:
+                _read_index(
+                    engine, index, fields, parts, window,
+                    slices=options.slices, elastic=elastic, show=show,
+                )  # fmt: skip
+            yield _joined(queries, events)
+        finally:
+            queries.close()
+            events.close()
+
+
+def _joined(queries: PartFiles, events: PartFiles) -> Iterator[EventBatch]:
+    for parts in (queries, events):
+        yield EventBatch({}, lost=parts.lost)
+    yield from join_queries(queries, events)
+
+
+def _read_index(
+    engine: Engine, index: str, fields: Mapping[str, str], parts: PartFiles, window: ScanWindow,
+    *, slices: int | None, elastic: bool, show: Progress,
+) -> None:  # fmt: skip
+    """Read an index in a window of time. Raises Refused where the engine gives less than it counts.
+
+    Documents without a time in the index are filtered by their own times.
+    """
+    with (
+        ConcurrencyLimiter(slices or MAX_SLICES) as limiter,
+        snapshot(engine.limited(limiter), index, elastic=elastic) as pinned,
+    ):
+        number_of_slices = slices_of(engine, pinned, index, window, slices)
+        scan_slices = window.slices(number_of_slices, elastic=elastic)
+        parts.lost.update(
+            {why: count(pinned, index, query) for why, query in window.lost().items()}
+        )
+        whole = window.slices(1, elastic=elastic)
+        n_documents = sum(count(pinned, index, part.query) for part in whole)
+
+        def work(number: int) -> None:
+            part = scan_slices[number]
+            for documents in pages(pinned, index, sorted(fields.values()), part):
+                table, lost = table_of(documents, fields), dict[str, int]()
+                if part.untimed:
+                    table, lost = window.keep(table)
+                read = parts.add(number, table, len(documents), lost)
+                show(f"reading {index}: {read:,}", None)
+
+        with RequestThreads(len(scan_slices)) as threads:
+            threads.map(work, range(len(scan_slices)))
+    if parts.documents != n_documents:
+        raise Refused(
+            f"the engine gave {parts.documents:,} of the {n_documents:,} documents of '{index}' "
+            "that it counts: run the same command again, with --slices 1"
+        )
+
+
+def _is_elasticsearch(engine: Engine) -> bool:
+    return engine.about().distribution == "elasticsearch"
+
+
+class PartFiles:
+    """The pages of an index as tables in a folder, which can be read repeatedly.
+
+    `documents` is the number of those read, including those that are `lost`, by reason.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.documents = 0
+        self.lost: Counter[str] = Counter()
+        self._folder = folder
+        self._counts: Counter[int] = Counter()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Each table in the order of the slices, one in memory at a time."""
+        for path in sorted(self._folder.iterdir()):
+            with disk_faults(path):
+                table = pq.read_table(path, page_checksum_verification=True, memory_map=False)
+            yield table
+
+    def add(self, number: int, table: pa.Table, documents: int, lost: Mapping[str, int]) -> int:
+        """Write the next page of a slice, made of `documents`. Returns how many were read."""
+        with self._lock:
+            if self._closed:
+                raise EngineUnavailable("the run that this page was read for has ended")
+            path = self._folder / f"{number:03d}-{self._counts[number]:06d}.parquet"
+            with disk_faults(path):
+                pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+            self._counts[number] += 1
+            self.documents += documents
+            self.lost.update(lost)
+            return self.documents
+
+    def close(self) -> None:
+        """Write no more pages, which threads may still bring, as the folder is removed."""
+        with self._lock:
+            self._closed = True
 
 
 VALUES = 1000
@@ -234,7 +359,7 @@ class FieldLookup:
         # An engine refuses a search of numbers for what is none.
         values = [value for value in values if not numbers or _NUMBER.fullmatch(value)]
         parts = [values[i : i + VALUES] for i in range(0, len(values), VALUES)]
-        elastic = self.engine.about().distribution == "elasticsearch"
+        elastic = _is_elasticsearch(self.engine)
         with (
             ConcurrencyLimiter(_AT_ONCE) as limiter,
             snapshot(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
