@@ -47,17 +47,14 @@ class Loss(Protocol):
     @property
     def convex(self) -> bool:
         """Whether the value is a convex function of the scores."""
-        ...
 
     @property
     def conservative(self) -> bool:
         """Whether the gradient is the (sub)gradient of the value."""
-        ...
 
     @property
     def smooth(self) -> bool:
         """Whether the gradient is continuous."""
-        ...
 
     def value_and_gradient(
         self, scores: Vector, labels: Labels, weights: Labels
@@ -67,7 +64,6 @@ class Loss(Protocol):
         A document of weight k counts as k copies of it where the loss allows that reading. A
         query on which the loss is undefined (no relevant document, say) has value 0, gradient 0.
         """
-        ...
 
 
 class RankingModel(Protocol):
@@ -78,20 +74,16 @@ class RankingModel(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The columns that it expects, in order."""
-        ...
 
     @property
     def record(self) -> dict[str, Any]:
         """What the model was learned from and how: JSON, shown by reports and kept in the file."""
-        ...
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""
-        ...
 
     def save(self, path: Path | str) -> None:
         """Write the model and its record as one JSON file, whole or not at all."""
-        ...
 
 
 class Model(RankingModel, Protocol):
@@ -99,7 +91,6 @@ class Model(RankingModel, Protocol):
 
     def score(self, features: Matrix) -> Vector:
         """One float64 score a row; a missing feature (NaN) is filled as the engine fills it."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,7 +187,6 @@ class Optimizer(Protocol):
         Features are read as they are, times `data.feature_scales` where that is given; the
         model is for the features as they are.
         """
-        ...
 
 
 @runtime_checkable
@@ -205,11 +195,9 @@ class StreamingOptimizer(Optimizer, Protocol):
 
     def streams(self, loss: Loss) -> bool:
         """Whether it can with this loss and its own settings; if not, data are loaded for it."""
-        ...
 
     def minimise(self, loss: Loss, data: JudgedTable, run: Run, start: Fit | None = None) -> Fit:
         """Fit to all queries of `data`; `data.each` goes through the parts, in order."""
-        ...
 
 
 class Reordering(Protocol):
@@ -220,12 +208,10 @@ class Reordering(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The columns that `rerank` expects, in order."""
-        ...
 
     @property
     def field_names(self) -> tuple[str, ...]:
         """The document fields that `rerank` needs besides the features; mostly none."""
-        ...
 
     def rerank(
         self,
@@ -238,11 +224,9 @@ class Reordering(Protocol):
 
         `offsets` cuts the rows into queries, as in a dataset; without, they are one query.
         """
-        ...
 
     def as_dict(self) -> dict[str, Any]:
         """The learned parameters as JSON."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,7 +252,6 @@ class ExplainingReordering(Reordering, Protocol):
         self, features: Matrix, base_scores: Vector, fields: Fields | None = None
     ) -> Sequence[ListTerm]:
         """The terms of one list: with the base scores their amounts add up to `rerank`'s scores."""
-        ...
 
 
 class RerankObjective(Protocol):
@@ -277,15 +260,12 @@ class RerankObjective(Protocol):
     @property
     def size(self) -> int:
         """How many weights there are."""
-        ...
 
     def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
         """Price and (sub)gradient of `weights`, both finite where these are small."""
-        ...
 
     def reordering(self, weights: Vector) -> Reordering:
         """What `weights` stand for; weights of zero give the base scores, to the last bit."""
-        ...
 
 
 class Reranker(Protocol):
@@ -298,15 +278,12 @@ class Reranker(Protocol):
     @property
     def field_names(self) -> tuple[str, ...]:
         """The document fields that `fit` needs besides the features; mostly none."""
-        ...
 
     def fit(self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run) -> Reordering:
         """Fit to all queries of `data`; `base_scores` has one entry a document."""
-        ...
 
     def load(self, content: dict[str, Any]) -> Reordering:
         """The reordering whose `as_dict` gave `content`."""
-        ...
 
 
 class DescendingReranker(Reranker, Protocol):
@@ -316,7 +293,6 @@ class DescendingReranker(Reranker, Protocol):
         self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run
     ) -> RerankObjective:
         """The objective that `fit` descends first, from weights of zero or elsewhere."""
-        ...
 
 
 class JudgmentReader(Protocol):
@@ -335,7 +311,6 @@ class JudgmentReader(Protocol):
         Of the shipped ones, parquet has 0, srw 20, jsonl 30, ranklib 40, qrels 50, quepid 80, tsv
         90 and csv 100: it takes what is left, so that readers above it are never asked.
         """
-        ...
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Whether a file that begins with `head`, unpacked, is of this format.
@@ -343,7 +318,6 @@ class JudgmentReader(Protocol):
         `head` has at least the first 50 lines, whole, or all of a short file, or 1 MiB. The
         first reader that says yes reads the file; two of one precedence that do are refused.
         """
-        ...
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """One entry a judgment, in the order of the file; `topics` has texts by query id.
@@ -355,14 +329,12 @@ class JudgmentReader(Protocol):
         A reader of tables may take `columns` too: by role, as `doc_id`, the column that the user
         names.
         """
-        ...
 
     def example(self) -> bytes:
         """A short file of the format, which no other installed reader is to take for its own.
 
         The queries are called q1, q2 or q3 where the format does not have their texts.
         """
-        ...
 
 
 @runtime_checkable
@@ -375,7 +347,6 @@ class JudgmentWriter(JudgmentReader, Protocol):
         What it cannot hold (ids, parameters, weights) is told by the host, which reads the file
         again. Raises BadInput where documents or grades would be others, or queries be merged.
         """
-        ...
 
 
 class ExportTarget(Protocol):
@@ -398,7 +369,6 @@ class ExportTarget(Protocol):
         engine cannot score the model so, UsageError for a name or a version that the engine has
         not, or where the feature set's queries are needed.
         """
-        ...
 
     def scores(
         self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
@@ -410,7 +380,6 @@ class ExportTarget(Protocol):
         their log-odds, where the file says so).
         Raises BadInput for a text that the engine would not take.
         """
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -458,7 +427,6 @@ class ClickModel(Protocol):
 
         A pair that was never shown has the prior's mean, and no trials.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -96,7 +96,7 @@ Job = tuple[str, Callable[[], object]]
 def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
     """Each kind of work, by its name."""
     import owpc_ltr
-    from owpc_ltr.plugin_checks.samples import sample_dataset
+    from owpc_ltr.plugin_checks.promises import sample_dataset
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
@@ -268,7 +268,7 @@ def _price_in_numpy() -> None:
 
 
 def _price(loss: type[Any]) -> None:
-    from owpc_ltr.plugin_checks.samples import sample_queries
+    from owpc_ltr.plugin_checks.promises import sample_queries
 
     _price_of(loss(), sample_queries()[0].points[0])
 

@@ -25,8 +25,8 @@ from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks import check_loss, check_metric, check_optimizer, describe_loss
-from owpc_ltr.plugin_checks.optimizers import least_objective
-from owpc_ltr.plugin_checks.samples import sample_dataset
+from owpc_ltr.plugin_checks.learners import least_objective
+from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 
 

@@ -20,7 +20,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.plugin_checks.samples import sample_dataset
+from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Certificate, Fit, Loss, Reordering, Run
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cross_validate, cut_folds

@@ -30,7 +30,7 @@ from owpc_ltr.kernels.linear import (
 )
 from owpc_ltr.metrics import parse_metric, ranking
 from owpc_ltr.metrics.ranking import best_first, ordered_down
-from owpc_ltr.plugin_checks.samples import sample_dataset
+from owpc_ltr.plugin_checks.promises import sample_dataset
 
 
 @kernel

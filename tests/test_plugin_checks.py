@@ -13,7 +13,7 @@ from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.host.registry import KINDS, PROTOCOLS, checked_name, load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.plugin_checks import check_plugin
-from owpc_ltr.plugin_checks.samples import sample_dataset
+from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import Run as RunExamples
 from owpc_ltr.training.plan import model_plan
 from tests.commands import Run

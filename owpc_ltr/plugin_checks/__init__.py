@@ -13,49 +13,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.public_names import public_name
+from owpc_ltr.public_names import homes, public_name
+
+_HOMES = homes(__name__)
 
 if TYPE_CHECKING:
-    from owpc_ltr.plugin_checks.check import Checked, check_plugin
-    from owpc_ltr.plugin_checks.click_models import check_click_model
-    from owpc_ltr.plugin_checks.exports import check_export
-    from owpc_ltr.plugin_checks.judgment_readers import Judged, check_judgment_reader
-    from owpc_ltr.plugin_checks.losses import LossReport, check_loss, describe_loss
-    from owpc_ltr.plugin_checks.metrics import check_metric
-    from owpc_ltr.plugin_checks.optimizers import check_optimizer
-    from owpc_ltr.plugin_checks.rerankers import check_reranker
-
-__all__ = [
-    "Checked",
-    "Judged",
-    "LossReport",
-    "check_click_model",
-    "check_export",
-    "check_judgment_reader",
-    "check_loss",
-    "check_metric",
-    "check_optimizer",
-    "check_plugin",
-    "check_reranker",
-    "describe_loss",
-]
-
-
-_HOMES = {
-    "Checked": "owpc_ltr.plugin_checks.check",
-    "Judged": "owpc_ltr.plugin_checks.judgment_readers",
-    "LossReport": "owpc_ltr.plugin_checks.losses",
-    "check_click_model": "owpc_ltr.plugin_checks.click_models",
-    "check_export": "owpc_ltr.plugin_checks.exports",
-    "check_judgment_reader": "owpc_ltr.plugin_checks.judgment_readers",
-    "check_loss": "owpc_ltr.plugin_checks.losses",
-    "check_metric": "owpc_ltr.plugin_checks.metrics",
-    "check_optimizer": "owpc_ltr.plugin_checks.optimizers",
-    "check_plugin": "owpc_ltr.plugin_checks.check",
-    "check_reranker": "owpc_ltr.plugin_checks.rerankers",
-    "describe_loss": "owpc_ltr.plugin_checks.losses",
-}
-"""Each public name and the module that it is imported from when it is first used."""
+    from owpc_ltr.plugin_checks.check import Checked as Checked
+    from owpc_ltr.plugin_checks.check import check_plugin as check_plugin
+    from owpc_ltr.plugin_checks.click_models import check_click_model as check_click_model
+    from owpc_ltr.plugin_checks.exports import check_export as check_export
+    from owpc_ltr.plugin_checks.judgment_readers import Judged as Judged
+    from owpc_ltr.plugin_checks.judgment_readers import (
+        check_judgment_reader as check_judgment_reader,
+    )
+    from owpc_ltr.plugin_checks.learners import check_optimizer as check_optimizer
+    from owpc_ltr.plugin_checks.learners import check_reranker as check_reranker
+    from owpc_ltr.plugin_checks.losses import LossReport as LossReport
+    from owpc_ltr.plugin_checks.losses import check_loss as check_loss
+    from owpc_ltr.plugin_checks.losses import describe_loss as describe_loss
+    from owpc_ltr.plugin_checks.metrics import check_metric as check_metric
+else:
+    __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

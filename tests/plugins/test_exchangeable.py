@@ -29,7 +29,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host import registry
 from owpc_ltr.host.settings import configure
 from owpc_ltr.plugin_checks import check_reranker
-from owpc_ltr.plugin_checks.samples import sample_dataset
+from owpc_ltr.plugin_checks.promises import sample_dataset
 from owpc_ltr.protocols import ExplainingReordering, Loss, Reranker, Run
 from tests.plugins.oracles import (
     ALL_KERNELS,
