@@ -38,11 +38,13 @@ class Outcomes:
             return
         for name, value in report.user_properties:
             if name == _PROPERTY:
-                stage, fault, code, held, times = value  # type: ignore[misc]
-                self.codes[stage, fault].add(code)
-                self.times += times
-                if not held:
-                    self.broken.add((stage, fault))
+                self._add(*value)  # type: ignore[misc]
+
+    def _add(self, stage: str, fault: str, code: int, held: bool, times: int) -> None:
+        self.codes[stage, fault].add(code)
+        self.times += times
+        if not held:
+            self.broken.add((stage, fault))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print how many cells kept their promise, their exit codes, and those that did not."""
