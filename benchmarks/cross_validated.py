@@ -113,7 +113,7 @@ def outcome(rankers: Mapping[str, tuple[Any, ltr.RankingDataset] | Vector]) -> s
     }
     how = ComparisonPlan((METRIC,), baseline="old")
     results = results_of_scores(scores, part, compared_queries(part, chosen), how)
-    return str(compare_results(results, how).verdict("new", "old").outcome)
+    return str(compare_results(results).verdict("new", "old").outcome)
 
 
 def answers(name: str, queries: int, number: int) -> dict[str, tuple[str, float]]:

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -283,7 +283,7 @@ def plain_comparison(team: Team) -> Comparison:
     """Live results, unjudged documents being irrelevant, each query for itself."""
     metric, question, case = NDCG(cutoff=TOP), team.question(), team.case
     new, old = (
-        measure_lists(lists_of(question, team.serve(scores)), [metric], "zero").values[0]
+        measure_lists(lists_of(question, team.serve(scores)), ComparisonPlan((metric,))).values[0]
         for scores in (case.new, case.old)
     )
     weights = None if case.importance is None else case.importance
@@ -397,6 +397,7 @@ def repeated(case: Case, part: slice, resamples: int) -> ComparedPair:
          if not np.isnan(grade)}
         for documents, own in zip(case.documents[part], grades, strict=True)
     ]  # fmt: skip
+    plan = ComparisonPlan((metric,), baseline=OLD, drawing=Resampling(0, resamples))
     rankers = {}
     for name, scores in ((NEW, case.new[part]), (OLD, case.old[part])):
         order = np.argsort(-scores, axis=1).tolist()
@@ -404,10 +405,11 @@ def repeated(case: Case, part: slice, resamples: int) -> ComparedPair:
             [documents[place] for place in places]
             for documents, places in zip(case.documents[part], order, strict=True)
         ]
-        rankers[name] = measure_lists(ranked_lists(ranked, known, DOCUMENTS), [metric], "zero")
+        measured = measure_lists(ranked_lists(ranked, known, DOCUMENTS), plan)
+        # Without guards: the metric alone decides.
+        rankers[name] = replace(measured, values=measured.values[:1])
     queries = ComparedQueries(pa.array(names, pa.string()), None, None, "all")
-    how = ComparisonPlan((metric,), baseline=OLD, drawing=Resampling(0, resamples))
-    return compare_results(PerQueryResults(rankers, (metric,), (), queries), how).pairs[0]
+    return compare_results(PerQueryResults(rankers, plan, queries)).pairs[0]
 
 
 PATHS: Mapping[str, Callable[[Team], Answer]] = {

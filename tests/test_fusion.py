@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr import make_dataset
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.evaluation.results import Resampling, measure_lists
+from owpc_ltr.evaluation.results import ComparisonPlan, Resampling, measure_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired
 from owpc_ltr.fusion.evaluation import (
     EQUAL,
@@ -95,7 +95,7 @@ def test_figures_are_those_of_the_live_lists() -> None:
     legs = world(12, 0.7)
     for leg in (0, 1):
         lists = legs.lists(legs.alone(leg), legs.found[:, leg], complete=True)
-        expected = measure_lists(lists, [NDCG], "zero").values[0]
+        expected = measure_lists(lists, ComparisonPlan((NDCG,))).values[0]
         assert legs.values(legs.alone(leg), legs.found[:, leg], NDCG) == pytest.approx(expected)
         assert legs.lists(legs.alone(leg), legs.found[:, leg], complete=False).judged_at(10).all()
 

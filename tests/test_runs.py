@@ -385,7 +385,7 @@ THEIRS = {
 
 def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[str, Vector]:
     """Each metric of each query, as `compare` has them."""
-    parsed = [parse_metric(one) for one in metrics]
+    parsed = tuple(parse_metric(one) for one in metrics)
     of = compared_queries(judged.data, choose_queries({}, judged.data))
     plan = ComparisonPlan(parsed, unjudged)
     found = measure_on_data({"run": judged.run}, judged.data, of, plan).rankers["run"]

@@ -112,8 +112,7 @@ def compare(
     from owpc_ltr.evaluation.results import Resampling
 
     check_table(per_query)
-    options = options or ComparisonOptions()
-    named = named_rankers(rankers)
+    options, named = options or ComparisonOptions(), named_rankers(rankers)
     request = comparison_request(
         named, metrics, plugins, options, baseline=baseline, split=split,
         drawing=Resampling(seed, resamples, progress), documents=documents, id_field=id_field,
@@ -125,7 +124,7 @@ def compare(
     folds = not isinstance(judged, Data)
     _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
     if folds:
-        from owpc_ltr.evaluation.folds import compare_over_folds
+        from owpc_ltr.evaluation.data_comparison import compare_over_folds
 
         found = compare_over_folds(request, judged)
     elif proxy_labels is not None:

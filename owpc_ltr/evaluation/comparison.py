@@ -20,14 +20,8 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.looks import corrected_for, earlier_looks
 from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import (
-    LEVEL,
-    Interval,
-    bca_intervals,
-    mean_of,
-    sign_flips,
-)
-from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults, RankerResults, Resampling
+from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips
+from owpc_ltr.evaluation.results import PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
     fewer_training_queries,
@@ -37,7 +31,6 @@ from owpc_ltr.evaluation.rules import (
 )
 from owpc_ltr.evaluation.significance import (
     Comparison,
-    Paired,
     ResultWarning,
     check_resamples,
     compare_paired,
@@ -54,43 +47,44 @@ _MANY = 0.2
 """Above this share of unjudged documents, figures say much of the judgments."""
 
 
-def compare_results(results: PerQueryResults, how: ComparisonPlan) -> RankerComparison:
+def compare_results(results: PerQueryResults) -> RankerComparison:
     """The comparison of rankers by their per-query results, with all that makes it doubtful.
 
     Raises Refused where a metric counts too few queries.
     """
-    queries, weights = results.queries, results.queries.weights
-    alone, looks, found = len(results.rankers) == 1, 0, Statistics({}, ())
-    ranked = _ranked(results, how, alone=alone)
+    plan, queries, weights = results.plan, results.queries, results.queries.weights
+    alone, looks, statistics = len(results.rankers) == 1, 0, Statistics({}, ())
+    ranked = _ranked(results, alone=alone)
     if not alone:
-        found = compare_all(ranked, weights, how.baseline, how.drawing, queries.clusters)
-        looks = _looks_before(found.pairs, results)
+        statistics = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
+        looks = _looks_before(statistics.pairs, results)
     rankers = tuple(
-        _compared_ranker(name, ranked[name], one, found, weights)
-        for name, one in results.rankers.items()
+        _compared_ranker(name, ranked[name], values, statistics, weights)
+        for name, values in results.rankers.items()
     )
-    told = [
-        warning if alone else f"{one.name}: {warning}"
-        for one in rankers
-        for warning in one.warnings
+    messages = [
+        message if alone else f"{ranker.name}: {message}"
+        for ranker in rankers
+        for message in ranker.warnings
     ]
-    # Without a pair there is no verdict that names them.
-    told += [doubt.line for doubt in queries.doubts] if alone else []
-    pairs = tuple(_with_warnings(pair, results, how, looks) for pair in found.pairs)
-    told += [doubt.line for pair in pairs for doubt in pair.doubts if not doubt.decides]
+    if alone:
+        # Without a pair there is no verdict that names them.
+        messages += [warning.line for warning in queries.doubts]
+    pairs = tuple(_with_warnings(pair, results, looks) for pair in statistics.pairs)
+    messages += [one.line for pair in pairs for one in pair.doubts if not one.decides]
     return RankerComparison(
         rankers=rankers,
-        metrics=results.metrics,
+        metrics=plan.metrics,
         pairs=pairs,
         query_ids=queries.ids,
         query_texts=queries.texts,
         n_queries=len(queries.ids),
         split=queries.split,
         weighted=weights is not None,
-        unjudged=how.unjudged,
-        warnings=(*queries.warnings, *told, *_favours(rankers, how.unjudged)),
-        notes=(*queries.notes, *_left_out(found, len(queries.ids)), *_worth(weights)),
-        baseline=how.baseline,
+        unjudged=plan.unjudged,
+        warnings=(*queries.warnings, *messages, *_favours(rankers, plan.unjudged)),
+        notes=(*queries.notes, *_left_out(pairs, len(queries.ids)), *_worth(weights)),
+        baseline=plan.baseline,
         importance=weights,
         n_independent=queries.n_independent,
         on_judged_documents=any(one.unjudged is None for one in results.rankers.values()),
@@ -98,66 +92,65 @@ def compare_results(results: PerQueryResults, how: ComparisonPlan) -> RankerComp
     )
 
 
-def _ranked(results: PerQueryResults, how: ComparisonPlan, *, alone: bool) -> Ranked:
+def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
     """Each ranker's metrics; of several, means are those of the queries that count for all."""
-    weights, zero = results.queries.weights, results.all_tied
+    weights, seed, metrics = (
+        results.queries.weights,
+        results.plan.drawing.seed,
+        results.plan.metrics,
+    )
+    tied = [np.nan] * len(metrics)
+    if results.all_tied is not None:
+        tied = [m.average(one, weights) for m, one in zip(metrics, results.all_tied, strict=True)]
     return {
         name: tuple(
             Measured(
-                metric,
-                metric.average(of_metric, weights) if alone else np.nan,
-                of_metric,
-                np.nan if zero is None else metric.average(zero[number], weights),
-                weights=weights,
-                seed=how.drawing.seed,
+                metric, metric.average(values, weights) if alone else np.nan, values, baseline,
+                weights=weights, seed=seed,
             )
-            for number, (metric, of_metric) in enumerate(
-                zip(results.metrics, one.values, strict=False)
-            )
+            for metric, values, baseline in zip(metrics, ranker.values, tied, strict=False)
         )
-        for name, one in results.rankers.items()
-    }
+        for name, ranker in results.rankers.items()
+    }  # fmt: skip
 
 
 def _compared_ranker(
     name: str,
     measured: tuple[Measured, ...],
-    values: RankerResults,
-    found: Statistics,
+    results: RankerResults,
+    statistics: Statistics,
     weights: Vector | None,
 ) -> ComparedRanker:
-    means = found.means.get(name)
+    means = statistics.means.get(name)
+    if means is not None:
+        measured = tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured)
     shares = None
-    if values.unjudged is not None:
-        texts = (str(one.metric) for one in measured)
+    if results.unjudged is not None:
         shares = {
-            text: _mean_share(share, weights)
-            for text, share in zip(texts, values.unjudged, strict=True)
+            str(one.metric): _mean_share(of_queries, weights)
+            for one, of_queries in zip(measured, results.unjudged, strict=True)
         }
     holes = [
-        f"{share:.0%} of what {text} looks at is unjudged"
-        for text, share in (shares or {}).items()
+        f"{share:.0%} of what {metric} looks at is unjudged"
+        for metric, share in (shares or {}).items()
         if share > _MANY
     ]
-    return ComparedRanker(
-        name,
-        measured
-        if means is None
-        else tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured),
-        means,
-        shares,
-        (*values.warnings, *([", ".join(holes)] if holes else [])),
-    )
+    warnings = (*results.warnings, *([", ".join(holes)] if holes else []))
+    return ComparedRanker(name, measured, means, shares, warnings)
 
 
 def _mean_share(shares: Vector, weights: Vector | None) -> float:
     """The mean over queries that have a list; 0 where none has."""
-    listed = ~np.isnan(shares)
-    if weights is not None:
-        listed &= weights > 0
+    listed = _counted(weights, shares)
     if not listed.any():
         return 0.0
     return mean_of(shares[listed], None if weights is None else weights[listed])
+
+
+def _counted(weights: Vector | None, *values: Vector) -> NDArray[np.bool_]:
+    """The queries that have some weight, and all of these values."""
+    counted = ~np.isnan(values).any(axis=0)
+    return counted if weights is None else counted & (weights > 0)
 
 
 def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
@@ -171,10 +164,10 @@ def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
             "were judged: compare with unjudged condensed, and judge what these bring "
             "(owpc-ltr judge pool)"
         )
-        shown = [one.name for one in rankers if one.unjudged is None]
-        if shown:
+        models = [one.name for one in rankers if one.unjudged is None]
+        if models:
             yield (
-                f"models rank judged documents alone here ({', '.join(shown)}), and runs list "
+                f"models rank judged documents alone here ({', '.join(models)}), and runs list "
                 f"others too ({', '.join(holes)}): compare with unjudged condensed, or live"
             )
     else:
@@ -184,9 +177,9 @@ def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
         )
 
 
-def _left_out(found: Statistics, n_queries: int) -> Iterator[str]:
+def _left_out(pairs: Sequence[ComparedPair], n_queries: int) -> Iterator[str]:
     """Metrics that do not count all queries."""
-    counted = {pair.metric: pair.comparison.n_queries for pair in found.pairs}
+    counted = {pair.metric: pair.comparison.n_queries for pair in pairs}
     for metric, count in counted.items():
         if count < n_queries:
             yield f"{metric} counts {count:,} of {n_queries:,} queries, the same for every ranker"
@@ -226,56 +219,57 @@ def compare_all(
     """
     check_resamples(drawing.resamples)
     names = list(ranked)
-    wanted = list(combinations(names, 2))
+    metrics = [measured.metric for measured in ranked[names[0]]]
+    opponents = list(combinations(names, 2))
     if baseline is not None:
-        wanted = [(name, baseline) for name in names if name != baseline]
+        opponents = [(name, baseline) for name in names if name != baseline]
     means: dict[str, dict[str, MeanInterval]] = {name: {} for name in names}
-    tested: list[ComparedPair] = []
+    pairs: list[ComparedPair] = []
     for counted, numbers in _by_counted_queries(ranked, weights):
-        asked = [(name, number) for number in numbers for name in names]
-        values = [ranked[name][number].per_query[counted] for name, number in asked]
-        by_name = dict(zip(asked, values, strict=True))
-        own = None if weights is None else weights[counted]
-        of = None if clusters is None else clusters[counted]
-        spans = [one.metric.span for one in ranked[names[0]]]
-        samples = [
-            (
-                (a, b),
-                number,
-                paired(by_name[a, number], by_name[b, number], own, spans[number], of),
-            )
+        columns = {
+            (name, number): ranked[name][number].per_query[counted]
             for number in numbers
-            for a, b in wanted
-        ]
+            for name in names
+        }
+        own = None if weights is None else weights[counted]
+        units = None if clusters is None else clusters[counted]
         # A ranker's means are drawn as a pair with itself: by clusters, and weights that are all
         # alike are none.
-        units = [paired(column, column, own, clusters=of) for column in values]
-        ends = _drawn_intervals([one.a for one in units], samples, units[0].weights, drawing)
-        for (name, number), unit, end in zip(asked, units, ends, strict=False):
-            metric = str(ranked[name][number].metric)
-            means[name][metric] = MeanInterval(mean_of(unit.a, unit.weights), *end)
-        tested += _tested(ranked, samples, ends[len(values) :], drawing)
+        alone = [paired(column, column, own, clusters=units) for column in columns.values()]
+        samples = {
+            (a, b, number): paired(
+                columns[a, number], columns[b, number], own, metrics[number].span, units
+            )
+            for number in numbers
+            for a, b in opponents
+        }
+        _coins, draws = generators(drawing.seed)
+        drawn = [*(one.a for one in alone), *(sample.differences for sample in samples.values())]
+        ends = bca_intervals(
+            np.column_stack(drawn), alone[0].weights, level=LEVEL, resamples=drawing.resamples,
+            generator=draws, done=drawing.told("drawing queries"),
+        )  # fmt: skip
+        for (name, number), unit, interval in zip(columns, alone, ends, strict=False):
+            mean = MeanInterval(mean_of(unit.a, unit.weights), *interval)
+            means[name][str(metrics[number])] = mean
+        done = drawing.told("flipping signs")
+        for place, ((a, b, number), sample) in enumerate(samples.items(), 1):
+            # The same coins for each pair, as if it were the only one.
+            coins, _draws = generators(drawing.seed)
+            flips = sign_flips(sample.terms, drawing.resamples, coins)
+            interval = ends[len(alone) + place - 1]
+            found = comparison_of(sample, flips, interval, drawing.resamples, drawing.seed)
+            metric = metrics[number]
+            pairs.append(
+                ComparedPair(a, b, str(metric), found, found.p_permutation, metric.higher_is_better)
+            )
+            done(place / len(samples))
     # Pairs stand by metric, then in the order of the rankers.
-    metrics = [str(one.metric) for one in ranked[names[0]]]
-    tested.sort(key=lambda one: (metrics.index(one.metric), names.index(one.a), names.index(one.b)))
-    p_values = holm(np.array([one.p_holm for one in tested])).tolist()
-    pairs = (replace(one, p_holm=p) for one, p in zip(tested, p_values, strict=True))
-    return Statistics(means, tuple(pairs))
-
-
-def _drawn_intervals(
-    values: Sequence[Vector],
-    samples: Sequence[tuple[tuple[str, str], int, Paired]],
-    weights: Vector | None,
-    drawing: Resampling,
-) -> list[Interval]:
-    """The intervals of the rankers' means, then those of the pairs' differences."""
-    _coins, draws = generators(drawing.seed)
-    columns = np.column_stack([*values, *(sample.differences for *_, sample in samples)])
-    done = drawing.told("drawing queries")
-    return bca_intervals(
-        columns, weights, level=LEVEL, resamples=drawing.resamples, generator=draws, done=done
-    )
+    texts = [str(metric) for metric in metrics]
+    pairs.sort(key=lambda one: (texts.index(one.metric), names.index(one.a), names.index(one.b)))
+    p_values = holm(np.array([pair.p_holm for pair in pairs])).tolist()
+    corrected = (replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True))
+    return Statistics(means, tuple(corrected))
 
 
 def _by_counted_queries(
@@ -284,11 +278,7 @@ def _by_counted_queries(
     """Metrics that count the same queries go together."""
     groups: dict[bytes, tuple[NDArray[np.bool_], list[int]]] = {}
     for number, measured in enumerate(zip(*ranked.values(), strict=True)):
-        counted = np.ones(len(measured[0].per_query), np.bool_)
-        for one in measured:
-            counted &= ~np.isnan(one.per_query)
-        if weights is not None:
-            counted &= weights > 0
+        counted = _counted(weights, *(one.per_query for one in measured))
         if counted.sum() < 2:
             raise Refused(
                 f"{int(counted.sum())} of {len(counted)} queries count in {measured[0].metric} for "
@@ -299,43 +289,20 @@ def _by_counted_queries(
     return list(groups.values())
 
 
-def _tested(
-    ranked: Ranked,
-    samples: Sequence[tuple[tuple[str, str], int, Paired]],
-    ends: Sequence[Interval],
-    drawing: Resampling,
-) -> list[ComparedPair]:
-    """The pairs, whose p is not corrected yet."""
-    done = drawing.told("flipping signs")
-    tested = []
-    for place, ((pair, number, sample), end) in enumerate(zip(samples, ends, strict=True), 1):
-        # The same coins for each pair, as if it were the only one.
-        coins, _draws = generators(drawing.seed)
-        flips = sign_flips(sample.terms, drawing.resamples, coins)
-        found = comparison_of(sample, flips, end, drawing.resamples, drawing.seed)
-        metric = ranked[pair[0]][number].metric
-        tested.append(
-            ComparedPair(*pair, str(metric), found, found.p_permutation, metric.higher_is_better)
-        )
-        done(place / len(samples))
-    return tested
-
-
 def _looks_before(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:
     """How many comparisons by the first metric, which decides, were made on these queries."""
-    values = {name: one.values[0] for name, one in results.rankers.items()}
-    deciding = [pair for pair in pairs if pair.metric == str(results.metrics[0])]
+    values = {name: ranker.values[0] for name, ranker in results.rankers.items()}
+    deciding = [pair for pair in pairs if pair.metric == str(results.plan.metrics[0])]
     tests = [(values[pair.a], values[pair.b]) for pair in deciding]
     return earlier_looks(results.queries.ids, tests)
 
 
-def _with_warnings(
-    pair: ComparedPair, results: PerQueryResults, how: ComparisonPlan, looks: int
-) -> ComparedPair:
+def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> ComparedPair:
     """The pair, p corrected for earlier looks, too, with all that makes it doubtful."""
-    number = [str(metric) for metric in results.metrics].index(pair.metric)
-    factor = OF_FOLDS if results.queries.cross_validated else 1.0
-    others = _by_treatment(pair, number, results, how)
+    plan, queries, names = results.plan, results.queries, (pair.a, pair.b)
+    number = [str(metric) for metric in plan.metrics].index(pair.metric)
+    factor = OF_FOLDS if queries.cross_validated else 1.0
+    others = _by_treatment(pair, plan.metrics[number], results)
     left_out, as_judged, *_ = (*others.values(), None, None)
     if not others and results.has_lists:
         # All is judged: what unjudged documents are taken for changes nothing.
@@ -345,109 +312,94 @@ def _with_warnings(
         p_holm=min(1.0, pair.p_holm * corrected_for(looks) * factor),
         left_out=left_out,
         as_judged=as_judged,
-        smallest_gain=how.smallest_gain,
+        smallest_gain=plan.smallest_gain,
     )
-    guards = _by_guards(pair, results, how) if number == 0 else {}
-    verdict, by_tables = pair.verdict, _without_tables(pair, number, results, how)
-    return replace(
-        pair,
-        doubts=(
-            *_warnings_of((pair.a, pair.b), results),
-            *treatment_warnings(verdict, pair.metric, others),
-            *contradictions(verdict, pair.metric, guards),
-            *fewer_training_queries(
-                verdict.outcome, (pair.a, pair.b), results.queries.cross_validated
-            ),
-            *table_warnings(verdict, pair.metric, pair.comparison, by_tables),
-        ),
-    )
+    verdict = pair.verdict
+    warnings = [
+        *_warnings_of(names, results),
+        *treatment_warnings(verdict, pair.metric, others),
+    ]
+    if number == 0:
+        warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
+    warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)
+    if number == 0:
+        without = _without_tables(pair, results)
+        warnings += table_warnings(verdict, pair.metric, pair.comparison, without)
+    return replace(pair, doubts=tuple(warnings))
 
 
-def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> tuple[ResultWarning, ...]:
+def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[ResultWarning]:
     """What is doubtful about two rankers, whatever the metric."""
-    queries, told = results.queries, list[ResultWarning]()
-    for name in names:
-        told += queries.by_ranker.get(name, ())
-    told += queries.doubts
+    queries = results.queries
+    warnings = [one for name in names for one in queries.by_ranker.get(name, ())]
+    warnings += queries.doubts
     lists = {name: results.rankers[name].lists for name in names}
-    known = {name: one for name, one in lists.items() if one is not None}
+    known = {name: ranked for name, ranked in lists.items() if ranked is not None}
     if len(known) == len(names):
-        told += list_doubts(known, results.alone, queries.clusters)
-    return tuple(told)
+        warnings += list_doubts(known, results.alone, queries.clusters)
+    return warnings
 
 
 def _by_treatment(
-    pair: ComparedPair, number: int, results: PerQueryResults, how: ComparisonPlan
+    pair: ComparedPair, metric: Metric, results: PerQueryResults
 ) -> dict[str, Comparison | None]:
     """The same comparison by what unjudged documents may be taken for."""
-    metric = results.metrics[number]
-    if results.left_out is None or results.as_judged is None:
-        return {}
     if metric not in results.list_metrics:
         return {}
     number = results.list_metrics.index(metric)
-    treated = {
-        "with these left out": results.left_out,
-        "with these as good as judged documents at their rank": results.as_judged,
-    }
-    if how.unjudged != "zero" and results.irrelevant is not None:
-        treated["with these as irrelevant"] = results.irrelevant
     return {
-        words: _compared_alone(values[pair.a][number], values[pair.b][number], metric, results, how)
-        for words, values in treated.items()
+        words: _compared_alone(values[pair.a][number], values[pair.b][number], metric, results)
+        for words, values in results.by_treatment.items()
     }
 
 
-def _without_tables(
-    pair: ComparedPair, number: int, results: PerQueryResults, how: ComparisonPlan
-) -> Comparison | None:
+def _without_tables(pair: ComparedPair, results: PerQueryResults) -> Comparison | None:
     """The same comparison by the first metric, where features from tables tell nothing."""
-    a, b = (results.rankers[name] for name in (pair.a, pair.b))
-    if number or (a.without_tables is None and b.without_tables is None):
+    rankers = [results.rankers[name] for name in (pair.a, pair.b)]
+    if all(ranker.without_tables is None for ranker in rankers):
         return None
-    one, other = (
+    a, b = (
         ranker.values[0] if ranker.without_tables is None else ranker.without_tables
-        for ranker in (a, b)
+        for ranker in rankers
     )
-    return _compared_alone(one, other, results.metrics[0], results, how)
+    return _compared_alone(a, b, results.plan.metrics[0], results)
 
 
 def _by_guards(
-    pair: ComparedPair, results: PerQueryResults, how: ComparisonPlan
-) -> dict[str, tuple[Comparison, bool]]:
+    pair: ComparedPair, results: PerQueryResults
+) -> dict[str, tuple[Comparison | None, bool]]:
     """Comparisons by the first rank, and with each query of one weight."""
-    a, b = results.rankers[pair.a].values, results.rankers[pair.b].values
-    first = len(results.metrics)
-    found: dict[str, tuple[Comparison, bool]] = {}
-    for number, metric in enumerate(results.guards, first):
-        compared = _compared_alone(a[number], b[number], metric, results, how)
-        if compared is not None:
-            found[f"by {metric}"] = compared, metric.higher_is_better
+    a, b = (results.rankers[name].values for name in (pair.a, pair.b))
+    metrics = results.plan.metrics
+    compared = {
+        f"by {guard}": (
+            _compared_alone(a[number], b[number], guard, results), guard.higher_is_better
+        )
+        for number, guard in enumerate(results.guards, len(metrics))
+    }  # fmt: skip
     if results.queries.weights is not None:
-        metric = results.metrics[0]
-        compared = _compared_alone(a[0], b[0], metric, results, how, weighted=False)
-        if compared is not None:
-            found["with each query of one weight"] = compared, metric.higher_is_better
-    return found
+        compared["with each query of one weight"] = (
+            _compared_alone(a[0], b[0], metrics[0], results, weighted=False),
+            metrics[0].higher_is_better,
+        )
+    return compared
 
 
 def _compared_alone(
-    a: Vector, b: Vector, metric: Metric, results: PerQueryResults, how: ComparisonPlan,
-    *, weighted: bool = True,
-) -> Comparison | None:  # fmt: skip
+    a: Vector, b: Vector, metric: Metric, results: PerQueryResults, *, weighted: bool = True
+) -> Comparison | None:
     """Two rankers by one metric, without correction; None where fewer than two queries count."""
-    counted = ~(np.isnan(a) | np.isnan(b))
-    weights, clusters = results.queries.weights, results.queries.clusters
-    if weights is not None and weighted:
-        counted &= weights > 0
+    weights = results.queries.weights if weighted else None
+    clusters, drawing = results.queries.clusters, results.plan.drawing
+    counted = _counted(weights, a, b)
     if counted.sum() < 2:
         return None
     return compare_paired(
         a[counted],
         b[counted],
-        seed=how.drawing.seed,
-        resamples=how.drawing.resamples,
-        weights=weights[counted] if weights is not None and weighted else None,
+        seed=drawing.seed,
+        resamples=drawing.resamples,
+        weights=None if weights is None else weights[counted],
         span=metric.span,
         clusters=None if clusters is None else clusters[counted],
     )

@@ -1,29 +1,45 @@
-"""Rankers compared on judged documents: models on their features, runs on whatever they list."""
+"""Rankers compared on judged documents: models on their features, runs on whatever they list.
+
+Over folds there is one model a fold, and one test over the test queries of all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.data.splits import digests_of
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
 from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data, ranker_of
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
+    NothingHeldOut,
     choose_queries,
     compared_queries,
     model_data,
 )
-from owpc_ltr.evaluation.results import ComparisonPlan
+from owpc_ltr.evaluation.results import (
+    ComparedQueries,
+    ComparisonPlan,
+    PerQueryResults,
+    joined_results,
+    joined_values,
+)
+from owpc_ltr.metrics import uneven
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 from owpc_ltr.protocols import Model
@@ -41,7 +57,7 @@ class ComparisonRequest:
     """
 
     rankers: Mapping[str, Any]
-    how: ComparisonPlan
+    plan: ComparisonPlan
     split: str
     weighted: bool
     plugins: tuple[Path, ...]
@@ -59,58 +75,62 @@ class ChosenData(NamedTuple):
 
 def compare_on_data(request: ComparisonRequest, data: Data | Path | str) -> RankerComparison:
     """The comparison of rankers on what is judged."""
-    rankers, part, chosen = chosen_data(request, data)
-    request.how.drawing.progress("scores and metrics", None)
-    of, how = compared_queries(part, chosen), request.how
-    return compare_results(measure_on_data(rankers, part, of, how, weighted=request.weighted), how)
+    chosen = chosen_data(request, data)
+    request.plan.drawing.progress("scores and metrics", None)
+    return compare_results(_measured(request, chosen))
 
 
 def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenData:
-    """The rankers, and the queries that none of them has seen, as request."""
-    given = read_data(data) if isinstance(data, Path | str) else data
-    whole = without_features(given) if isinstance(given, Judgments) else given
+    """The rankers, and the queries that none of them has seen."""
+    judged = read_data(data) if isinstance(data, Path | str) else data
+    whole = without_features(judged) if isinstance(judged, Judgments) else judged
     rankers = {
         name: _ranker(ranker, whole, request.plugins) for name, ranker in request.rankers.items()
     }
     for ranker in rankers.values():
-        _check_features(ranker, given, whole)
+        if isinstance(judged, Judgments) and not isinstance(ranker, TrecRun):
+            raise _no_features()
+        model_data(ranker, whole, "all")
     chosen = choose_queries(records_of(rankers), whole, request.split)
     part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
     part = with_fields(part, rankers, request.documents, request.id_field)
     return ChosenData(by_folds(rankers, chosen), part, chosen)
 
 
+def _measured(request: ComparisonRequest, chosen: ChosenData) -> PerQueryResults:
+    return measure_on_data(
+        chosen.rankers, chosen.part, compared_queries(chosen.part, chosen.chosen), request.plan,
+        weighted=request.weighted,
+    )  # fmt: skip
+
+
 def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str, Measurable]:
     """The rankers as they are measured on these queries: where it must be, by models of folds."""
     return {
-        name: CrossValidated(cast(Model, one), chosen.folds[name]) if name in chosen.folds else one
-        for name, one in rankers.items()
+        name: CrossValidated(cast(Model, ranker), chosen.folds[name])
+        if name in chosen.folds
+        else ranker
+        for name, ranker in rankers.items()
     }
 
 
-def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
-    if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
+def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
+    if not data.n_features and isinstance(ranker, str) and ranker.startswith(FEATURE):
         raise _no_features()
-    if is_live(given):
-        raise UsageError(f"'{given}' is a live ranker: compare live results with compare-live")
-    if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
+    if is_live(ranker):
+        raise UsageError(f"'{ranker}' is a live ranker: compare live results with compare-live")
+    if isinstance(ranker, str) and not ranker.startswith(FEATURE) and not Path(ranker).exists():
         # Names of uploaded models have no ending.
         meant = (
-            "check the name" if Path(given).suffix else f"an uploaded model is live:{given}@INDEX"
+            "check the name" if Path(ranker).suffix else f"an uploaded model is live:{ranker}@INDEX"
         )
-        raise BadInput(f"cannot read the ranker {given}: no such file or directory; {meant}")
-    return ranker_of(given, data, plugins)
+        raise BadInput(f"cannot read the ranker {ranker}: no such file or directory; {meant}")
+    return ranker_of(ranker, data, plugins)
 
 
 def is_live(ranker: Any) -> bool:
     """Whether a ranker is one that the engine serves: `live:…`."""
     return isinstance(ranker, str) and ranker.startswith(LIVE)
-
-
-def _check_features(ranker: Ranking, given: Data, whole: Dataset) -> None:
-    if isinstance(given, Judgments) and not isinstance(ranker, TrecRun):
-        raise _no_features()
-    model_data(ranker, whole, "all")
 
 
 def _no_features() -> UsageError:
@@ -148,3 +168,128 @@ def with_fields(
         return data
     path = None if documents is None else Path(documents)
     return with_document_fields(data, tuple(dict.fromkeys(names)), path, id_field)
+
+
+def compare_over_folds(
+    request: ComparisonRequest, folds: Sequence[Data | Path | str]
+) -> RankerComparison:
+    """The comparison on the test queries of all folds together, with one test over all of them.
+
+    A ranker is a list of one model a fold, or what ranks in every fold (a feature, a run). Raises
+    Refused where a query is in two folds, or a model has seen a query of its fold.
+    """
+    if request.split not in {"auto", "all"}:
+        raise UsageError(
+            f"folds are test data, of which there is no split '{request.split}': leave it out, "
+            "or give 'all' to compare on queries that models have seen"
+        )
+    if not folds:
+        raise UsageError("there are no folds: give a list of test data")
+    measured = [
+        _measured_fold(
+            replace(request, rankers=_of_fold(request.rankers, number, len(folds))),
+            data,
+            number + 1,
+        )
+        for number, data in enumerate(folds)
+    ]
+    _refuse_shared([data for data, _ in measured])
+    of_folds = [results for _, results in measured]
+    rankers = {
+        name: joined_results(
+            [results.rankers[name] for results in of_folds],
+            tuple(
+                f"fold {number}: {message}"
+                for number, results in enumerate(of_folds, 1)
+                for message in results.rankers[name].warnings
+            ),
+        )
+        for name in request.rankers
+    }
+    queries = _pooled_queries(measured, weighted=request.weighted)
+    tied = joined_values([results.all_tied or () for results in of_folds])
+    return compare_results(PerQueryResults(rankers, request.plan, queries, tied))
+
+
+_Fold = tuple[RankingDataset, PerQueryResults]
+"""The test queries of a fold, and what was measured on them."""
+
+
+def _pooled_queries(folds: Sequence[_Fold], *, weighted: bool) -> ComparedQueries:
+    """The test queries of all folds; weights vary if those of any fold do."""
+    several = [results.queries for _, results in folds]
+    sizes = ", ".join(f"{len(queries.ids):,}" for queries in several)
+    texts = [queries.texts for queries in several]
+    weights = np.concatenate([data.query_importance for data, _ in folds])
+    clusters = _joint_clusters(several)
+    return ComparedQueries(
+        ids=pa.concat_arrays([queries.ids for queries in several]),
+        texts=None if any(one is None for one in texts) else pa.concat_arrays(texts),
+        weights=uneven(weights) if weighted else None,
+        split="test" if {one.split for one in several} == {"test"} else several[0].split,
+        notes=(f"the test queries of {len(folds)} folds ({sizes}) are pooled: one test over all",),
+        warnings=tuple(dict.fromkeys(text for queries in several for text in queries.warnings)),
+        clusters=None if len(np.unique(clusters)) == len(clusters) else clusters,
+        doubts=tuple(dict.fromkeys(one for queries in several for one in queries.doubts)),
+        by_ranker={
+            name: tuple(dict.fromkeys(w for one in several for w in one.by_ranker.get(name, ())))
+            for name in {name for queries in several for name in queries.by_ranker}
+        },
+        cross_validated=frozenset().union(*(queries.cross_validated for queries in several)),
+    )
+
+
+def _joint_clusters(several: Sequence[ComparedQueries]) -> NDArray[np.int64]:
+    """The clusters of each fold, with numbers of their own."""
+    clusters, before = [], 0
+    for queries in several:
+        own = np.arange(len(queries.ids)) if queries.clusters is None else queries.clusters
+        clusters.append(own + before)
+        before += len(queries.ids)
+    return np.concatenate(clusters)
+
+
+def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str, Any]:
+    """Each ranker's model of a fold. Raises UsageError where there are more or fewer than folds."""
+    chosen = {}
+    for name, ranker in rankers.items():
+        several = isinstance(ranker, list | tuple)
+        if several and len(ranker) != n_folds:
+            raise UsageError(
+                f"'{name}' has {len(ranker)} models for {n_folds} folds: give one for each"
+            )
+        chosen[name] = ranker[number] if several else ranker
+    return chosen
+
+
+def _measured_fold(request: ComparisonRequest, data: Data | Path | str, fold: int) -> _Fold:
+    try:
+        chosen = chosen_data(request, data)
+    except NothingHeldOut as nothing:
+        raise _seen(fold, str(nothing)) from nothing
+    if chosen.chosen.notes:
+        raise _seen(fold, chosen.chosen.notes[0])
+    part = in_memory(chosen.part, f"fold {fold}")
+    return part, _measured(request, chosen._replace(part=part))
+
+
+def _seen(fold: int, why: str) -> Refused:
+    return Refused(
+        f"fold {fold}: a model has seen test queries of its own fold: give each fold its "
+        f"own model ({why})"
+    )
+
+
+def _refuse_shared(folds: Sequence[RankingDataset]) -> None:
+    """Refuse folds that share a query, by its id or its text: it would count twice."""
+    seen: dict[tuple[str, int], int] = {}
+    for fold, data in enumerate(folds, 1):
+        digests = digests_of(data)
+        for kind, numbers in (("id", digests.ids), ("text", digests.texts)):
+            for query, number in enumerate(numbers.tolist()):
+                first = seen.setdefault((kind, number), fold) if number else fold
+                if first != fold:
+                    raise Refused(
+                        f"the {kind} of query '{data.query_ids[query]}' of fold {fold} is in fold "
+                        f"{first} too: a query is tested once; give test data that do not overlap"
+                    )

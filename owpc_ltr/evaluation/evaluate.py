@@ -137,7 +137,7 @@ def evaluate(
         )
     ranker = ranker_of(model, judged, files)
     name, other = _names(model, baseline)
-    how = ComparisonPlan(
+    plan = ComparisonPlan(
         parsed,
         baseline=None if baseline is None else other,
         drawing=Resampling(seed),
@@ -156,9 +156,9 @@ def evaluate(
         side = "folds" if seen.folds else chosen.side
         of = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
         results = measure_on_data(
-            by_folds(rankers, seen), part, of, how, weighted=not unweighted, tell_unjudged=True
+            by_folds(rankers, seen), part, of, plan, weighted=not unweighted, tell_unjudged=True
         )
-        found = compare_results(results, how)
+        found = compare_results(results)
     scores = results.rankers[name].scores
     if run is not None and scores is not None and isinstance(part, RankingDataset):
         # A document that a run did not retrieve has no score.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
@@ -41,9 +41,11 @@ from owpc_ltr.evaluation.results import (
     PerQueryResults,
     RankerResults,
     joined_results,
+    joined_values,
 )
 from owpc_ltr.evaluation.significance import generators
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
+from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.fold_models import CrossValidated
 from owpc_ltr.models.model_file import SavedRanker
 from owpc_ltr.models.reordering import (
@@ -142,12 +144,26 @@ def measure(
 
     With `weights`, one a query, means are weighted.
     """
-    queries = RankedQueries(scores, data.labels, data.offsets)
-    return tuple(
-        Measured(metric, metric.average(own, weights), own, metric.average(tied, weights), weights)
-        for metric, tied in zip(metrics, _all_tied(data, metrics), strict=True)
-        for own in [metric.of(queries)]
+    by_metric = zip(
+        metrics, values_of(scores, data, metrics), _all_tied(data, metrics), strict=True
     )
+    return tuple(
+        Measured(
+            metric, metric.average(values, weights), values, metric.average(tied, weights), weights
+        )
+        for metric, values, tied in by_metric
+    )
+
+
+def values_of(scores: Vector, data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
+    """By metric, the value of each query where the documents have these scores."""
+    queries = RankedQueries(scores, data.labels, data.offsets)
+    return [metric.of(queries) for metric in metrics]
+
+
+def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
+    """The values of scoring all documents the same."""
+    return values_of(np.zeros(data.n_documents), data, metrics)
 
 
 def ranker_of(
@@ -210,7 +226,7 @@ def measure_on_data(
     rankers: Rankers,
     data: RankingDataset | PartitionedDataset,
     queries: ComparedQueries,
-    how: ComparisonPlan,
+    plan: ComparisonPlan,
     *,
     weighted: bool = True,
     tell_unjudged: bool = False,
@@ -221,57 +237,58 @@ def measure_on_data(
     the unjudged documents of a run.
     """
     in_memory = isinstance(data, RankingDataset)
-    with_lists = any(isinstance(one, TrecRun) for one in rankers.values())
+    with_lists = any(isinstance(ranker, TrecRun) for ranker in rankers.values())
 
-    def look(part: RankingDataset) -> tuple[list[_OfPart], list[Vector], Vector]:
-        of = [
-            _seen(ranker, part, how, keep_scores=in_memory, keep_lists=with_lists)
+    def measure_part(part: RankingDataset) -> tuple[list[_OfPart], list[Vector], Vector]:
+        of_rankers = [
+            _part_results(ranker, part, plan, keep_scores=in_memory, keep_lists=with_lists)
             for ranker in rankers.values()
         ]
-        return of, _all_tied(part, how.metrics), part.query_importance
+        return of_rankers, _all_tied(part, plan.metrics), part.query_importance
 
     if isinstance(data, RankingDataset):
-        parts = [look(data)]
+        parts = [measure_part(data)]
     else:
         # A run and a reranker look at more than what is learned from.
         small = not any(isinstance(one, TrecRun | ReorderingModel) for one in rankers.values())
-        parts = list(data.each(look) if small else map(look, data))
+        parts = list(data.each(measure_part) if small else map(measure_part, data))
     of_parts, tied, importance = zip(*parts, strict=True)
-    found = {
-        name: _joined(ranker, of_ranker, tell_unjudged)
-        for (name, ranker), of_ranker in zip(
-            rankers.items(), zip(*of_parts, strict=True), strict=True
-        )
-    }
-    if all(one.lists is None or one.lists.complete for one in found.values()):
+    results = {}
+    for (name, ranker), of_ranker in zip(rankers.items(), zip(*of_parts, strict=True), strict=True):
+        by_part, facts = zip(*of_ranker, strict=True)
+        warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
+        results[name] = joined_results(by_part, tuple(warnings))
+    if all(one.lists is None or one.lists.complete for one in results.values()):
         # All that is ranked is judged: these are judged documents, and no lists of an index.
-        found = {name: replace(one, lists=None) for name, one in found.items()}
-    baselines = [np.concatenate(one) for one in zip(*tied, strict=True)]
-    weights = uneven(np.concatenate(importance)) if weighted else None
+        results = {name: replace(one, lists=None) for name, one in results.items()}
+    baselines = joined_values(tied)
     perfect = [
         str(metric)
-        for metric, values in zip(how.metrics, baselines, strict=False)
+        for metric, values in zip(plan.metrics, baselines, strict=True)
         if not metric.graded and metric.higher_is_better and (values == 1.0).all()
     ]
-    told = (
+    warnings = [
         f"by {' and '.join(perfect)} every document is relevant, so that every order is perfect: "
         "measure by a metric of grades, as ndcg@10",
+    ] * bool(perfect)
+    of_data = replace(
+        queries,
+        weights=uneven(np.concatenate(importance)) if weighted else None,
+        warnings=(*queries.warnings, *warnings),
     )
-    warnings = (*queries.warnings, *(told if perfect else ()))
-    of_data = replace(queries, weights=weights, warnings=warnings)
-    return PerQueryResults(found, tuple(how.metrics), how.guards, of_data, baselines)
+    return PerQueryResults(results, plan, of_data, baselines)
 
 
 def without_tables(data: RankingDataset) -> RankingDataset | None:
     """The data with one value in each column that is from a table; None where none is."""
-    external = {name for one in sources_in(data.manifest) for name in one.features}
+    external = {name for source in sources_in(data.manifest) for name in source.features}
     columns = [number for number, name in enumerate(data.feature_names) if name in external]
     if not columns:
         return None
     features = data.features.copy()
     for column in columns:
-        known = features[:, column][np.isfinite(features[:, column])]
-        features[:, column] = np.median(known) if len(known) else 0.0
+        finite = features[:, column][np.isfinite(features[:, column])]
+        features[:, column] = np.median(finite) if len(finite) else 0.0
     return replace(data, features=features)
 
 
@@ -279,56 +296,55 @@ def results_of_scores(
     scores: Mapping[str, Vector],
     data: RankingDataset,
     queries: ComparedQueries,
-    how: ComparisonPlan,
+    plan: ComparisonPlan,
     plain: Mapping[str, Vector] | None = None,
 ) -> PerQueryResults:
     """Rankers by name, each by its scores of the documents of a dataset in memory.
 
     `plain` are the scores where features from tables tell nothing (see `without_tables`).
     """
-    rankers = {}
-    for name, own in scores.items():
-        ranked = RankedQueries(own, data.labels, data.offsets)
-        values = [metric.of(ranked) for metric in (*how.metrics, *how.guards)]
-        without = None
-        if plain is not None:
-            without = how.metrics[0].of(RankedQueries(plain[name], data.labels, data.offsets))
-        rankers[name] = RankerResults(values, scores=own, without_tables=without)
+    rankers = {
+        name: RankerResults(
+            values_of(of_ranker, data, (*plan.metrics, *plan.guards)),
+            scores=of_ranker,
+            without_tables=(
+                None if plain is None else values_of(plain[name], data, plan.metrics[:1])[0]
+            ),
+        )
+        for name, of_ranker in scores.items()
+    }
     of_data = replace(queries, weights=uneven(data.query_weights))
-    tied = _all_tied(data, how.metrics)
-    return PerQueryResults(rankers, tuple(how.metrics), how.guards, of_data, tied)
+    return PerQueryResults(rankers, plan, of_data, _all_tied(data, plan.metrics))
 
 
-def _seen(
+def _part_results(
     ranker: Measurable,
     data: RankingDataset,
-    how: ComparisonPlan,
+    plan: ComparisonPlan,
     *,
     keep_scores: bool,
     keep_lists: bool,
 ) -> _OfPart:
-    lists = lists_of(ranker, data, condensed=how.unjudged == "condensed")
-    metrics = (*how.metrics, *how.guards)
+    lists = lists_of(ranker, data, condensed=plan.unjudged == "condensed")
+    metrics = (*plan.metrics, *plan.guards)
     values = [metric.of(lists.queries) for metric in metrics]
-    shares, plain = None, None
+    shares, without = None, None
     if isinstance(ranker, TrecRun) and lists.found is not None:
         shares = [
             _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric))
             for metric in metrics
         ]
-        if how.unjudged == "skip":
+        if plan.unjudged == "skip":
             for of_metric, share in zip(values, shares, strict=True):
                 of_metric[share > 0] = np.nan
-    else:
-        plain = without_tables(data)
+    elif (plain := without_tables(data)) is not None:
+        without = plan.metrics[0].of(lists_of(ranker, plain).queries)
     results = RankerResults(
         values,
-        None if shares is None else shares[: len(how.metrics)],
+        None if shares is None else shares[: len(plan.metrics)],
         scores=lists.scores if keep_scores else None,
         lists=_ranked_lists(ranker, lists, data) if keep_lists else None,
-        without_tables=(
-            None if plain is None else how.metrics[0].of(lists_of(ranker, plain).queries)
-        ),
+        without_tables=without,
     )
     return results, lists.facts
 
@@ -350,28 +366,13 @@ def _unjudged_share(
 ) -> Vector:
     """The share of unjudged documents among the first of each query's list; NaN without a list."""
     order = np.lexsort((-run.scores[found.rows], found.query))
-    query, open_ones = found.query[order], ~found.judged[order]
+    query, unjudged = found.query[order], ~found.judged[order]
     if top is not None:
         starts = np.searchsorted(query, np.arange(n_queries))
-        kept = np.arange(len(query)) - starts[query] < top
-        query, open_ones = query[kept], open_ones[kept]
+        first = np.arange(len(query)) - starts[query] < top
+        query, unjudged = query[first], unjudged[first]
     listed = np.bincount(query, minlength=n_queries)
-    shares: NDArray[np.float64] = np.full(n_queries, np.nan)
-    np.divide(np.bincount(query, open_ones, n_queries), listed, out=shares, where=listed > 0)
-    return shares
-
-
-def _joined(ranker: Measurable, parts: Sequence[_OfPart], tell_unjudged: bool) -> RankerResults:
-    """The results of all parts, and what makes them doubtful."""
-    results, facts = zip(*parts, strict=True)
-    warnings = list_warnings(ranker, facts, tell_unjudged=tell_unjudged)
-    return replace(joined_results(results), warnings=tuple(warnings))
-
-
-def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
-    """The values of scoring all documents the same."""
-    queries = RankedQueries(np.zeros(data.n_documents), data.labels, data.offsets)
-    return [metric.of(queries) for metric in metrics]
+    return divide_defined(np.bincount(query, unjudged, n_queries), listed)
 
 
 class ListFacts(NamedTuple):
@@ -392,11 +393,12 @@ class ListFacts(NamedTuple):
     absent: int = 0
     unjudged: int = 0
 
-    def joined(self, other: ListFacts) -> ListFacts:
-        """Both together."""
-        sums = ListFacts._make(one + another for one, another in zip(self, other, strict=True))
-        lowest, highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
-        return sums._replace(lowest=lowest, highest=highest)
+    @classmethod
+    def joined(cls, parts: Sequence[ListFacts]) -> ListFacts:
+        """All parts together."""
+        columns = cls._make(zip(*parts, strict=True))
+        sums = cls._make(map(sum, columns))
+        return sums._replace(lowest=min(columns.lowest), highest=max(columns.highest))
 
 
 _OfPart = tuple[RankerResults, ListFacts]
@@ -463,30 +465,32 @@ def list_warnings(
 
     Raises BadInput for a run that has none of the judged documents.
     """
-    whole = reduce(ListFacts.joined, parts)
+    whole = ListFacts.joined(parts)
     if isinstance(ranker, TrecRun) and whole.missing == whole.judged:
         raise ranker.of_other_data(whole.judged)
-    told, share = [], whole.tied / max(whole.ranked, 1)
+    messages, share = [], whole.tied / max(whole.ranked, 1)
     if whole.tied and whole.lowest == whole.highest:
-        told.append("all scores are equal: the figures are those of a random order")
+        messages.append("all scores are equal: the figures are those of a random order")
     elif share > 0.05:
-        told.append(
+        messages.append(
             f"{share:.0%} of the documents share their score with another of the same query; "
             "figures are expected values over the orders of tied documents"
         )
     if whole.absent:
-        told.append(
+        messages.append(
             f"{whole.absent:,} of {whole.queries:,} queries are not in it: they count 0 (as "
             "trec_eval -c has it)"
         )
     if whole.missing:
-        told.append(
+        messages.append(
             f"{whole.missing:,} of {whole.judged:,} judged documents are not in it: they count as "
             "not retrieved"
         )
     if whole.unjudged and tell_unjudged:
-        told.append(f"{whole.unjudged:,} of its documents are not judged: they count as irrelevant")
-    return told
+        messages.append(
+            f"{whole.unjudged:,} of its documents are not judged: they count as irrelevant"
+        )
+    return messages
 
 
 def _lists_of_run(run: TrecRun, data: RankingDataset, *, condensed: bool) -> Lists:

@@ -75,7 +75,7 @@ def compare_with_proxy_labels(
     own = replace(request, split="all", weighted=True)
     found = compare_on_data(own, of_sample)
     of_queries = compared_queries(part, chosen)
-    of_all = measure_on_data(rankers, part, of_queries, request.how)
+    of_all = measure_on_data(rankers, part, of_queries, request.plan)
     by_human = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
     by_proxy = {name: one.values for name, one in of_all.rankers.items()}
     pairs = _pairs(

@@ -53,7 +53,7 @@ class ComparisonPlan:
     A difference below `smallest_gain` is not worth a change: no ranker is better by less.
     """
 
-    metrics: Sequence[Metric]
+    metrics: tuple[Metric, ...]
     unjudged: str = "zero"
     baseline: str | None = None
     drawing: Resampling = Resampling()
@@ -61,8 +61,13 @@ class ComparisonPlan:
 
     @property
     def guards(self) -> tuple[Metric, ...]:
-        """What is measured beside the metrics, and must not contradict the first one."""
-        return guards_of(self.metrics)
+        """The metric of the first rank, unless one of the metrics is one, or none is installed."""
+        if any(metric.name in _OF_THE_FIRST or metric.cutoff == 1 for metric in self.metrics):
+            return ()
+        try:
+            return (parse_metric(_FIRST_RANK),)
+        except UsageError:
+            return ()
 
 
 @dataclass(frozen=True)
@@ -110,107 +115,90 @@ class RankerResults:
 
 @dataclass(frozen=True, eq=False)
 class PerQueryResults:
-    """Every ranker's values of the same queries, by the metrics and then by the `guards`.
+    """Every ranker's values of the same queries, by the plan's metrics and then by its guards.
 
-    Guards are not reported: a verdict by the first metric must not contradict them. `all_tied` are
-    the values of scoring all documents the same, where they are known.
+    `all_tied` are the values of scoring all documents the same, where they are known.
     """
 
     rankers: Mapping[str, RankerResults]
-    metrics: tuple[Metric, ...]
-    guards: tuple[Metric, ...]
+    plan: ComparisonPlan
     queries: ComparedQueries
     all_tied: Sequence[Vector] | None = None
     alone: RankedLists | None = None
     """The lists of the query without a model, where they are known."""
 
-    @cached_property
-    def left_out(self) -> dict[str, list[Vector]] | None:
-        """The values where unjudged documents are left out; None where none is unjudged."""
-        return self._treated(RankedLists.condensed)
-
-    @cached_property
-    def irrelevant(self) -> dict[str, list[Vector]] | None:
-        """The values where unjudged documents are irrelevant; None where none is unjudged."""
-        return self._treated(RankedLists.unjudged_irrelevant)
-
-    def _treated(
-        self, treatment: Callable[[RankedLists, Metric], Vector]
-    ) -> dict[str, list[Vector]] | None:
-        lists = self._open_lists
-        if lists is None:
-            return None
-        return {
-            name: [treatment(one, within_depth(m, one.depth)) for m in self.list_metrics]
-            for name, one in lists.items()
-        }
-
-    @cached_property
-    def as_judged(self) -> dict[str, list[Vector]] | None:
-        """The values where unjudged documents are as good as judged ones at their rank."""
-        lists = self._open_lists
-        return None if lists is None else as_good_as_judged(lists, self.list_metrics)
-
     @property
-    def list_metrics(self) -> list[Metric]:
-        """The metrics of ranked lists; an error counts pairs of judged documents."""
-        return [metric for metric in self.metrics if metric.higher_is_better]
+    def guards(self) -> tuple[Metric, ...]:
+        """The guards that were measured; a verdict by the first metric must not contradict them."""
+        n_values = min(len(ranker.values) for ranker in self.rankers.values())
+        return self.plan.guards[: n_values - len(self.plan.metrics)]
 
     @property
     def has_lists(self) -> bool:
         """Whether all rankers have lists, of which some documents may be unjudged."""
-        return all(one.lists is not None for one in self.rankers.values())
+        return all(ranker.lists is not None for ranker in self.rankers.values())
+
+    @property
+    def list_metrics(self) -> list[Metric]:
+        """The metrics of ranked lists; an error counts pairs of judged documents."""
+        return [metric for metric in self.plan.metrics if metric.higher_is_better]
 
     @cached_property
-    def _open_lists(self) -> dict[str, RankedLists] | None:
-        """The lists, if any document in them is unjudged."""
+    def by_treatment(self) -> dict[str, dict[str, list[Vector]]]:
+        """Each ranker's values by its list metrics, by what unjudged documents are taken for.
+
+        Empty where no document is unjudged.
+        """
         lists = {name: one.lists for name, one in self.rankers.items() if one.lists is not None}
-        if not self.has_lists:
-            return None
-        return None if all(one.complete for one in lists.values()) else lists
+        if not self.has_lists or all(ranked.complete for ranked in lists.values()):
+            return {}
+
+        def values(treatment: Callable[[RankedLists, Metric], Vector]) -> dict[str, list[Vector]]:
+            return {
+                name: [treatment(ranked, within_depth(m, ranked.depth)) for m in self.list_metrics]
+                for name, ranked in lists.items()
+            }
+
+        treated = {
+            "with these left out": values(RankedLists.condensed),
+            "with these as good as judged documents at their rank": as_good_as_judged(
+                lists, self.list_metrics
+            ),
+        }
+        if self.plan.unjudged != "zero":
+            treated["with these as irrelevant"] = values(RankedLists.unjudged_irrelevant)
+        return treated
 
 
-def guards_of(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The metric of the first rank, unless one of the metrics is one, or none is installed."""
-    if any(one.name in _OF_THE_FIRST or one.cutoff == 1 for one in metrics):
-        return ()
-    try:
-        return (parse_metric(_FIRST_RANK),)
-    except UsageError:
-        return ()
-
-
-def measure_lists(
-    lists: RankedLists, metrics: Sequence[Metric], unjudged: str, guards: Sequence[Metric] = ()
-) -> RankerResults:
+def measure_lists(lists: RankedLists, plan: ComparisonPlan) -> RankerResults:
     """Each metric of the lists, as far as they go. Raises UsageError for one that looks further."""
+    condensed = plan.unjudged == "condensed"
+    treatment = RankedLists.condensed if condensed else RankedLists.unjudged_irrelevant
     values, shares = [], []
-    for metric in (*metrics, *guards):
-        seen = within_window(metric, lists.depth)
-        share = 1.0 - lists.judged_at(top_of(seen) or lists.depth)
-        of_metric = (
-            lists.condensed(seen) if unjudged == "condensed" else lists.unjudged_irrelevant(seen)
-        )
-        if unjudged == "skip":
-            of_metric = np.where(share > 0, np.nan, of_metric)
-        values.append(of_metric)
-        shares.append(share)
-    return RankerResults(values, shares[: len(metrics)], lists=lists)
+    for metric in (*plan.metrics, *plan.guards):
+        within = within_window(metric, lists.depth)
+        shares.append(1.0 - lists.judged_at(top_of(within) or lists.depth))
+        values.append(treatment(lists, within))
+        if plan.unjudged == "skip":
+            values[-1] = np.where(shares[-1] > 0, np.nan, values[-1])
+    return RankerResults(values, shares[: len(plan.metrics)], lists=lists)
 
 
-def joined_results(several: Sequence[RankerResults]) -> RankerResults:
+def joined_results(parts: Sequence[RankerResults], warnings: tuple[str, ...] = ()) -> RankerResults:
     """A ranker's results of further queries together: of the parts of data, or of folds."""
-    lists = [one.lists for one in several if one.lists is not None]
-    shares = [one.unjudged for one in several if one.unjudged is not None]
-    without = [one.without_tables for one in several if one.without_tables is not None]
+    lists = [part.lists for part in parts if part.lists is not None]
+    shares = [part.unjudged for part in parts if part.unjudged is not None]
+    without = [part.without_tables for part in parts if part.without_tables is not None]
     return RankerResults(
-        _joined([one.values for one in several]),
-        _joined(shares) if len(shares) == len(several) else None,
-        scores=several[0].scores if len(several) == 1 else None,
-        lists=reduce(RankedLists.joined, lists) if len(lists) == len(several) else None,
-        without_tables=np.concatenate(without) if len(without) == len(several) else None,
+        joined_values([part.values for part in parts]),
+        joined_values(shares) if len(shares) == len(parts) else None,
+        warnings,
+        scores=parts[0].scores if len(parts) == 1 else None,
+        lists=reduce(RankedLists.joined, lists) if len(lists) == len(parts) else None,
+        without_tables=np.concatenate(without) if len(without) == len(parts) else None,
     )
 
 
-def _joined(parts: Sequence[Sequence[Vector]]) -> list[Vector]:
-    return [np.concatenate(one) for one in zip(*parts, strict=True)]
+def joined_values(parts: Sequence[Sequence[Vector]]) -> list[Vector]:
+    """By metric, the values of the queries of all parts."""
+    return [np.concatenate(values) for values in zip(*parts, strict=True)]

@@ -152,14 +152,17 @@ def table_warnings(
 
 
 def contradictions(
-    verdict: Verdict, metric: str, others: Mapping[str, tuple[Comparison, bool]]
+    verdict: Verdict, metric: str, others: Mapping[str, tuple[Comparison | None, bool]]
 ) -> Iterator[ResultWarning]:
     """Whether another view of the same lists has a significant difference of the other sign.
 
-    `others` are comparisons, and whether higher is better, by what they are of.
+    `others` are comparisons, and whether higher is better, by what they are of;
+    None where too few queries count.
     """
     opposite = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
     for words, (one, higher_is_better) in others.items():
+        if one is None:
+            continue
         other = _outcome(one, higher_is_better=higher_is_better)
         if other == opposite.get(verdict.outcome):
             yield ResultWarning(

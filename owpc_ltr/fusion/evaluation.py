@@ -300,11 +300,11 @@ def measure_fusion(
         )
         for name, own in scores.items()
     }
-    decision = compare_results(PerQueryResults(both, (metric,), plan.guards, of), plan)
+    decision = compare_results(PerQueryResults(both, plan, of))
     ranked = {name: RankerResults([one]) for name, one in values.items()}
     most = max(set(picked), key=picked.count)
     return FusionFigures(
-        compare_results(PerQueryResults(ranked, (metric,), (), of), plan),
+        compare_results(PerQueryResults(ranked, plan, of)),
         decision.pairs[0],
         values,
         best_leg,

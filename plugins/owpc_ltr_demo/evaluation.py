@@ -75,7 +75,7 @@ def compare_on_held_out(
     metrics = tuple(_metrics())
     of = compared_queries(data, ChosenQueries(np.arange(data.n_queries), "test"))
     how = ComparisonPlan(metrics, drawing=Resampling(seed))
-    return compare_results(results_of_scores(scores, data, of, how), how)
+    return compare_results(results_of_scores(scores, data, of, how))
 
 
 def best_possible(data: RankingDataset) -> tuple[Measured, ...]:

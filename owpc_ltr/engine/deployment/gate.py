@@ -128,7 +128,7 @@ def _data_result(
     if gate.human is not None:
         found, judged, notes = _by_both_labels(gate, gate.human, both, data, chosen)
     else:
-        found = compare_results(both.results(data, chosen), how)
+        found = compare_results(both.results(data, chosen))
     live, doubts = _evidence(
         engine, store, gate, model, featureset, other=other, judged=judged, chosen=chosen
     )
@@ -275,7 +275,7 @@ def _by_both_labels(
     spread = in_all(by_people, places, data.n_queries)
     ids = data.query_ids.to_pylist()
     powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
-    found = compare_results(people, both.how)
+    found = compare_results(people)
     doubts = (*cluster_doubts(proxy.queries.clusters), *random_sample_doubts(powered.p_random))
     pair = replace(found.pairs[0], prediction_powered=powered).with_doubts(doubts)
     return replace(found, pairs=(pair,)), of_people, sample.notes

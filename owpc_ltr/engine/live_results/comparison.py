@@ -44,7 +44,7 @@ def compare_rankers(
     **where: Any,
 ) -> RankerComparison:
     """The comparison; models that are not uploaded are in the cluster only meanwhile."""
-    for metric in request.how.metrics:
+    for metric in request.plan.metrics:
         within_window(metric, live.window)
     judged = live.judged
     with ExitStack() as kept:
@@ -61,19 +61,15 @@ def compare_rankers(
             ranker = rankers[name]
             if isinstance(ranker, LiveRanker):
                 rankers[name] = ranker.measured(fold_of)
-        lists = _lists(rankers, left, live, request.how.drawing)
+        lists = _lists(rankers, left, live, request.plan.drawing)
     notes = [f"lists are of the whole index, their first {live.window} documents"]
     of = live_queries(
         left, chosen, live.query_template if _need_template(rankers) else "", notes=notes,
         unweighted=live.unweighted,
     )  # fmt: skip
     of = replace(of, warnings=(*of.warnings, *_recall(lists, live.window)))
-    how = request.how
-    values = {
-        name: measure_lists(one, how.metrics, how.unjudged, how.guards)
-        for name, one in lists.items()
-    }
-    return compare_results(PerQueryResults(values, tuple(how.metrics), how.guards, of), how)
+    values = {name: measure_lists(one, request.plan) for name, one in lists.items()}
+    return compare_results(PerQueryResults(values, request.plan, of))
 
 
 def compare_with_query(
@@ -84,22 +80,22 @@ def compare_with_query(
 ) -> LiveEvaluation:
     """The only ranker, which is a model, compared with the query alone."""
     ((name, model),) = request.rankers.items()
-    how = request.how
+    plan = request.plan
     with ExitStack() as kept:
         ranker = _serving(request, live, kept, cluster, **where).model(model)
         query = cluster.template(ranker.index, live.query_template)[0]
         question = live.question(
-            ranker.index, query, how.metrics, ranker.featureset, how.drawing.seed
+            ranker.index, query, plan.metrics, ranker.featureset, plan.drawing.seed
         )
         chosen = choose_queries({THE_MODEL: ranker.record or {}}, question.queries, live.split)
         asked = replace(
             question,
             queries=[question.queries[number] for number in chosen.queries.tolist()],
-            smallest_gain=how.smallest_gain,
+            smallest_gain=plan.smallest_gain,
         )
         before = query_alone(cluster.engine, cluster.store)
         after = ranker.measured(chosen.folds.get(THE_MODEL, {})).serve
-        found = measure_live(asked, before, after, how.drawing.progress, chosen=chosen)
+        found = measure_live(asked, before, after, plan.drawing.progress, chosen=chosen)
     return replace(found, model=name)
 
 

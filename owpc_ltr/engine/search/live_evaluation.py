@@ -211,20 +211,19 @@ def measure_live(
     of = live_queries(
         question.queries, why, question.query_template, unweighted=question.unweighted
     )
-    how = ComparisonPlan(
+    plan = ComparisonPlan(
         tuple(question.metrics),
         baseline=names[0],
         drawing=Resampling(question.seed),
         smallest_gain=question.smallest_gain,
     )
     rankers = {
-        name: measure_lists(lists, how.metrics, how.unjudged, how.guards)
-        for name, lists in ((names[1], new), (names[0], old))
+        name: measure_lists(lists, plan) for name, lists in ((names[1], new), (names[0], old))
     }
     without_model = others[0] if others else old
-    results = PerQueryResults(rankers, tuple(how.metrics), how.guards, of, alone=without_model)
+    results = PerQueryResults(rankers, plan, of, alone=without_model)
     found = LiveEvaluation(
-        **compare_results(results, how).facts,
+        **compare_results(results).facts,
         question=question,
         before=answers[0],
         after=answers[1],
