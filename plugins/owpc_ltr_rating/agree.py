@@ -6,6 +6,7 @@ pair. The bootstrap draws queries, because grades of one query depend on one ano
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -50,18 +51,9 @@ class RaterPair:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON."""
-        return {
-            "raters": list(self.raters),
-            "pairs": self.pairs,
-            "queries": self.queries,
-            "kappa": finite_json(self.kappa),
-            "kappa_interval": finite_json(self.kappa_interval),
-            "equal": self.equal,
-            "shift": self.shift,
-            "shift_interval": finite_json(self.shift_interval),
-            "table": [[a, b, number] for (a, b), number in sorted(self.table.items())],
-            "worst": [list(row) for row in self.worst],
-        }
+        table = [[a, b, number] for (a, b), number in sorted(self.table.items())]
+        figures: dict[str, Any] = finite_json({**vars(self), "table": table})
+        return figures
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class RaterAgreement:
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON."""
         return {
-            "agreements": [one.as_dict() for one in self.agreements],
+            "agreements": [pair.as_dict() for pair in self.agreements],
             "self_agreement": {
                 rater: {"pairs": n, "equal": equal} for rater, (n, equal) in self.themselves.items()
             },
@@ -86,23 +78,20 @@ class RaterAgreement:
     def __str__(self) -> str:
         rows = [
             (
-                " / ".join(one.raters),
-                one.pairs,
-                one.queries,
-                f"{one.kappa:.2f}",
-                _ends(one.kappa_interval),
-                f"{one.equal:.0%}",
-                f"{one.shift:+.2f}",
-                _ends(one.shift_interval),
+                " / ".join(pair.raters), pair.pairs, pair.queries,
+                f"{pair.kappa:.2f}", _ends(pair.kappa_interval),
+                f"{pair.equal:.0%}",
+                f"{pair.shift:+.2f}", _ends(pair.shift_interval),
             )
-            for one in self.agreements
-        ]
+            for pair in self.agreements
+        ]  # fmt: skip
         header = ["RATERS", "PAIRS", "QUERIES", "KAPPA", "95 %", "EQUAL", "SHIFT", "95 %"]
-        parts = [text_table(header, rows)]
-        for rater, (n, equal) in self.themselves.items():
-            parts.append(f"{rater} graded {n:,} pairs twice, {equal:,} of them alike")
-        most = max(self.agreements, key=lambda one: one.pairs)
-        parts += ["", _confusion(most), ""]
+        twice = [
+            f"{rater} graded {n:,} pairs twice, {equal:,} of them alike"
+            for rater, (n, equal) in self.themselves.items()
+        ]
+        most = max(self.agreements, key=lambda pair: pair.pairs)
+        parts = [text_table(header, rows), *twice, "", _confusion(most), ""]
         if most.worst:
             columns = ["DIFFERS MOST", "DOCUMENT", *most.raters]
             worst = [(query, document, f"{x:g}", f"{y:g}") for query, document, x, y in most.worst]
@@ -118,9 +107,9 @@ class RaterAgreement:
 
     def __repr__(self) -> str:
         return "\n".join(
-            f"{' / '.join(one.raters)}: kappa {one.kappa:.2f} {_ends(one.kappa_interval)}, "
-            f"{one.pairs:,} pairs"
-            for one in self.agreements
+            f"{' / '.join(pair.raters)}: kappa {pair.kappa:.2f} {_ends(pair.kappa_interval)}, "
+            f"{pair.pairs:,} pairs"
+            for pair in self.agreements
         )
 
 
@@ -149,15 +138,11 @@ def judge_agree(
     read = read_votes(lists)
     give_warnings([f"{votes.path}: {note}" for votes in read for note in votes.notes])
     texts = query_texts(read)
-    agreements = [
-        agreement((one, other), common, texts, seed)
-        for (one, of_one), (other, of_other) in combinations(all_votes(read).items(), 2)
-        if (
-            common := {
-                key: (grade, of_other[key]) for key, grade in of_one.items() if key in of_other
-            }
-        )
-    ]
+    agreements = []
+    for (a, of_a), (b, of_b) in combinations(all_votes(read).items(), 2):
+        common = {key: (grade, of_b[key]) for key, grade in of_a.items() if key in of_b}
+        if common:
+            agreements.append(agreement((a, b), common, texts, seed))
     if not agreements:
         raise Refused(
             "no two raters graded the same pair of query and document: give lists with common "
@@ -184,16 +169,12 @@ def agreement(
     terms = np.stack([np.ones_like(a), a, b, a * a, b * b, a * b, a == b]).astype(np.float64)
     sums = np.stack([np.bincount(queries, term, len(names)) for term in terms])
     kappa, shift, equal = (float(value[0]) for value in _statistics(sums.sum(1, keepdims=True)))
-    empty = (np.nan, np.nan)
-    kappa_ends = shift_ends = empty
+    kappa_ends = shift_ends = (np.nan, np.nan)
     if len(names) >= FEWEST_QUERIES:
         generator = np.random.default_rng(seed)
         drawn = generator.multinomial(len(names), [1 / len(names)] * len(names), RESAMPLES)
         kappas, shifts, _ = _statistics(sums @ drawn.T)
         kappa_ends, shift_ends = (_interval(values, len(names)) for values in (kappas, shifts))
-    table: dict[tuple[float, float], int] = {}
-    for both in zip(a.tolist(), b.tolist(), strict=True):
-        table[both] = table.get(both, 0) + 1
     keys = list(common)
     order = np.argsort(-np.abs(a - b), kind="stable")[:_WORST].tolist()
     worst = tuple(
@@ -210,7 +191,7 @@ def agreement(
         equal=equal,
         shift=shift,
         shift_interval=shift_ends,
-        table=table,
+        table=dict(Counter(zip(a.tolist(), b.tolist(), strict=True))),
         worst=worst,
     )
 
@@ -233,11 +214,11 @@ def _interval(values: Vector, n: int) -> tuple[float, float]:
     """
     from scipy.special import ndtr, stdtrit
 
-    known = values[~np.isnan(values)]
-    if len(known) < len(values) / 2:
+    defined = values[~np.isnan(values)]
+    if len(defined) < len(values) / 2:
         return np.nan, np.nan
     tail = float(ndtr((n / (n - 1)) ** 0.5 * stdtrit(n - 1, 0.025)))
-    low, high = np.quantile(known, [tail, 1 - tail])
+    low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -245,21 +226,20 @@ def _ends(interval: tuple[float, float]) -> str:
     return "" if np.isnan(interval[0]) else f"[{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def _confusion(one: RaterPair) -> str:
-    rows_of, columns_of = (sorted({key[side] for key in one.table}) for side in (0, 1))
-    header = [f"{one.raters[0]} ↓ {one.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
-    rows = [[f"{a:g}", *(one.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
+def _confusion(pair: RaterPair) -> str:
+    rows_of, columns_of = (sorted(set(grades)) for grades in zip(*pair.table, strict=True))
+    header = [f"{pair.raters[0]} ↓ {pair.raters[1]} →", *(f"{grade:g}" for grade in columns_of)]
+    rows = [[f"{a:g}", *(pair.table.get((a, b), 0) for b in columns_of)] for a in rows_of]
     return text_table(header, rows)
 
 
 def _warn_of_scales(agreements: Sequence[RaterPair]) -> None:
     highest: dict[str, float] = {}
-    for one in agreements:
-        for side, rater in enumerate(one.raters):
-            best = max(key[side] for key in one.table)
-            highest[rater] = max(best, highest.get(rater, 0.0))
+    for pair in agreements:
+        for rater, grades in zip(pair.raters, zip(*pair.table, strict=True), strict=True):
+            highest[rater] = max(highest.get(rater, 0.0), *grades)
     if len(set(highest.values())) > 1:
-        told = ", ".join(f"{rater} up to {grade:g}" for rater, grade in sorted(highest.items()))
+        scales = ", ".join(f"{rater} up to {grade:g}" for rater, grade in sorted(highest.items()))
         give_warnings(
-            [f"raters may use different scales ({told}): grades are compared as they are"]
+            [f"raters may use different scales ({scales}): grades are compared as they are"]
         )

@@ -25,7 +25,7 @@ from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import Journal, digest_of, write_output
 from owpc_ltr.plain_text import shortened, text_table, wrapped_text
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, option_name, silent
-from owpc_ltr_rating.endpoint import KEY, Answer, ChatEndpoint, Unanswered
+from owpc_ltr_rating.endpoint import KEY, ChatEndpoint, Unanswered
 from owpc_ltr_rating.ratings import Rating, ratings_bytes
 from owpc_ltr_rating.sheets import NEED, Documents, Pair, Sheet, read_sheet
 
@@ -61,12 +61,12 @@ class ModelRatings:
 
     model: str
     pairs: int
-    graded: int
-    failures: tuple[Rating, ...]
     left: int
     calls: int
-    tokens: tuple[int, int]
     expected_tokens: int
+    graded: int = 0
+    failures: tuple[Rating, ...] = ()
+    tokens: tuple[int, int] = (0, 0)
     canaries: tuple[CanaryShift, ...] = ()
     preview: str = ""
     out: str = ""
@@ -107,15 +107,15 @@ class ModelRatings:
         lines = [wrapped_text(line) for line in lines]
         if self.canaries:
             rows = [
-                (one.name, one.pairs, f"{one.shift:+.2f}", one.changed) for one in self.canaries
+                (form.name, form.pairs, f"{form.shift:+.2f}", form.changed)
+                for form in self.canaries
             ]
-            lines += ["", text_table(["CANARY", "PAIRS", "SHIFT", "CHANGED"], rows)]
-            lines.append(
-                wrapped_text(
-                    "Canaries are altered pairs whose grade should stay: SHIFT is the change of "
-                    "the mean grade."
-                )
+            note = (
+                "Canaries are altered pairs whose grade should stay: SHIFT is the change of the "
+                "mean grade."
             )
+            table = text_table(["CANARY", "PAIRS", "SHIFT", "CHANGED"], rows)
+            lines += ["", table, wrapped_text(note)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -190,18 +190,11 @@ def judge_ask(
     open_pairs = [pair for pair in read.pairs if not rater.knows(pair)]
     asked = open_pairs if calls is None else open_pairs[:calls]
     expected = sum(len(rater.render(pair)) for pair in asked) // _TOKEN
-    done = ModelRatings(
-        model,
-        pairs=len(read.pairs),
-        graded=0,
-        failures=(),
-        left=len(asked),
-        calls=len(asked),
-        tokens=(0, 0),
-        expected_tokens=expected,
+    ratings = ModelRatings(
+        model, pairs=len(read.pairs), left=len(asked), calls=len(asked), expected_tokens=expected
     )
     if preview:
-        return replace(done, preview=rater.render((asked or read.pairs)[0]))
+        return replace(ratings, preview=rater.render((asked or read.pairs)[0]))
     progress(f"{len(asked):,} calls of {model}, about {expected:,} tokens", 0.0)
     ask = partial(rater.grade, in_flight=in_flight, progress=progress)
     failed = ask(asked)
@@ -209,7 +202,7 @@ def judge_ask(
         : min(canaries, len(asked) - len(failed))
     ]
     altered = _canaries([read.pairs[number] for number in drawn.tolist()], read, rater, ask)
-    return _finished(read, rater, failed, replace(done, canaries=altered, out=str(out)))
+    return _finished(read, rater, failed, replace(ratings, canaries=altered, out=str(out)))
 
 
 class Rater:
@@ -275,7 +268,11 @@ class Rater:
                 return
             with self._lock:
                 graded += 1
-                self._take(pair, answer)
+                self.tokens = (
+                    self.tokens[0] + answer.tokens_in,
+                    self.tokens[1] + answer.tokens_out,
+                )
+                self.journal.append(self.key(pair), {"grade": answer.grade, "doc_id": pair.doc_id})
 
         def show(count: int) -> None:
             progress(f"{count:,} of {len(pairs):,} calls", count / max(1, len(pairs)))
@@ -286,10 +283,6 @@ class Rater:
                 threads.map(ask, new, show)
         self.calls += len(new)
         return failed
-
-    def _take(self, pair: Pair, answer: Answer) -> None:
-        self.tokens = (self.tokens[0] + answer.tokens_in, self.tokens[1] + answer.tokens_out)
-        self.journal.append(self.key(pair), {"grade": answer.grade, "doc_id": pair.doc_id})
 
 
 def _checked(template: str, path: Path | str) -> str:
@@ -302,10 +295,7 @@ def _checked(template: str, path: Path | str) -> str:
 
 
 def _finished(
-    sheet: Sheet,
-    rater: Rater,
-    failed: Mapping[tuple[str, str], str],
-    done: ModelRatings,
+    sheet: Sheet, rater: Rater, failed: Mapping[tuple[str, str], str], done: ModelRatings
 ) -> ModelRatings:
     """Write the ratings in the sheet's order. Raises EngineUnavailable where some failed."""
     ratings: list[Rating] = []
@@ -326,8 +316,8 @@ def _finished(
                 )
             )
     write_output(done.out, ratings_bytes(ratings))
-    failures = tuple(one for one in ratings if one.grade is None)
-    found = replace(
+    failures = tuple(rating for rating in ratings if rating.grade is None)
+    done = replace(
         done,
         graded=len(ratings) - len(failures),
         failures=failures,
@@ -335,16 +325,16 @@ def _finished(
         calls=rater.calls,
         tokens=rater.tokens,
     )
-    swayed = [one for one in found.canaries if abs(one.shift) >= _SWAYED]
+    swayed = [form for form in done.canaries if abs(form.shift) >= _SWAYED]
     if swayed:
-        told = ", ".join(f"{one.name} ({one.shift:+.2f})" for one in swayed)
-        give_warnings([f"the model's grades follow what should not matter: {told}"])
+        forms = ", ".join(f"{form.name} ({form.shift:+.2f})" for form in swayed)
+        give_warnings([f"the model's grades follow what should not matter: {forms}"])
     if failures:
         raise EngineUnavailable(
-            f"{len(failures):,} of {found.asked:,} pairs have no grade, the first: "
+            f"{len(failures):,} of {done.asked:,} pairs have no grade, the first: "
             f"{failures[0].reason}; the same command asks for them again"
-        ).with_result(found)
-    return found
+        ).with_result(done)
+    return done
 
 
 def _canaries(
@@ -367,12 +357,12 @@ def _canaries(
     )
 
 
-def _forms(pairs: Sequence[Pair], everything: Sequence[Pair]) -> Iterator[tuple[str, Pair, Pair]]:
+def _forms(pairs: Sequence[Pair], sheet: Sequence[Pair]) -> Iterator[tuple[str, Pair, Pair]]:
     """The name of an alteration, the pair that it starts from, and the altered one."""
-    words_of = [(one, _words(one)) for one in everything]
+    words_of = [(pair, _words(pair)) for pair in sheet]
     for number, pair in enumerate(pairs):
         query = _words_of(pair.query)
-        others = [one for one, words in words_of if not words & query]
+        others = [other for other, words in words_of if not words & query]
         if others:
             other = others[number % len(others)]
             junk = replace(pair, doc_id=f"{pair.doc_id}+", fields=other.fields)

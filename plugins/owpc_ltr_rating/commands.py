@@ -16,9 +16,7 @@ def ltr_commands() -> list[Command]:
             "Write a page on which people grade a sheet.",
         ),
         Command(
-            "judge ask",
-            "owpc_ltr_rating.asking:judge_ask",
-            "Have a language model grade a sheet.",
+            "judge ask", "owpc_ltr_rating.asking:judge_ask", "Have a language model grade a sheet."
         ),
         Command(
             "judge merge",
@@ -26,9 +24,7 @@ def ltr_commands() -> list[Command]:
             "Merge judgments of several raters into one list.",
         ),
         Command(
-            "judge agree",
-            "owpc_ltr_rating.agree:judge_agree",
-            "Measure how far raters agree.",
+            "judge agree", "owpc_ltr_rating.agree:judge_agree", "Measure how far raters agree."
         ),
         Command(
             "judge push",

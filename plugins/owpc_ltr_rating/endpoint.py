@@ -29,12 +29,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRADE = {"type": "integer", "enum": list(range(BEST_GRADE + 1))}
 _SCHEMA = {
     "type": "object",
-    "properties": {
-        "intent": {"type": "string"},
-        "match": _GRADE,
-        "trust": _GRADE,
-        "grade": _GRADE,
-    },
+    "properties": {"intent": {"type": "string"}, "match": _GRADE, "trust": _GRADE, "grade": _GRADE},
     "required": ["intent", "match", "trust", "grade"],
     "additionalProperties": False,
 }

@@ -64,19 +64,23 @@ class MergedJudgments:
         }
 
     def __str__(self) -> str:
-        rows = [(name, number) for name, number in self.files.items()]
-        lines = [text_table(["FILE", "JUDGMENTS"], rows), str(self.judgments)]
+        table = text_table(["FILE", "JUDGMENTS"], list(self.files.items()))
+        lines = [table, str(self.judgments)]
         if self.conflicts:
-            worst = sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
-            told = [
-                (one.query_id, one.doc_id, raters_cell(one.grades), f"{one.grade:g}")
-                for one in worst
+            rows = [
+                (
+                    conflict.query_id,
+                    conflict.doc_id,
+                    raters_cell(conflict.grades),
+                    f"{conflict.grade:g}",
+                )
+                for conflict in sorted(self.conflicts, key=_spread, reverse=True)[:_SHOWN]
             ]
-            more = f", the {len(told)} largest" if len(told) < len(self.conflicts) else ""
+            more = f", the {len(rows)} largest" if len(rows) < len(self.conflicts) else ""
             lines += [
                 "",
                 wrapped_text(f"{len(self.conflicts):,} conflicts, settled by {self.rule}{more}:"),
-                text_table(["QUERY", "DOCUMENT", "GRADES", "NOW"], told),
+                text_table(["QUERY", "DOCUMENT", "GRADES", "NOW"], rows),
             ]
         for number, what in (
             (self.corrected, "grades were replaced by a later one of the same rater"),
@@ -149,55 +153,52 @@ def _merged(read: Sequence[Votes], rule: Conflicts) -> MergedJudgments:
     corrected = 0
     for votes in read:
         for key, of_file in votes.grades.items():
-            known = grades.setdefault(key, {})
+            of_raters = grades.setdefault(key, {})
             for rater, grade in of_file.items():
-                corrected += known.get(rater, grade) != grade
                 # The latest rater is the last one.
-                known.pop(rater, None)
-                known[rater] = grade
-    found: list[Conflict] = []
+                corrected += of_raters.pop(rater, grade) != grade
+                of_raters[rater] = grade
+    disagreements: list[Conflict] = []
     settled: dict[str, list[tuple[str, float, str]]] = {}
     overruled = 0
     for (query_id, doc_id), of_raters in grades.items():
-        people = {rater: one for rater, one in of_raters.items() if not is_machine(rater)}
+        people = {rater: vote for rater, vote in of_raters.items() if not is_machine(rater)}
         counted = people or of_raters
         overruled += len(of_raters) - len(counted)
         values = list(counted.values())
         grade = values[-1] if rule == "latest" else float(median(values))
         if len(set(values)) > 1:
-            found.append(Conflict(query_id, doc_id, dict(of_raters), grade))
+            disagreements.append(Conflict(query_id, doc_id, dict(of_raters), grade))
         settled.setdefault(query_id, []).append((doc_id, grade, raters_cell(of_raters)))
-    if rule == "refuse" and found:
-        one = found[0]
+    if rule == "refuse" and disagreements:
+        first = disagreements[0]
         raise Refused(
-            f"raters disagree on {len(found):,} documents, first on {shown(one.doc_id)} of query "
-            f"{shown(one.query_id)} ({raters_cell(one.grades)}): choose with "
+            f"raters disagree on {len(disagreements):,} documents, first on {shown(first.doc_id)} "
+            f"of query {shown(first.query_id)} ({raters_cell(first.grades)}): choose with "
             f"{option_name('conflicts')}: median or latest"
         )
     about = {
         query_id: query for votes in reversed(read) for query_id, query in votes.queries.items()
     }
-    queries = [
-        replace(
-            about[query_id],
-            query_id=query_id,
-            doc_ids=[document for document, _, _ in rows],
-            grades=np.array([grade for _, grade, _ in rows], np.float32),
-            weights=None,
-            judged_by=[by for _, _, by in rows],
-        )
-        for query_id, rows in settled.items()
-    ]
+    queries = []
+    for query_id, rows in settled.items():
+        doc_ids, values, raters = map(list, zip(*rows, strict=True))
+        queries.append(
+            replace(
+                about[query_id], query_id=query_id, doc_ids=doc_ids,
+                grades=np.array(values, np.float32), weights=None, judged_by=raters,
+            )
+        )  # fmt: skip
     files = {str(votes.path): sum(map(len, votes.grades.values())) for votes in read}
     return MergedJudgments(
         Judgments(queries),
         files=files,
-        conflicts=tuple(found),
+        conflicts=tuple(disagreements),
         corrected=corrected,
         overruled=overruled,
         rule=rule,
     )
 
 
-def _spread(one: Conflict) -> float:
-    return max(one.grades.values()) - min(one.grades.values())
+def _spread(conflict: Conflict) -> float:
+    return max(conflict.grades.values()) - min(conflict.grades.values())

@@ -5,25 +5,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.live_results.judge_pool import names_between_commas
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.input import read_text
-from owpc_ltr.files.output import write_output
+from owpc_ltr.files.output import open_in_shared, write_output
+from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.plain_text import wrapped_text
 from owpc_ltr.signatures import Help, Reads, Writes, job, option_name
+from owpc_ltr_rating.ratings import rating_of, read_ratings
 from owpc_ltr_rating.sheets import Documents, Sheet, read_sheet
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 REPEATED = 0.03
 """The share of a rater's pairs that are shown to the same rater again, for self-agreement."""
 OVERLAP = 10
 """Of several raters each has own queries, and one pair in so many is graded by all."""
 DEFAULT_PORT = 8910
+_LARGEST = 1 << 16
+"""Bytes of an answer."""
+_HOSTS = ["127.0.0.1", "localhost"]
 SCALES = {
     2: ("not relevant", "relevant"),
     3: ("not relevant", "partly relevant", "relevant"),
@@ -190,10 +200,80 @@ def page_html(content: dict[str, Any]) -> str:
 
 
 def _serve(page: RatingPage, sheet: Sheet, out: Path | str | None, port: int) -> None:
+    """Serve the page on this computer until Ctrl-C."""
     if out is None:
         raise UsageError(f"{option_name('out')} names the file of the answers: give it")
     try:
-        from owpc_ltr_rating.served_page import run
+        import uvicorn
+
+        app = create_app(page.html, sheet, Path(out))
     except ModuleNotFoundError as error:
         raise UsageError("a page is served by starlette: pip install 'owpc-ltr[serve]'") from error
-    run(page.html, sheet, Path(out), port)
+    config = uvicorn.Config(app, "127.0.0.1", port, log_level="error", limit_concurrency=100)
+    server = uvicorn.Server(config)
+    socket = config.bind_socket()
+    address = f"http://127.0.0.1:{socket.getsockname()[1]}/"
+    print(f"rate at {address}; answers go to {out}; Ctrl-C ends it", file=sys.stderr, flush=True)
+    try:
+        server.run([socket])
+    finally:
+        socket.close()
+
+
+def create_app(html: str, sheet: Sheet, out: Path) -> Starlette:
+    """The page of a sheet as a service: GET / is the page, POST /answers appends one answer.
+
+    An answer of another sheet is refused (409), and a file that holds such answers, too.
+    """
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    if out.exists() and out.stat().st_size:
+        others = [one.sheet for one in read_ratings(out).values() if one.sheet != sheet.digest]
+        if others:
+            raise BadInput(f"{out} has answers to another sheet ({others[0]}): name another file")
+    keys = {pair.key for pair in sheet.pairs}
+
+    def page(_request: Request) -> Response:
+        return HTMLResponse(html, headers={"Cache-Control": "no-store"})
+
+    async def answers(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return PlainTextResponse("answers are application/json", 415)
+        body = b""
+        async for block in request.stream():
+            body += block
+            if len(body) > _LARGEST:
+                return PlainTextResponse(f"an answer has at most {_LARGEST} bytes", 413)
+        try:
+            content = read_json_value(body.decode())
+            rating, _ = rating_of(content, "the answer")
+        except (ValueError, BadInput) as error:
+            return PlainTextResponse(str(error), 400)
+        if rating.sheet != sheet.digest or (rating.query_id, rating.doc_id) not in keys:
+            return PlainTextResponse("the answer is to another sheet: load the page again", 409)
+        _append(out, content)
+        return Response(status_code=204)
+
+    return Starlette(
+        routes=[Route("/", page), Route("/answers", answers, methods=["POST"])],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
+    )
+
+
+def _append(out: Path, content: object) -> None:
+    """Make one line durable, and cut off what a crash has left of a line: it is sent again."""
+    descriptor = open_in_shared(out, os.O_APPEND | os.O_RDWR)
+    try:
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, _LARGEST, max(0, size - _LARGEST))
+        if not tail.endswith(b"\n"):
+            os.ftruncate(descriptor, size - len(tail) + tail.rfind(b"\n") + 1)
+        os.write(descriptor, json_text(content).encode() + b"\n")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -96,21 +96,16 @@ def judge_push(
 
 
 def _query(params: Mapping[str, Any]) -> dict[str, str]:
-    own = ("query", "keywords")
     further = {
         name: value if isinstance(value, str) else json_text(value)
         for name, value in params.items()
-        if name not in own
+        if name not in {"query", "keywords"}
     }
     return {"queryText": str(params.get("query", "")), **further}
 
 
 def _configuration(
-    cluster: Cluster,
-    name: str,
-    model: str | None,
-    index: str | None,
-    query_template: Any,
+    cluster: Cluster, name: str, model: str | None, index: str | None, query_template: Any
 ) -> dict[str, str]:
     _, uploaded = cluster.uploaded(model)
     body = request(cluster, _SEARCH_TEXT, model=model, index=index, query_template=query_template)
@@ -126,7 +121,7 @@ def _put(cluster: Cluster, what: str, body: dict[str, Any]) -> str:
     instead = "write the list with judge convert --as srw"
     answer = ask_workbench(cluster.engine, "PUT", what, instead, body)
     fields = answer.items() if isinstance(answer, dict) else ()
-    found = next((value for key, value in fields if key.endswith("_id") and key != "_id"), None)
-    if not isinstance(found, str):
+    name = next((value for key, value in fields if key.endswith("_id") and key != "_id"), None)
+    if not isinstance(name, str):
         raise EngineUnavailable(f"the workbench gives no id for the {what}: look at its lists")
-    return found
+    return name

@@ -131,15 +131,15 @@ class RatingReader:
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
         """The grades; what could not be rated or was shown twice is left out and counted."""
         ratings = read_ratings(path)
-        kept = {line: one for line, one in ratings.items() if one.grade is not None}
-        first = {line: one for line, one in kept.items() if not one.repeat}
+        graded = {line: one for line, one in ratings.items() if one.grade is not None}
+        first = {line: one for line, one in graded.items() if not one.repeat}
         if not first:
             raise BadInput(f"cannot read {path}: none of its {len(ratings)} ratings has a grade")
         rows = list(first.values())
         queries = [one.query for one in rows]
         left_out = {
-            "pairs could not be rated": len(ratings) - len(kept),
-            "second ratings by the same rater": len(kept) - len(first),
+            "pairs could not be rated": len(ratings) - len(graded),
+            "second ratings by the same rater": len(graded) - len(first),
         }
         return JudgmentLines(
             path,

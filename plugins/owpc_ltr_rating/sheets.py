@@ -72,11 +72,11 @@ def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
     path = Path(path)
     if documents is not None:
         sheet = read_sheet(path)
-        shown = {pair.doc_id: pair.fields for pair in read_sheet(documents).pairs}
-        absent = next((one for one in sheet.pairs if one.doc_id not in shown), None)
+        fields_of = {pair.doc_id: pair.fields for pair in read_sheet(documents).pairs}
+        absent = next((pair for pair in sheet.pairs if pair.doc_id not in fields_of), None)
         if absent is not None:
             raise BadInput(f"{documents} does not show document '{absent.doc_id}' of {path}")
-        pairs = tuple(replace(one, fields=shown[one.doc_id]) for one in sheet.pairs)
+        pairs = tuple(replace(pair, fields=fields_of[pair.doc_id]) for pair in sheet.pairs)
         return replace(sheet, pairs=pairs)
     text = read_text(path)
     if not text.strip():
@@ -90,7 +90,7 @@ def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
         if name.startswith(SHOWN)
     }
     need = header.index(NEED) if NEED in header else None
-    found: dict[tuple[str, str], Pair] = {}
+    pairs_by_key: dict[tuple[str, str], Pair] = {}
     graded = 0
     for line, row in zip(lines, rows, strict=True):
         query, document = row[roles["query"]], row[roles["doc_id"]]
@@ -104,13 +104,13 @@ def read_sheet(path: Path | str, documents: Path | str | None = None) -> Sheet:
         why = why_no_id(document) or why_no_id(pair.query_id, typed=pair.query_id == query)
         if why or not query.strip():
             raise BadInput(f"cannot read {path}, line {line}: an id {why or 'has no query text'}")
-        if pair.key in found:
+        if pair.key in pairs_by_key:
             raise BadInput(
                 f"cannot read {path}, line {line}: document '{document}' of query "
                 f"'{pair.query_id}' is in the sheet twice: leave one line out"
             )
-        found[pair.key] = pair
+        pairs_by_key[pair.key] = pair
         graded += bool(row[roles["grade"]].strip())
-    if not found:
+    if not pairs_by_key:
         raise BadInput(f"cannot read {path}: the sheet has no document to grade")
-    return Sheet(path, tuple(found.values()), graded)
+    return Sheet(path, tuple(pairs_by_key.values()), graded)

@@ -110,23 +110,23 @@ def _read(path: Path) -> Votes:
     if isinstance(reader, RatingReader):
         ratings = read_ratings(path).values()
     # Several votes and second ratings are what these commands are for.
-    told = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
+    notes = (note for note in checked.notes if not re.search("duplicates|second ratings", note))
     return Votes(
         path,
         {query.query_id: query for query in checked.queries},
         grades,
-        notes=(*told, *left_out),
+        notes=(*notes, *left_out),
         repeats=tuple(_repeats(list(ratings))),
         sheets=frozenset(rating.sheet for rating in ratings),
     )
 
 
 def _repeats(ratings: Sequence[Rating]) -> Iterator[tuple[str, Key, float, float]]:
-    first = {one.key: one.grade for one in ratings}
-    for one in ratings:
-        before = first.get((*one.key[:3], False)) if one.repeat else None
-        if before is not None and one.grade is not None:
-            yield one.judged_by, (one.query_id, one.doc_id), before, one.grade
+    grades = {rating.key: rating.grade for rating in ratings}
+    for rating in ratings:
+        before = grades.get((*rating.key[:3], False)) if rating.repeat else None
+        if before is not None and rating.grade is not None:
+            yield rating.judged_by, (rating.query_id, rating.doc_id), before, rating.grade
 
 
 def _renamed(votes: Votes, ids: Mapping[str, str]) -> Votes:

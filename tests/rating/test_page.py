@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 import urllib3
 import uvicorn
-from owpc_ltr_rating.page import judge_page
+from owpc_ltr_rating.page import create_app, judge_page
 from owpc_ltr_rating.ratings import read_ratings
-from owpc_ltr_rating.served_page import create_app
 from owpc_ltr_rating.sheets import read_sheet
 
 from owpc_ltr.errors import BadInput, UsageError
@@ -179,7 +178,7 @@ def test_a_sheet_without_fields_is_shown_as_another_sheet_shows_its_documents(
 def test_without_the_extra_a_page_is_not_served(
     sheet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "owpc_ltr_rating.served_page", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(UsageError, match=r"pip install 'owpc-ltr\[serve\]'"):
         judge_page(sheet, serve=True, out=sheet.parent / "answers.jsonl")
     with pytest.raises(UsageError, match="out= names the file of the answers"):
