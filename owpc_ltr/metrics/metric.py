@@ -20,14 +20,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import Plugin, Registry, installed, spellings
 from owpc_ltr.host.settings import check_types, convert
-from owpc_ltr.metrics.ranking import (
-    Empty,
-    RankedQueries,
-    Short,
-    Ties,
-    empty_words,
-    ties_words,
-)
+from owpc_ltr.metrics.ranking import Empty, RankedQueries, Short, Ties, empty_words, ties_words
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import option_name
@@ -96,11 +89,9 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         """Refuse what does not fit the metric."""
-        for name in option_fields(type(self)):
-            _check_choice(self, name)
+        _check_choices(self)
         check_types(self)
-        for name in option_fields(type(self)):
-            _check_finite(self, name)
+        _check_finite(self)
         _check_cutoff(self)
         if self.short != "normal" and self.cutoff is None:
             raise UsageError(
@@ -196,8 +187,8 @@ expected value; queries without relevant documents count 0
             )
         if weights is None:
             return float(counted.mean())
-        own = weights[counts]
-        return float((own * counted).sum() / own.sum())
+        weights = weights[counts]
+        return float((weights * counted).sum() / weights.sum())
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,11 +247,11 @@ def parse_metric(metric: str | Metric | type[Metric], registry: Registry | None 
         raise UsageError(f"'{head}' is no metric: write a whole number after @, as in {name}@10")
     cls, preset = _find(name, installed() if registry is None else registry)
     plain = cls(cutoff=int(cutoff) if at else None, **preset)
-    given = dict(_read_option(plain, option) for option in options)
-    if len(given) < len(options):
+    values = dict(_read_option(plain, option) for option in options)
+    if len(values) < len(options):
         raise UsageError(f"'{metric}' names an option twice: give each one value")
     try:
-        return replace(plain, **given)
+        return replace(plain, **values)
     except ValueError as error:
         raise UsageError(f"'{name}' refuses its options: {error}") from error
 
@@ -274,22 +265,22 @@ def listed_metrics(metrics: Any) -> list[Any]:
     ['ndcg@10,gain=linear', 'map', 'mrr']
     """
     several = isinstance(metrics, Sequence | Set) and not isinstance(metrics, str)
-    found: list[Any] = []
-    for one in metrics if several else [metrics]:
-        if not isinstance(one, str):
-            found.append(one)
+    listed: list[Any] = []
+    for metric in metrics if several else [metrics]:
+        if not isinstance(metric, str):
+            listed.append(metric)
             continue
-        for number, piece in enumerate(one.split(",")):
+        for number, piece in enumerate(metric.split(",")):
             if number and "=" in piece:
-                found[-1] += f",{piece}"
+                listed[-1] += f",{piece}"
             else:
-                found.append(piece)
-    return found
+                listed.append(piece)
+    return listed
 
 
 def parse_metrics(metrics: Any, registry: Registry | None = None) -> tuple[Metric, ...]:
     """The metrics that `listed_metrics` gives, each once."""
-    return tuple(dict.fromkeys(parse_metric(one, registry) for one in listed_metrics(metrics)))
+    return tuple(dict.fromkeys(parse_metric(text, registry) for text in listed_metrics(metrics)))
 
 
 def first_metric(metrics: Any, registry: Registry | None = None) -> Metric:
@@ -341,39 +332,42 @@ def _check_cutoff(metric: Metric) -> None:
         raise UsageError(f"'{name}@{cutoff}' is no metric: '{name}' {reason}")
 
 
-def _check_choice(metric: Metric, name: str) -> None:
-    value, hint = getattr(metric, name), field_types(type(metric))[name]
-    if get_origin(hint) is Literal and value not in get_args(hint):
-        known = ", ".join(map(str, get_args(hint)))
-        raise UsageError(
-            f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {known}"
-        )
+def _check_choices(metric: Metric) -> None:
+    for name in option_fields(type(metric)):
+        value, hint = getattr(metric, name), field_types(type(metric))[name]
+        if get_origin(hint) is Literal and value not in get_args(hint):
+            known = ", ".join(map(str, get_args(hint)))
+            raise UsageError(
+                f"'{metric.name}' cannot take {setting_name(name)}={value}; known: {known}"
+            )
 
 
-def _check_finite(metric: Metric, name: str) -> None:
-    value = getattr(metric, name)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(
-            f"'{metric.name}' cannot take {setting_name(name)}={value}: it must be a finite number"
-        )
+def _check_finite(metric: Metric) -> None:
+    for name in option_fields(type(metric)):
+        value = getattr(metric, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(
+                f"'{metric.name}' cannot take {setting_name(name)}={value}: it must be a finite "
+                "number"
+            )
 
 
 def _find(name: str, registry: Registry) -> tuple[type[Metric], Mapping[str, Any]]:
     """The class of this name, and what the name sets where it is a variant's."""
-    found = list(_offers(name, registry))
-    if not found:
+    offers = list(_offers(name, registry))
+    if not offers:
         known = [spelling for plugin in registry.all("metric") for spelling in spellings(plugin)]
         failed = "".join(f"; {failure}" for failure in registry.failures)
         raise UsageError(
             f"there is no metric '{name}'{_meant(name, known)}; known: {', '.join(known)} "
             f"(with a cutoff: ndcg@10){failed}"
         )
-    if len(found) > 1:
-        sources = " and ".join(f"'{plugin.name}' of {plugin.source}" for plugin, _ in found)
+    if len(offers) > 1:
+        sources = " and ".join(f"'{plugin.name}' of {plugin.source}" for plugin, _ in offers)
         raise PluginError(
             f"two plugins offer the metric '{name}': {sources}; rename or uninstall one"
         )
-    (plugin, preset), *_ = found
+    ((plugin, preset),) = offers
     if not issubclass(plugin.cls, Metric):
         raise PluginError(
             f"metric '{name}' of {plugin.source} cannot be used: {plugin.cls.__name__} must extend "
@@ -387,8 +381,8 @@ def _meant(name: str, known: Sequence[str]) -> str:
     plain = name.rstrip("0123456789")
     if plain != name and plain in known:
         return f": did you mean '{plain}@{name[len(plain) :]}'?"
-    asked = did_you_mean(name, known)
-    return f": {asked}" if asked else ""
+    question = did_you_mean(name, known)
+    return f": {question}" if question else ""
 
 
 def _offers(name: str, registry: Registry) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
@@ -414,16 +408,13 @@ def _read_option(metric: Metric, text: str) -> tuple[str, Any]:
             + ", ".join(known)
         )
     name = option.replace("-", "_")
-    return name, _read_value(metric.name, option, value, field_types(type(metric))[name])
-
-
-def _read_value(name: str, option: str, text: str, hint: Any) -> Any:
-    """A value of the field's type; what `Metric` refuses itself is passed on to be refused."""
+    hint = field_types(type(metric))[name]
+    # What `Metric` refuses itself is passed on to be refused.
     if get_origin(hint) is Literal:
-        return next((choice for choice in get_args(hint) if str(choice) == text), text)
+        return name, next((choice for choice in get_args(hint) if str(choice) == value), value)
     if hint is float:
         try:
-            return float(text)
+            return name, float(value)
         except ValueError:
-            return math.nan
-    return convert(name, option, text, hint)
+            return name, math.nan
+    return name, convert(metric.name, option, value, hint)

@@ -27,25 +27,14 @@ from owpc_ltr.kernels.kernel import sort_ascending
 from owpc_ltr.plain_text import ShortRepr
 
 Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
-
 Gain = Literal["exponential", "linear"]
-
 Empty = Literal["zero", "skip", "one"]
-
 Short = Literal["normal", "zero"]
-
-
 IntVector = NDArray[np.int64]
 """Positions and counts, one-dimensional."""
-
-
 _CELLS = 1 << 20
-
-
 _CELLS_A_SCORE = 16
 """How many numbers NumPy is done with in the time in which it sorts one score."""
-
-
 _LARGEST_EXPONENT = 1000.0
 
 
@@ -108,8 +97,8 @@ class RankedQueries:
         if self.retrieved is None:
             self.scores = checked_scores(scores, self.offsets)
         else:
-            own = checked_scores(np.where(self.retrieved, scores, 0.0), self.offsets)
-            self.scores = _above_the_others(own, self.labels, self.retrieved)
+            scores = checked_scores(np.where(self.retrieved, scores, 0.0), self.offsets)
+            self.scores = _above_the_others(scores, self.labels, self.retrieved)
         self.lengths = np.diff(self.offsets)
         self._rankings: dict[Ties, Ranking] = {}
 
@@ -278,7 +267,7 @@ def sums_by_query(query: IntVector, values: Vector, n_queries: int) -> Vector:
     return sums
 
 
-def divide_defined(numerators: Vector, denominators: NDArray[Any]) -> Vector:
+def divide_defined(numerators: NDArray[Any], denominators: NDArray[Any]) -> Vector:
     """The quotients; NaN, the mark of an undefined value, where the denominator is 0."""
     quotients: Vector = np.full(len(denominators), np.nan)
     np.divide(numerators, denominators, out=quotients, where=denominators > 0)
@@ -381,27 +370,27 @@ def gain_words(gain: Gain) -> str:
 
 def empty_words(empty: Empty, lacking: str) -> str:
     """What becomes of the queries without what a metric is defined on."""
-    fate = {"zero": "count 0", "one": "count 1", "skip": "are left out"}[empty]
-    return f"queries without {lacking} {fate}"
+    counted = {"zero": "count 0", "one": "count 1", "skip": "are left out"}[empty]
+    return f"queries without {lacking} {counted}"
 
 
 def _above_the_others(
     scores: NDArray[Any], labels: Labels, retrieved: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Scores in the order of the documents retrieved, below these the others, by falling label."""
-    own = np.empty(len(labels))
-    own[retrieved] = np.unique(scores[retrieved], return_inverse=True)[1]
-    own[~retrieved] = -1.0 - np.unique(labels[~retrieved], return_inverse=True)[1]
-    return own
+    ranks = np.empty(len(labels))
+    ranks[retrieved] = np.unique(scores[retrieved], return_inverse=True)[1]
+    ranks[~retrieved] = -1.0 - np.unique(labels[~retrieved], return_inverse=True)[1]
+    return ranks
 
 
 def _checked_labels(labels: NDArray[Any], offsets: IntVector) -> Labels:
     labels = np.asarray(labels, dtype=np.float32)
     if labels.ndim != 1:
         raise BadInput(f"labels have shape {labels.shape}: give one label a document")
-    strange = ~np.isfinite(labels)
-    if strange.any():
-        place = int(strange.argmax())
+    malformed = ~np.isfinite(labels)
+    if malformed.any():
+        place = int(malformed.argmax())
         raise BadInput(
             f"query {_query_at(offsets, place)} (counted from 0) has the label {labels[place]}: "
             "labels must be finite numbers"

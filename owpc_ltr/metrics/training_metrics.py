@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 
 _DCG, _FOUND, _PRECISIONS, _FIRST = range(4)
-
-
 _KINDS = {
     "discounted-gain": _DCG,
     "relevant-found": _FOUND,
@@ -43,19 +41,13 @@ _KINDS = {
 
 
 _EXPECTED, _FILE_ORDER, _PESSIMISTIC, _OPTIMISTIC = range(4)
-
-
 _TIES = {
     "expected": _EXPECTED,
     "file-order": _FILE_ORDER,
     "pessimistic": _PESSIMISTIC,
     "optimistic": _OPTIMISTIC,
 }
-
-
 _BLOCKS = 16
-
-
 _SORTED_FOR_THREADS = 100_000
 
 
@@ -70,16 +62,12 @@ class JudgedLabels(NamedTuple):
     @classmethod
     def of(cls, parts: PartitionedDataset) -> JudgedLabels:
         """The labels of all parts."""
-        found = list(
-            parts.each(lambda part: (part.labels, np.diff(part.offsets), part.query_importance))
+        columns = parts.each(
+            lambda part: (part.labels, np.diff(part.offsets), part.query_importance)
         )
-        sizes = np.concatenate([one[1] for one in found])
-        return cls(
-            np.empty((0, parts.n_features), np.float32),
-            np.concatenate([one[0] for one in found]),
-            np.concatenate(([0], np.cumsum(sizes))),
-            np.concatenate([one[2] for one in found]),
-        )
+        labels, sizes, importance = map(np.concatenate, zip(*columns, strict=True))
+        offsets = np.append(0, np.cumsum(sizes))
+        return cls(np.empty((0, parts.n_features), np.float32), labels, offsets, importance)
 
 
 class Judge(Generic[T]):
@@ -89,11 +77,11 @@ class Judge(Generic[T]):
     """
 
     def __init__(self, run: Run, patience: int = 0) -> None:
-        self.validation: RankingDataset | JudgedLabels | None
-        if isinstance(run.validation, PartitionedDataset):
-            self.validation = JudgedLabels.of(run.validation)
-        else:
-            self.validation = run.validation
+        self.validation: RankingDataset | JudgedLabels | None = (
+            JudgedLabels.of(run.validation)
+            if isinstance(run.validation, PartitionedDataset)
+            else run.validation
+        )
         self.metric = parse_metric(run.metric)
         self.patience, self.number, self.best_number = patience, 0, 0
         self.best: T | None = None
