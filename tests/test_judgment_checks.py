@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
-from owpc_ltr.evaluation.judged_data import judgment_findings
+from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
 from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
@@ -24,6 +25,11 @@ from tests.datasets import train_on_all
 
 NAMES = ("title", "body", "size")
 ROOT = Path(__file__).parents[1]
+
+
+def findings(data: RankingDataset, text_features: Collection[str] | None = None) -> list[str]:
+    """What looks harmful in the judgments, one line each."""
+    return [warning.line for warning in judgment_doubts(data, text_features)]
 
 
 def honest(queries: int = 120, seed: int = 0) -> RankingDataset:
@@ -62,12 +68,12 @@ def with_values(data: RankingDataset, **columns: np.ndarray) -> RankingDataset:
 
 def test_what_a_query_brings_gives_no_warning() -> None:
     for seed in range(5):
-        assert judgment_findings(honest(seed=seed)) == []
-        assert judgment_findings(honest(seed=seed), ("title", "body")) == []
+        assert findings(honest(seed=seed)) == []
+        assert findings(honest(seed=seed), ("title", "body")) == []
 
 
 def test_known_items_among_random_documents_are_told() -> None:
-    found = "\n".join(judgment_findings(known_items(), ("title", "body")))
+    found = "\n".join(findings(known_items(), ("title", "body")))
     assert "alone tells relevant from irrelevant documents in" in found
     assert "each of 120 queries has 1 relevant and 10 irrelevant documents" in found
     assert "judge pool" in found
@@ -77,29 +83,29 @@ def test_relevant_documents_that_no_query_brings_are_told() -> None:
     data = honest()
     gone = np.where(data.labels > 0, np.nan, data.features[:, 0])
     body = np.where(data.labels > 0, 0.0, data.features[:, 1])
-    found = judgment_findings(with_values(data, title=gone, body=body), ("title", "body"))
+    found = findings(with_values(data, title=gone, body=body), ("title", "body"))
     assert any(
         "100% of the relevant documents have no match in any text feature" in f for f in found
     )
     one_left = with_values(data, title=gone)
-    assert not any("no match" in f for f in judgment_findings(one_left, ("title", "body")))
+    assert not any("no match" in f for f in findings(one_left, ("title", "body")))
 
 
 def test_text_scores_that_are_worse_than_a_coin_are_told() -> None:
     data = honest()
     turned = with_values(data, title=-data.features[:, 0], body=-data.features[:, 1])
-    (found,) = judgment_findings(turned, ("title", "body"))
+    (found,) = findings(turned, ("title", "body"))
     assert found.startswith("every single text feature ranks these judgments at or below random")
     # The size is no text score, and half of the time right by chance; a good one ends the doubt.
     better = with_values(turned, body=data.features[:, 1])
-    assert judgment_findings(better, ("title", "body")) == []
+    assert findings(better, ("title", "body")) == []
 
 
 def test_a_pattern_of_missing_values_that_gives_the_relevant_away_is_told() -> None:
     data = honest()
     rng = np.random.default_rng(5)
     size = np.where(data.labels > 0, rng.random(data.n_documents), np.nan)
-    found = judgment_findings(with_values(data, size=size), ("title", "body"))
+    found = findings(with_values(data, size=size), ("title", "body"))
     assert len(found) == 1
     assert "'size'" in found[0]
 
@@ -113,7 +119,7 @@ def test_a_feature_of_the_document_hides_nothing_where_its_set_is_not_known() ->
     body = np.where(data.labels > 0, np.nan, data.features[:, 1])
     lost = with_values(data, title=gone, body=body, size=1.0 + documents)
     lost = replace(lost, doc_ids=pa.array([f"d{d}" for d in documents]))
-    assert any("in any feature of the query" in found for found in judgment_findings(lost))
+    assert any("in any feature of the query" in found for found in findings(lost))
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -124,11 +130,11 @@ def test_the_order_of_documents_and_of_queries_changes_nothing(seed: int) -> Non
         lengths = np.diff(turned.offsets)
         rows = np.lexsort((rng.random(turned.n_documents), np.repeat(range(len(lengths)), lengths)))
         turned = replace(turned, features=turned.features[rows], labels=turned.labels[rows])
-        assert judgment_findings(turned) == judgment_findings(data)
+        assert findings(turned) == findings(data)
 
 
 def test_real_judgments_of_what_was_brought_give_no_warning(shared_data: Path) -> None:
-    assert judgment_findings(read_dataset(shared_data / "letor2-ohsumed" / "S1.txt.xz")) == []
+    assert findings(read_dataset(shared_data / "letor2-ohsumed" / "S1.txt.xz")) == []
 
 
 def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_averages(
@@ -152,11 +158,11 @@ def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_a
 
 
 def test_few_queries_give_no_verdict() -> None:
-    assert judgment_findings(known_items(19)) == []
+    assert findings(known_items(19)) == []
 
 
 def test_of_a_large_dataset_whole_queries_are_looked_at() -> None:
-    found = judgment_findings(known_items(3000))
+    found = findings(known_items(3000))
     assert any("1 relevant and 10 irrelevant" in one for one in found)
 
 

@@ -148,7 +148,7 @@ def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said
     chosen = choose_queries({"m": {}}, asked(["a", "b"]))
     assert (chosen.queries.tolist(), chosen.side) == ([0, 1], "unknown")
     assert "it may have seen these" in chosen.warnings[0]
-    assert [doubt.check for doubt in chosen.doubts] == ["unknown-training"]
+    assert [warning.check for warning in chosen.seen["m"]] == ["unknown-training"]
     with pytest.raises(Refused, match="nothing tells the test queries of this data"):
         choose_queries({"m": {}}, asked(["a"]), "test")
     with pytest.raises(UsageError, match="unknown split"):

@@ -21,7 +21,7 @@ from owpc_ltr.evaluation.other_libraries import (
     FIELDS,
     LIBRARIES,
     Convention,
-    ranked,
+    ranked_documents,
     reconcile,
     values_by,
 )
@@ -234,7 +234,7 @@ def test_letor_s_scripts_are_the_metric_that_meets_their_published_figures(
 
 def libraries() -> Iterator[tuple[str, Convention]]:
     for library in LIBRARIES:
-        yield library.metric, library.convention
+        yield library.metric, library
 
 
 OTHERS: dict[str, tuple[Any, ...]] = {
@@ -254,7 +254,7 @@ def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
 ) -> None:
     """On these cases: nothing that is checked against a library is left in doubt by them."""
     metric = parse_metric(f"{name}@5")
-    given = [ranked(one.scores, one.data) for one in CASES[:20]]
+    given = [ranked_documents(one.scores, one.data) for one in CASES[:20]]
 
     def figures(what: Convention) -> Iterator[float]:
         return (float(np.nanmean(values_by(what, metric, one))) for one in given)

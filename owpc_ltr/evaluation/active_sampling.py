@@ -12,24 +12,43 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.grouping import JudgedQuery
+from owpc_ltr.data.judgments.pools import write_sheet
 from owpc_ltr.data.options import Columns
+from owpc_ltr.data.runs import TrecRun, document_names
+from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.compare import named_rankers
+from owpc_ltr.evaluation.data_comparison import ChosenData, ComparisonRequest, chosen_data
+from owpc_ltr.evaluation.judged_data import read_lists
+from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.options import METRIC, PoolDepth, Split, Strata, Unweighted
+from owpc_ltr.evaluation.proxy_labels import (
+    check_counted,
+    human_sample,
+    judged_data,
+    read_strata,
+    strata_of,
+    write_strata,
+)
+from owpc_ltr.evaluation.proxy_labels import human_labels as as_human_labels
+from owpc_ltr.evaluation.query_choice import compared_queries
+from owpc_ltr.evaluation.ranked_lists import RankedLists
+from owpc_ltr.evaluation.results import ComparisonPlan
 from owpc_ltr.files.output import output_file
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import first_metric, uneven
+from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Argument, Help, Plugins, Reads, Seed, Writes, job
-
-if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.evaluation.data_comparison import ChosenData
-    from owpc_ltr.metrics import Metric
 
 SAMPLED_QUERIES = 50
 """How many queries are drawn."""
@@ -148,26 +167,6 @@ def judge_sample(
     the strata.
     Raises UsageError, BadInput, or Refused where no query is left.
     """
-    import pyarrow.compute as pc
-
-    from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.evaluation.compare import named_rankers
-    from owpc_ltr.evaluation.data_comparison import ComparisonRequest, chosen_data
-    from owpc_ltr.evaluation.judged_data import read_lists
-    from owpc_ltr.evaluation.proxy_labels import (
-        human_labels as as_human_labels,
-    )
-    from owpc_ltr.evaluation.proxy_labels import (
-        human_sample,
-        judged_data,
-        read_strata,
-        strata_of,
-        write_strata,
-    )
-    from owpc_ltr.evaluation.results import ComparisonPlan
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.metrics import first_metric, uneven
-
     if len(rankers) != 2:
         raise UsageError(f"an interval is of 2 rankers' difference, and there are {len(rankers)}")
     if n < 1 or depth < 1:
@@ -177,17 +176,17 @@ def judge_sample(
     plan = ComparisonPlan((first_metric(metric, load(files)),))
     request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
     proxy_labels, human_labels = read_lists(columns, proxy_labels, human_labels)
-    candidates, everything = _candidates(proxy_labels, data)
-    chosen = chosen_data(request, everything)
+    candidates, labelled = _candidates(proxy_labels, data)
+    chosen = chosen_data(request, labelled)
     part = judged_data(chosen.part)
-    gains = _differences(plan.metrics[0], chosen, part)
+    gains = _differences(plan, chosen, part)
     weights = None if unweighted else uneven(part.query_weights)
     if weights is not None:
         gains = gains * (weights / weights.mean())
     judged = np.zeros(part.n_queries, np.bool_)
     if human_labels is not None:
-        known = human_sample(everything, as_human_labels(human_labels, everything)).data.query_ids
-        judged = np.array(pc.is_in(part.query_ids, value_set=known))
+        people = human_sample(labelled, as_human_labels(human_labels, labelled)).data
+        judged = np.array(pc.is_in(part.query_ids, value_set=people.query_ids))
     names = strata_of(part.query_ids, read_strata(strata))
     if names is None:
         sizes = mean_grades(part) if stratify_by_grade else gains
@@ -196,15 +195,14 @@ def judge_sample(
     drawn = draw_next(gains, np.array(names), judged=judged, query_ids=ids, n=n, seed=seed)
     if not len(drawn.queries):
         raise UsageError("all of these queries have human labels: none is left to draw")
-    wanted = [ids[number] for number in drawn.queries.tolist()]
-    tops = _tops(chosen, candidates, wanted, depth, seed)
-    found = HumanLabelSample(tops, drawn.strata, dict(zip(ids, names, strict=True)))
+    tops = _tops(chosen, candidates, [ids[number] for number in drawn.queries], depth, seed)
+    sample = HumanLabelSample(tops, drawn.strata, dict(zip(ids, names, strict=True)))
     if out is None:
-        return found
-    write_sheet(found.queries, (), {}, Path(out))
+        return sample
+    write_sheet(sample.queries, (), {}, Path(out))
     if strata is None:
-        write_strata(list(found.stratum_of), list(found.stratum_of.values()), beside)
-    return replace(found, sheet=str(out), strata_file=str(beside if strata is None else strata))
+        write_strata(ids, names, beside)
+    return replace(sample, sheet=str(out), strata_file=str(beside if strata is None else strata))
 
 
 def _strata_file(out: Any, strata: Any, strata_out: Any, inputs: Sequence[Any]) -> Path:
@@ -219,28 +217,21 @@ def _strata_file(out: Any, strata: Any, strata_out: Any, inputs: Sequence[Any]) 
 
 def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDataset]:
     """The documents with their features, and those with proxy labels."""
-    from owpc_ltr.evaluation.proxy_labels import human_labels, human_sample, judged_data
-
     candidates = judged_data(proxy_labels if data is None else data)
-    everything = candidates
+    labelled = candidates
     if data is not None:
-        everything = human_sample(candidates, human_labels(proxy_labels, candidates)).data
+        labelled = human_sample(candidates, as_human_labels(proxy_labels, candidates)).data
     if candidates.doc_ids is None:
         raise BadInput("the data do not know their documents, so that none can be named to judge")
-    return candidates, everything
+    return candidates, labelled
 
 
-def _differences(metric: Metric, chosen: ChosenData, data: RankingDataset) -> Vector:
-    from owpc_ltr.evaluation.measurement import measure_on_data
-    from owpc_ltr.evaluation.proxy_labels import check_counted
-    from owpc_ltr.evaluation.query_choice import compared_queries
-    from owpc_ltr.evaluation.results import ComparisonPlan
-
-    of = compared_queries(data, chosen.chosen)
-    found = measure_on_data(chosen.rankers, data, of, ComparisonPlan((metric,)))
-    one, other = (values.values[0] for values in found.rankers.values())
-    gains: Vector = one - other
-    check_counted(metric, gains, gains)
+def _differences(plan: ComparisonPlan, chosen: ChosenData, data: RankingDataset) -> Vector:
+    queries = compared_queries(data, chosen.chosen)
+    results = measure_on_data(chosen.rankers, data, queries, plan)
+    a, b = (ranker.values[0] for ranker in results.rankers.values())
+    gains: Vector = a - b
+    check_counted(plan.metrics[0], gains, gains)
     return gains
 
 
@@ -248,14 +239,8 @@ def _tops(
     chosen: ChosenData, candidates: RankingDataset, names: list[str], depth: int, seed: int
 ) -> tuple[JudgedQuery, ...]:
     """The first documents of either ranker, in an order that tells nothing."""
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
-    from owpc_ltr.data.runs import TrecRun, document_names
-    from owpc_ltr.data.splits import hashes_of
-    from owpc_ltr.evaluation.ranked_lists import RankedLists
-    from owpc_ltr.models.reordering import dataset_scores
-
     numbers = np.array([candidates.query_ids.index(name).as_py() for name in names], np.int64)
-    asked = candidates.select(numbers)
+    drawn = candidates.select(numbers)
     tops: list[set[str]] = [set() for _ in names]
     lists: Sequence[Sequence[str]]
     for ranker in chosen.rankers.values():
@@ -263,28 +248,26 @@ def _tops(
             run = ranker.lists()
             lists = [run.get(name, ()) for name in names]
         else:
-            scores, documents = dataset_scores(ranker, asked), document_names(asked).to_pylist()
+            scores, documents = dataset_scores(ranker, drawn), document_names(drawn).to_pylist()
             lists = RankedLists.of_documents(
-                scores, asked.labels, asked.offsets, documents, depth=depth
+                scores, drawn.labels, drawn.offsets, documents, depth=depth
             ).documents
         for top, listed in zip(tops, lists, strict=True):
             top.update(listed[:depth])
-    found = []
-    for number, (name, top) in enumerate(zip(names, tops, strict=True)):
-        listed_top = sorted(top)
-        order = np.argsort(hashes_of(listed_top, f"{seed} {name}"), kind="stable")
-        ids = [listed_top[place] for place in order.tolist()]
+    queries = []
+    for number, (name, pool) in enumerate(zip(names, map(sorted, tops), strict=True)):
+        order = np.argsort(hashes_of(pool, f"{seed} {name}"), kind="stable")
+        ids = [pool[place] for place in order.tolist()]
         grades = np.zeros(len(ids), np.float32)
-        found.append(JudgedQuery(name, _params(asked, number, name), ids, grades))
-    return tuple(found)
+        queries.append(JudgedQuery(name, _params(drawn, number, name), ids, grades))
+    return tuple(queries)
 
 
 def _params(data: RankingDataset, number: int, name: str) -> dict[str, Any]:
     if data.query_params is None:
         return {"query": name, "keywords": name}
     params: dict[str, Any] = json.loads(data.query_params[number].as_py())
-    said = str(params.get("query", params.get("keywords", name)))
-    return {**params, "query": said}
+    return {**params, "query": str(params.get("query", params.get("keywords", name)))}
 
 
 STRATA = 4
@@ -325,12 +308,12 @@ def strata_by_size(differences: Vector, strata: int = STRATA) -> NDArray[np.int6
     """
     sizes = np.abs(differences)
     apart = sizes > 0
-    found = np.zeros(len(sizes), np.int64)
+    codes = np.zeros(len(sizes), np.int64)
     if apart.any():
         cuts = np.unique(np.quantile(sizes[apart], np.arange(1, strata) / strata))
-        found[apart] = 1 + np.searchsorted(cuts, sizes[apart], side="left")
+        codes[apart] = 1 + np.searchsorted(cuts, sizes[apart], side="left")
     # Strata that nobody is in have no number.
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
 def mean_grades(data: RankingDataset) -> Vector:
@@ -352,27 +335,22 @@ def draw_next(
     `differences` are the proxy labels, times the queries' weights; `judged` says which queries
     have human labels. The same seed draws the same.
     """
-    from owpc_ltr.data.splits import hashes_of
-
     names, codes = np.unique(strata, return_inverse=True)
     sizes = np.bincount(codes)
     counts = np.bincount(codes[judged], minlength=len(names))
     spread = _spread(differences, codes, len(names))
-    wanted = allocated(sizes, counts, spread, n) - counts
+    to_judge = allocated(sizes, counts, spread, n) - counts
     order = np.argsort(hashes_of(query_ids, f"judge next {seed}"), kind="stable")
     order = order[~judged[order]]
     # The place of each query among the unjudged ones of its stratum.
     by_stratum = np.argsort(codes[order], kind="stable")
     of = codes[order][by_stratum]
     place = np.arange(len(of)) - np.searchsorted(of, of)
-    chosen = np.sort(by_stratum[place < wanted[of]])
+    chosen = np.sort(by_stratum[place < to_judge[of]])
     largest = np.zeros(len(names))
     np.maximum.at(largest, codes, np.abs(differences))
-    told = zip(names.tolist(), largest, sizes, counts, wanted, strict=True)
-    return Drawn(
-        order[chosen],
-        tuple(Stratum(a, float(b), int(c), int(d), int(e)) for a, b, c, d, e in told),
-    )
+    columns = (column.tolist() for column in (names, largest, sizes, counts, to_judge))
+    return Drawn(order[chosen], tuple(map(Stratum, *columns)))
 
 
 def allocated(
@@ -382,16 +360,16 @@ def allocated(
 
     Each has 2 where it can, for what spreads unseen cannot be told.
     """
-    found = np.maximum(counts, np.minimum(sizes, 2))
-    left = max(0, counts.sum() + n - int(found.sum()))
-    for _ in range(min(left, int((sizes - found).sum()))):
-        gain = np.where(found < sizes, (sizes * spread) ** 2 / (found * (found + 1.0)), -1.0)
-        found[int(gain.argmax())] += 1
-    return found
+    judged = np.maximum(counts, np.minimum(sizes, 2))
+    left = max(0, counts.sum() + n - int(judged.sum()))
+    for _ in range(min(left, int((sizes - judged).sum()))):
+        gain = np.where(judged < sizes, (sizes * spread) ** 2 / (judged * (judged + 1.0)), -1.0)
+        judged[int(gain.argmax())] += 1
+    return judged
 
 
 def _spread(differences: Vector, codes: NDArray[np.int64], width: int) -> Vector:
     """How far human differences of each stratum are expected to spread about proxy ones."""
     squares = np.bincount(codes, differences**2, width) / np.bincount(codes, minlength=width)
-    found: Vector = np.sqrt(squares + _EVEN * (float((differences**2).mean()) or 1.0))
-    return found
+    spread: Vector = np.sqrt(squares + _EVEN * (float((differences**2).mean()) or 1.0))
+    return spread

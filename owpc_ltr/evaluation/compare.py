@@ -126,21 +126,20 @@ def compare(
     if folds:
         from owpc_ltr.evaluation.data_comparison import compare_over_folds
 
-        found = compare_over_folds(request, judged)
+        comparison = compare_over_folds(request, judged)
     elif proxy_labels is not None:
         from owpc_ltr.evaluation.proxy_labels import compare_with_proxy_labels
 
-        found = compare_with_proxy_labels(request, judged, proxy_labels, strata)
+        comparison = compare_with_proxy_labels(request, judged, proxy_labels, strata)
     else:
         from owpc_ltr.evaluation.data_comparison import compare_on_data
 
-        found = compare_on_data(request, judged)
-    found = replace(
-        found, data_name=str(data) if isinstance(data, Path | str) else "", n_worst=options.worst
-    )
-    write_comparison(found, per_query, latex)
-    write_report(found, report, plugins)
-    return found
+        comparison = compare_on_data(request, judged)
+    data_name = str(data) if isinstance(data, Path | str) else ""
+    comparison = replace(comparison, data_name=data_name, n_worst=options.worst)
+    write_comparison(comparison, per_query, latex)
+    write_report(comparison, report, plugins)
+    return comparison
 
 
 def comparison_request(
@@ -180,22 +179,22 @@ def comparison_request(
 
 
 def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    """The rankers by name: as given, or as files and texts are spelled; others by their kind.
+    """The rankers by name: a mapping's, or as files and texts are spelled; others by their kind.
 
     Raises UsageError for fewer than two, and for one that is named twice.
     """
     if isinstance(rankers, Mapping):
-        found = {str(name): ranker for name, ranker in rankers.items()}
+        named = {str(name): ranker for name, ranker in rankers.items()}
     else:
-        found = {}
+        named = {}
         for ranker in [rankers] if isinstance(rankers, str | Path) else rankers:
-            found[_new_name(ranker, found)] = ranker
-    if len(found) < 2:
+            named[_new_name(ranker, named)] = ranker
+    if len(named) < 2:
         raise UsageError(
-            f"a comparison needs 2 rankers, and there is {len(found)}: name another model, run "
+            f"a comparison needs 2 rankers, and there is {len(named)}: name another model, run "
             "or feature:NAME"
         )
-    return found
+    return named
 
 
 def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
@@ -229,15 +228,15 @@ def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata:
 
 
 def write_comparison(
-    found: RankerComparison, per_query: Path | str | None, latex: Path | str | None
+    comparison: RankerComparison, per_query: Path | str | None, latex: Path | str | None
 ) -> None:
     """Write the values of every query, and the LaTeX table, where files are named."""
     from owpc_ltr.files.output import write_output
 
     if per_query is not None:
-        write_output(per_query, _table_bytes(found, Path(per_query)))
+        write_output(per_query, _table_bytes(comparison, Path(per_query)))
     if latex is not None:
-        write_output(latex, found.to_latex().encode())
+        write_output(latex, comparison.to_latex().encode())
 
 
 def check_table(path: Path | str | None) -> None:
@@ -248,26 +247,21 @@ def check_table(path: Path | str | None) -> None:
         )
 
 
-def _table_bytes(found: RankerComparison, path: Path) -> bytes:
+def _table_bytes(comparison: RankerComparison, path: Path) -> bytes:
     """A row a query, as CSV or Parquet: its id, text, importance, and each value."""
     import io
 
-    from owpc_ltr.files.sheets import sheet_bytes
-
-    if path.suffix.lower() == ".csv":
-        columns = found.per_query.to_pydict()
-        cells = [map(_cell, [name, *values]) for name, values in columns.items()]
-        return sheet_bytes(zip(*cells, strict=True))
     from pyarrow import parquet
 
-    buffer = io.BytesIO()
-    parquet.write_table(found.per_query, buffer)
-    return buffer.getvalue()
-
-
-def _cell(value: object) -> object:
+    from owpc_ltr.files.sheets import sheet_bytes
     from owpc_ltr.plain_text import printable
 
-    if isinstance(value, str):
-        return printable(value)
-    return "" if value is None else value
+    if path.suffix.lower() == ".csv":
+        columns = [
+            [printable(cell) if isinstance(cell, str) else cell for cell in (name, *values)]
+            for name, values in comparison.per_query.to_pydict().items()
+        ]
+        return sheet_bytes(zip(*columns, strict=True))
+    buffer = io.BytesIO()
+    parquet.write_table(comparison.per_query, buffer)
+    return buffer.getvalue()

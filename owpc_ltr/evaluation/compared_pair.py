@@ -1,15 +1,15 @@
-"""A pair of rankers, compared by one metric: its figures, and the verdict in words."""
+"""A pair of rankers, compared by one metric: its figures in tables, and the verdict in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Comparison, Outcome, ResultWarning, Verdict
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import in_python
 
 
@@ -40,14 +40,14 @@ class ComparedPair(ShortRepr):
     @property
     def verdict(self) -> Verdict:
         """The verdict on ranker a."""
-        higher, both = self.higher_is_better, self.prediction_powered
+        both = self.prediction_powered
+        claim: dict[str, Any] = {
+            "higher_is_better": self.higher_is_better,
+            "smallest_gain": self.smallest_gain,
+        }
         if both is not None:
-            return both.verdict(
-                self.doubts, higher_is_better=higher, smallest_gain=self.smallest_gain
-            )
-        return self.comparison.verdict(
-            self.p_holm, self.doubts, higher_is_better=higher, smallest_gain=self.smallest_gain
-        )
+            return both.verdict(self.doubts, **claim)
+        return self.comparison.verdict(self.p_holm, self.doubts, **claim)
 
     def with_doubts(self, doubts: Sequence[ResultWarning]) -> ComparedPair:
         """The same figures, and further doubts about them."""
@@ -94,16 +94,12 @@ class ComparedPair(ShortRepr):
 
     def reversed(self) -> ComparedPair:
         """The same pair with ranker b first."""
-        both = self.prediction_powered
-        return replace(
-            self,
-            a=self.b,
-            b=self.a,
-            comparison=self.comparison.reversed(),
-            left_out=None if self.left_out is None else self.left_out.reversed(),
-            as_judged=None if self.as_judged is None else self.as_judged.reversed(),
-            prediction_powered=None if both is None else both.reversed(),
-        )
+        turned: dict[str, Any] = {
+            name: figures.reversed()
+            for name in ("comparison", "left_out", "as_judged", "prediction_powered")
+            if (figures := getattr(self, name)) is not None
+        }
+        return replace(self, a=self.b, b=self.a, **turned)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON: of the comparison, or the prediction-powered ones."""
@@ -137,23 +133,20 @@ def verdict_line(verdict: Verdict, a: str, b: str, metric: str, *, judged: bool 
 
 def measured_live_by(names: Sequence[str]) -> str:
     """What measures the results that users get, in the words of the caller."""
-    if in_python():
-        return "measure what users get: cluster.compare_live([…], judgments=…, query_template=…)"
-    rankers = " ".join(names)
-    return (
-        f"measure what users get: owpc-ltr compare-live {rankers} --judgments FILE "
-        "--query-template FILE"
-    )
+    call = "cluster.compare_live([…], judgments=…, query_template=…)"
+    if not in_python():
+        call = f"owpc-ltr compare-live {' '.join(names)} --judgments FILE --query-template FILE"
+    return f"measure what users get: {call}"
 
 
 def verdict_lines(pairs: Sequence[ComparedPair]) -> list[str]:
     """The verdict on each pair of rankers, a line each: metrics of one outcome stand together."""
-    told: dict[str, dict[str, list[str]]] = {}
+    by_names: dict[str, dict[str, list[str]]] = {}
     for pair, words in zip(pairs, outcomes_of(pairs), strict=True):
-        outcomes = told.setdefault(f"{pair.a} against {pair.b}", {})
+        outcomes = by_names.setdefault(f"{pair.a} against {pair.b}", {})
         outcomes.setdefault(words, []).append(pair.metric)
     lines: dict[str, list[str]] = {}
-    for names, outcomes in told.items():
+    for names, outcomes in by_names.items():
         line = "; ".join(f"by {_listed(metrics)} {words}" for words, metrics in outcomes.items())
         lines.setdefault(line, []).append(names)
     return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
@@ -195,45 +188,40 @@ def small_gain_lines(pairs: Sequence[ComparedPair]) -> list[str]:
     ]
 
 
-def disagreement(found: Comparison, p: float, split: str = "all") -> str:
+def disagreement(pair: Comparison, p: float, split: str = "all") -> str:
     """Why interval and test, whose p is corrected, disagree; empty where they agree."""
-    if (p < LEVEL) != found.includes_zero:
+    if (p < LEVEL) != pair.includes_zero:
         return ""
-    if found.only_floor:
-        return _floor_line(found, split)
-    if found.includes_zero and found.p_t < LEVEL:
+    if pair.only_floor:
+        return _floor_line(pair, split)
+    if pair.includes_zero and pair.p_t < LEVEL:
         return "the test assumes symmetric differences, the interval allows for skewed ones"
-    if found.includes_zero:
+    if pair.includes_zero:
         return (
-            f"the differences vary too much for the interval, as for a t-test (p = {found.p_t:.4f})"
+            f"the differences vary too much for the interval, as for a t-test (p = {pair.p_t:.4f})"
         )
-    if found.p_permutation < LEVEL:
+    if pair.p_permutation < LEVEL:
         return (
-            f"the interval is of its pair alone, p = {found.p_permutation:.4f} is {p:.4f} when "
+            f"the interval is of its pair alone, p = {pair.p_permutation:.4f} is {p:.4f} when "
             "corrected for all comparisons: compare fewer rankers or metrics"
         )
-    return f"p of the permutation test is {found.p_permutation:.4f} even without correction"
+    return f"p of the permutation test is {pair.p_permutation:.4f} even without correction"
 
 
-def _floor_line(found: Comparison, split: str) -> str:
-    """What so few queries cannot show, and how many could."""
-    n, mean = found.n_queries, found.mean_difference
-    floor = mean - found.low if mean > 0 else found.high - mean
+def _floor_line(pair: Comparison, split: str) -> str:
+    """What so few queries cannot show, how many could, and how to get these."""
+    n, mean = pair.n_queries, pair.mean_difference
+    floor = mean - pair.low if mean > 0 else pair.high - mean
     # Rounded: 15.999… queries are 16, which are still too few.
     enough = int(round(n * floor / abs(mean), 9)) + 1
+    more = ""
+    if split == "test":
+        call = "`train(…, folds=5)`" if in_python() else "train --folds 5"
+        more = f", or count the training queries, too ({call})"
     return (
         f"{n:,} queries cannot show a difference below {floor:.4f} ({n * floor:.3g} / queries): at "
-        f"{mean:+.4f} it takes {enough:,} or more: {more_queries(held_out=split == 'test')}"
+        f"{mean:+.4f} it takes {enough:,} or more: judge more queries{more}"
     )
-
-
-def more_queries(*, held_out: bool) -> str:
-    """How to compare on more queries, in the words of the caller."""
-    if not held_out:
-        return "judge more queries"
-    if in_python():
-        return "judge more queries, or count the training queries, too (`train(…, folds=5)`)"
-    return "judge more queries, or count the training queries, too (train --folds 5)"
 
 
 def corrected_over(count: int, looks: int = 0, split: str = "") -> str:
@@ -242,8 +230,8 @@ def corrected_over(count: int, looks: int = 0, split: str = "") -> str:
     if looks:
         before = f"{looks} earlier {'comparison' if looks == 1 else 'comparisons'}"
         return f"p corrected over {count} comparisons (Holm) and {before} on these queries{doubled}"
-    told = f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
-    return f"{told}{doubled}"
+    words = f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+    return f"{words}{doubled}"
 
 
 def detectable_line(pairs: Sequence[ComparedPair]) -> str:
@@ -251,14 +239,11 @@ def detectable_line(pairs: Sequence[ComparedPair]) -> str:
     sizes: dict[str, list[float]] = {}
     for pair in pairs:
         sizes.setdefault(pair.metric, []).append(pair.comparison.detectable)
-    parts = [f"{metric} {_range(of_pairs)}" for metric, of_pairs in sizes.items()]
+    parts = []
+    for metric, of_pairs in sizes.items():
+        low, high = f"{min(of_pairs):.4f}", f"{max(of_pairs):.4f}"
+        parts.append(f"{metric} {low}" if low == high else f"{metric} {low} to {high}, by pair")
     return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
-
-
-def difference_of(pair: ComparedPair) -> str:
-    """The mean difference and its interval."""
-    one = pair.comparison
-    return f"{one.mean_difference:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
 
 
 def wins_ties_losses(pair: ComparedPair) -> str:
@@ -266,13 +251,74 @@ def wins_ties_losses(pair: ComparedPair) -> str:
     return f"{pair.gained}/{pair.comparison.ties}/{pair.lost}"
 
 
-def _range(sizes: list[float]) -> str:
-    """Sizes that differ from pair to pair."""
-    low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
-    return low if low == high else f"{low} to {high}, by pair"
-
-
 def _listed(names: Sequence[str]) -> str:
     """As in "map, mrr and ndcg@10"."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
+    """A row for each pair, its rankers by their letters."""
+    headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            *map("{:+.4f}".format, (one.mean_difference, one.low, one.high)),
+            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
+            wins_ties_losses(pair),
+        )
+        for pair in pairs
+        for one in [pair.comparison]
+    ]
+    return text_table(headers, rows)
+
+
+def label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
+    """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
+    rows = [
+        (
+            pair.metric,
+            f"{letters[pair.a]} − {letters[pair.b]}",
+            labels,
+            *map("{:+.4f}".format, (one.mean, one.low, one.high)),
+            _p(one.p),
+        )
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for labels, one in (
+            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
+        )
+    ]  # fmt: skip
+    return text_table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
+
+
+def label_lines(pairs: Sequence[ComparedPair]) -> list[str]:
+    """What proxy labels of all queries add to human ones: a line for each pair."""
+    if not pairs:
+        return []
+    lines = [
+        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
+        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
+        f"{strength_in_words(both)}"
+        for pair in pairs
+        for both in [pair.prediction_powered]
+        if both is not None
+        for one in [both.by_both]
+    ]
+    by = f"by human and proxy labels, {corrected_over(len(pairs))}:"
+    return [*lines, by, *verdict_lines(pairs)]
+
+
+def ranker_letters(names: Sequence[str]) -> dict[str, str]:
+    """A short name for each ranker: A to Z, then A2 and so on."""
+    return {
+        name: chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "")
+        for n, name in enumerate(names)
+    }
+
+
+def _p(value: float) -> str:
+    """A p-value; one that would round to 0 is never 0."""
+    return f"{value:.4f}" if value >= 0.00005 else "<.0001"

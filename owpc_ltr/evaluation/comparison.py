@@ -20,7 +20,7 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.looks import corrected_for, earlier_looks
 from owpc_ltr.evaluation.measurement import Measured
-from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of, sign_flips
+from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
 from owpc_ltr.evaluation.results import PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
@@ -149,7 +149,7 @@ def _mean_share(shares: Vector, weights: Vector | None) -> float:
 
 def _counted(weights: Vector | None, *values: Vector) -> NDArray[np.bool_]:
     """The queries that have some weight, and all of these values."""
-    counted = ~np.isnan(values).any(axis=0)
+    counted: NDArray[np.bool_] = np.logical_and.reduce([~np.isnan(one) for one in values])
     return counted if weights is None else counted & (weights > 0)
 
 
@@ -253,16 +253,12 @@ def compare_all(
             mean = MeanInterval(mean_of(unit.a, unit.weights), *interval)
             means[name][str(metrics[number])] = mean
         done = drawing.told("flipping signs")
-        for place, ((a, b, number), sample) in enumerate(samples.items(), 1):
+        tested = zip(samples.items(), ends[len(alone) :], strict=True)
+        for place, (((a, b, number), sample), interval) in enumerate(tested, 1):
             # The same coins for each pair, as if it were the only one.
-            coins, _draws = generators(drawing.seed)
-            flips = sign_flips(sample.terms, drawing.resamples, coins)
-            interval = ends[len(alone) + place - 1]
-            found = comparison_of(sample, flips, interval, drawing.resamples, drawing.seed)
-            metric = metrics[number]
-            pairs.append(
-                ComparedPair(a, b, str(metric), found, found.p_permutation, metric.higher_is_better)
-            )
+            compared = comparison_of(sample, interval, drawing.resamples, drawing.seed)
+            metric, p = metrics[number], compared.p_permutation
+            pairs.append(ComparedPair(a, b, str(metric), compared, p, metric.higher_is_better))
             done(place / len(samples))
     # Pairs stand by metric, then in the order of the rankers.
     texts = [str(metric) for metric in metrics]
@@ -315,10 +311,7 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> 
         smallest_gain=plan.smallest_gain,
     )
     verdict = pair.verdict
-    warnings = [
-        *_warnings_of(names, results),
-        *treatment_warnings(verdict, pair.metric, others),
-    ]
+    warnings = [*_warnings_of(names, results), *treatment_warnings(verdict, pair.metric, others)]
     if number == 0:
         warnings += contradictions(verdict, pair.metric, _by_guards(pair, results))
     warnings += fewer_training_queries(verdict.outcome, names, queries.cross_validated)

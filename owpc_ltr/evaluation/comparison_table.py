@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -17,9 +16,12 @@ from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
     detectable_line,
-    difference_of,
     disagreements,
+    label_lines,
+    label_table,
     measured_live_by,
+    pair_table,
+    ranker_letters,
     small_gain_lines,
     verdict_line,
     verdict_lines,
@@ -28,9 +30,9 @@ from owpc_ltr.evaluation.compared_pair import (
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.options import WORST_QUERIES
-from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.resampling import ROUNDING
-from owpc_ltr.evaluation.significance import ResultWarning, Verdict, over_metrics
+from owpc_ltr.evaluation.significance import ResultWarning, Verdict, difference_words, over_metrics
+from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import REPR_LINES, ShortRepr, printable_lines, text_table, wrapped_text
 
@@ -88,7 +90,7 @@ class ComparedRanker(ShortRepr):
             "metrics": [
                 {
                     **one.as_dict(),
-                    "all_tied_baseline": known_number(one.all_tied_baseline),
+                    "all_tied_baseline": finite_json(one.all_tied_baseline),
                     "low": self.means[str(one.metric)].low,
                     "high": self.means[str(one.metric)].high,
                     "unjudged": None if self.unjudged is None else self.unjudged[str(one.metric)],
@@ -191,18 +193,18 @@ class RankerComparison:
     def pair(self, a: str, b: str, metric: Metric | str | None = None) -> ComparedPair:
         """Ranker a against b by a metric, the first one unless it is named."""
         name = str(self.metrics[self._metric_number(metric)])
-        found = self._by_metric(a, b).get(name)
-        if found is None:
+        pair = self._by_metric(a, b).get(name)
+        if pair is None:
             raise UsageError(f"{a} and {b} were not compared by {name}")
-        return found
+        return pair
 
     def verdicts(self, a: str, b: str) -> dict[str, Verdict]:
         """The verdicts on ranker a against b by metric; empty where the two were not compared."""
         return {metric: one.verdict for metric, one in self._by_metric(a, b).items()}
 
     def _by_metric(self, a: str, b: str) -> dict[str, ComparedPair]:
-        found = (one for one in self.pairs if {one.a, one.b} == {a, b})
-        return {one.metric: one if one.a == a else one.reversed() for one in found}
+        pairs = (pair for pair in self.pairs if {pair.a, pair.b} == {a, b})
+        return {pair.metric: pair if pair.a == a else pair.reversed() for pair in pairs}
 
     def verdict(self, a: str | None = None, b: str | None = None) -> Verdict:
         """The verdict on ranker a against b: by the first metric, if no other says the opposite.
@@ -297,7 +299,7 @@ class RankerComparison:
 
     def _repr_html_(self) -> str:
         """Means as bars, pairs as a table, notes and warnings below."""
-        labels = _labels_in_words(self) if self.prediction_powered else []
+        labels = label_lines(self.prediction_powered)
         return html_of(self, _title(self), [*self.notes, *_closing(self), *labels])
 
     def to_latex(self) -> str:
@@ -336,69 +338,73 @@ class RankerComparison:
         return texts.index(str(metric))
 
 
-def short_text(found: RankerComparison, title: Sequence[str]) -> str:
+def short_text(comparison: RankerComparison, title: Sequence[str]) -> str:
     """The verdict, the lines of the `title`, and a line for each pair, as many as a repr shows."""
-    lines = [*([opening(found)] if found.pairs else []), *title]
+    lines = [*([opening(comparison)] if comparison.pairs else []), *title]
     lines += [
-        f"{pair.metric}  {pair.a} − {pair.b}: {difference_of(pair)}, p = {pair.p_holm:.2g} "
-        f"corrected: {pair.verdict.outcome}"
-        for pair in found.pairs
+        f"{pair.metric}  {pair.a} − {pair.b}: {difference_words(pair.comparison)}, "
+        f"p = {pair.p_holm:.2g} corrected: {pair.verdict.outcome}"
+        for pair in comparison.pairs
     ]
-    lines += disagreements([one.by_human_labels for one in found.pairs], found.split)
+    lines += disagreements([one.by_human_labels for one in comparison.pairs], comparison.split)
     if len(lines) > REPR_LINES:
         left = len(lines) - REPR_LINES + 1
         lines = [*lines[: REPR_LINES - 1], f"and {left} more: print the comparison"]
     return printable_lines("\n".join(lines))
 
 
-def _text_lines(found: RankerComparison) -> Iterator[str]:
-    letters = ranker_letters([one.name for one in found.rankers])
-    pairs = [one.by_human_labels for one in found.pairs]
-    title = f"{_title(found)}, {found.data_name}" if found.data_name else _title(found)
-    yield from map(wrapped_text, (opening(found), title, *found.notes))
-    yield _mean_table(found, letters)
-    yield from (wrapped_text(metric.convention) for metric in found.metrics)
+def _text_lines(comparison: RankerComparison) -> Iterator[str]:
+    letters = ranker_letters([one.name for one in comparison.rankers])
+    pairs = [one.by_human_labels for one in comparison.pairs]
+    title = (
+        f"{_title(comparison)}, {comparison.data_name}"
+        if comparison.data_name
+        else _title(comparison)
+    )
+    yield from map(wrapped_text, (opening(comparison), title, *comparison.notes))
+    yield _mean_table(comparison, letters)
+    yield from (wrapped_text(metric.convention) for metric in comparison.metrics)
     yield ""
     yield pair_table(pairs, letters)
-    yield from map(wrapped_text, _closing(found))
-    if found.prediction_powered:
+    yield from map(wrapped_text, _closing(comparison))
+    if comparison.prediction_powered:
         yield ""
-        yield label_table(found.prediction_powered, letters)
-        yield from map(wrapped_text, _labels_in_words(found))
-    yield from _worst_lines(found, letters)
-    yield from map(wrapped_text, warning_lines(found))
+        yield label_table(comparison.prediction_powered, letters)
+        yield from map(wrapped_text, label_lines(comparison.prediction_powered))
+    yield from _worst_lines(comparison, letters)
+    yield from map(wrapped_text, warning_lines(comparison))
 
 
-def _title(found: RankerComparison) -> str:
+def _title(comparison: RankerComparison) -> str:
     """Which rankers, on what."""
-    split = _SPLITS.get(found.split, f"{found.split} split")
-    return f"{len(found.rankers)} rankers on {queries_in_words(found)} ({split})"
+    split = _SPLITS.get(comparison.split, f"{comparison.split} split")
+    return f"{len(comparison.rankers)} rankers on {queries_in_words(comparison)} ({split})"
 
 
-def warning_lines(found: RankerComparison) -> list[str]:
+def warning_lines(comparison: RankerComparison) -> list[str]:
     """The warnings, a line each."""
-    return [f"warning: {message}" for message in found.warnings]
+    return [f"warning: {message}" for message in comparison.warnings]
 
 
-def queries_in_words(found: RankerComparison) -> str:
+def queries_in_words(comparison: RankerComparison) -> str:
     """How many queries there are, and how many of them are independent."""
-    if found.n_independent in {0, found.n_queries}:
-        return f"{found.n_queries:,} queries"
-    return f"{found.n_queries:,} queries, {found.n_independent:,} independent"
+    if comparison.n_independent in {0, comparison.n_queries}:
+        return f"{comparison.n_queries:,} queries"
+    return f"{comparison.n_queries:,} queries, {comparison.n_independent:,} independent"
 
 
-def opening(found: RankerComparison) -> str:
+def opening(comparison: RankerComparison) -> str:
     """The verdict on the pair that stands for the comparison, which is its first line."""
-    a, b = found.headline
-    judged = found.on_judged_documents
-    return verdict_line(found.verdict(a, b), a, b, str(found.metrics[0]), judged=judged)
+    a, b = comparison.headline
+    judged = comparison.on_judged_documents
+    return verdict_line(comparison.verdict(a, b), a, b, str(comparison.metrics[0]), judged=judged)
 
 
-def _mean_table(found: RankerComparison, letters: Mapping[str, str]) -> str:
-    listed = any(one.unjudged is not None for one in found.rankers)
+def _mean_table(comparison: RankerComparison, letters: Mapping[str, str]) -> str:
+    listed = any(one.unjudged is not None for one in comparison.rankers)
     rows = []
-    for metric in map(str, found.metrics):
-        for ranker in found.rankers:
+    for metric in map(str, comparison.metrics):
+        for ranker in comparison.rankers:
             mean = ranker.means[metric]
             row = [letters[ranker.name], ranker.name, metric, mean.mean, mean.low, mean.high]
             if listed:
@@ -408,51 +414,14 @@ def _mean_table(found: RankerComparison, letters: Mapping[str, str]) -> str:
     return text_table(headers, rows)
 
 
-def pair_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
-    """A row for each pair, its rankers by their letters."""
-    headers = ("METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L")
-    rows = [
-        (
-            pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
-            *map(_signed, (one.mean_difference, one.low, one.high)),
-            *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
-            wins_ties_losses(pair),
-        )
-        for pair in pairs
-        for one in [pair.comparison]
-    ]
-    return text_table(headers, rows)
-
-
-def label_table(pairs: Sequence[ComparedPair], letters: Mapping[str, str]) -> str:
-    """For each pair with proxy labels, a row by both kinds of labels, and one by each alone."""
-    rows = [
-        (
-            pair.metric,
-            f"{letters[pair.a]} − {letters[pair.b]}",
-            labels,
-            *map(_signed, (one.mean, one.low, one.high)),
-            _p(one.p),
-        )
-        for pair in pairs
-        for both in [pair.prediction_powered]
-        if both is not None
-        for labels, one in (
-            ("both", both.by_both), ("human", both.by_human), ("proxy, biased", both.by_proxy),
-        )
-    ]  # fmt: skip
-    return text_table(("METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"), rows)
-
-
-def _worst_lines(found: RankerComparison, letters: Mapping[str, str]) -> Iterator[str]:
-    a, b = found.headline
-    worst = found.worst(a, b, n=found.n_worst)
+def _worst_lines(comparison: RankerComparison, letters: Mapping[str, str]) -> Iterator[str]:
+    a, b = comparison.headline
+    worst = comparison.worst(a, b, n=comparison.n_worst)
     if not worst:
         return
     yield ""
-    yield wrapped_text(f"where {a} loses most to {b}, {found.metrics[0]}:")
-    texts = ["TEXT"] if found.query_texts is not None else []
+    yield wrapped_text(f"where {a} loses most to {b}, {comparison.metrics[0]}:")
+    texts = ["TEXT"] if comparison.query_texts is not None else []
     yield text_table(
         ["QUERY", *texts, letters[a], letters[b]],
         [
@@ -462,100 +431,69 @@ def _worst_lines(found: RankerComparison, letters: Mapping[str, str]) -> Iterato
     )
 
 
-def _conventions(found: RankerComparison) -> list[str]:
+def _conventions(comparison: RankerComparison) -> list[str]:
     """What means are of: weights, unjudged documents, intervals."""
-    told = [
+    lines = [
         "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
         "skewness and to ± 3 / queries at least), each for itself",
         SYMMETRY,
     ]
-    if found.weighted:
-        told.insert(0, "means, differences and tests are weighted by the importance of queries")
-    if any(ranker.unjudged is not None for ranker in found.rankers):
-        told.append(_UNJUDGED[found.unjudged])
-        told.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
-    return told
+    if comparison.weighted:
+        lines.insert(0, "means, differences and tests are weighted by the importance of queries")
+    if any(ranker.unjudged is not None for ranker in comparison.rankers):
+        lines.append(_UNJUDGED[comparison.unjudged])
+        lines.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
+    return lines
 
 
-def _closing(found: RankerComparison) -> list[str]:
+def _closing(comparison: RankerComparison) -> list[str]:
     """What figures are of, the verdict on each pair, and what could have been found."""
-    pairs = [one.by_human_labels for one in found.pairs]
-    by = "by human labels alone, " if found.prediction_powered else ""
-    told = [f"{by}{corrected_over(len(pairs), found.looks, found.split)}:", *verdict_lines(pairs)]
-    told += [*disagreements(pairs, found.split), *small_gain_lines(pairs), detectable_line(pairs)]
-    if found.on_judged_documents:
-        told.append(measured_live_by(found.headline))
-    return [*_conventions(found), *told]
-
-
-def _labels_in_words(found: RankerComparison) -> list[str]:
-    """What proxy labels of all queries add to human ones: a line for each pair."""
-    pairs = found.prediction_powered
+    pairs = [one.by_human_labels for one in comparison.pairs]
+    by = "by human labels alone, " if comparison.prediction_powered else ""
     lines = [
-        f"{pair.metric} {pair.a} − {pair.b}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] by "
-        f"{both.n_human:,} human-labelled and {both.n_queries:,} proxy-labelled queries; "
-        f"{strength_in_words(both)}"
-        for pair in pairs
-        for both in [pair.prediction_powered]
-        if both is not None
-        for one in [both.by_both]
+        f"{by}{corrected_over(len(pairs), comparison.looks, comparison.split)}:",
+        *verdict_lines(pairs),
     ]
-    by = f"by human and proxy labels, {corrected_over(len(pairs))}:"
-    return [*lines, by, *verdict_lines(pairs)]
+    lines += [
+        *disagreements(pairs, comparison.split),
+        *small_gain_lines(pairs),
+        detectable_line(pairs),
+    ]
+    if comparison.on_judged_documents:
+        lines.append(measured_live_by(comparison.headline))
+    return [*_conventions(comparison), *lines]
 
 
-def ranker_letters(names: Sequence[str]) -> dict[str, str]:
-    """A short name for each ranker: A to Z, then A2 and so on."""
-    return {
-        name: chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "")
-        for n, name in enumerate(names)
-    }
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}"
-
-
-def _p(value: float) -> str:
-    """A p-value; one that would round to 0 is never 0."""
-    return f"{value:.4f}" if value >= 0.00005 else "<.0001"
-
-
-def html_of(found: RankerComparison, title: str, lines: Sequence[str]) -> str:
+def html_of(comparison: RankerComparison, title: str, lines: Sequence[str]) -> str:
     """The title, the verdict, means as bars, pairs as a table, and lines below."""
     from owpc_ltr.data import html
 
     means = [
         (f"{metric} {ranker.name}", ranker.means[str(metric)].mean)
-        for metric in found.metrics
-        for ranker in found.rankers
+        for metric in comparison.metrics
+        for ranker in comparison.rankers
     ]
     parts = [html.bars(means, "{:.4f}")]
-    if found.pairs:
+    if comparison.pairs:
         headers = ["metric", "difference", "mean and 95 % interval", "p", "p corrected", "w/t/l"]
         rows = [
             (
                 pair.metric,
                 f"{pair.a} − {pair.b}",
-                difference_of(pair),
+                difference_words(pair.comparison),
                 f"{pair.comparison.p_permutation:.2g}",
                 f"{pair.p_holm:.2g}",
                 wins_ties_losses(pair),
             )
-            for pair in found.pairs
+            for pair in comparison.pairs
         ]
-        parts = [html.line(opening(found)), *parts, html.table(headers, rows)]
-    return html.block(title, *parts, *map(html.line, [*lines, *warning_lines(found)]))
+        parts = [html.line(opening(comparison)), *parts, html.table(headers, rows)]
+    return html.block(title, *parts, *map(html.line, [*lines, *warning_lines(comparison)]))
 
 
-def _ends(found: Measured) -> tuple[float, float]:
+def _ends(measured: Measured) -> tuple[float, float]:
     """The interval of a mean; of a single query its value."""
     try:
-        return found.interval
+        return measured.interval
     except Refused:
-        return found.mean, found.mean
-
-
-def known_number(value: float) -> float | None:
-    """The value as JSON has it, which knows neither NaN nor infinity."""
-    return value if math.isfinite(value) else None
+        return measured.mean, measured.mean

@@ -6,25 +6,26 @@ Over folds there is one model a fold, and one test over the test queries of all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import with_document_fields
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
-from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.runs import TrecRun, is_run, read_run, run_of_scores
 from owpc_ltr.data.splits import digests_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
-from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data, ranker_of
+from owpc_ltr.evaluation.measurement import Measurable, Ranking, measure_on_data
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     NothingHeldOut,
@@ -41,7 +42,8 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.metrics import uneven
 from owpc_ltr.models.fold_models import CrossValidated
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel
+from owpc_ltr.models.model_file import SavedRanker
+from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
 
@@ -126,6 +128,62 @@ def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
         )
         raise BadInput(f"cannot read the ranker {ranker}: no such file or directory; {meant}")
     return ranker_of(ranker, data, plugins)
+
+
+def ranker_of(
+    ranker: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
+) -> Model | ReorderingModel | TrecRun:
+    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`.
+
+    A score for each document is a run; a fitted model of another library is one that predicts.
+    """
+    if isinstance(ranker, str) and ranker.startswith(FEATURE):
+        return feature_ranker(ranker, data)
+    if isinstance(ranker, Path | str):
+        path = Path(ranker)
+        return read_run(path) if is_run(path) else load_model(path, plugins)
+    if hasattr(ranker, "record") or isinstance(ranker, TrecRun):
+        return ranker  # type: ignore[no-any-return]
+    if not isinstance(data, RankingDataset):
+        raise UsageError("scores and models of other libraries rank data in memory: read these")
+    if hasattr(ranker, "predict"):
+        return FittedModel(ranker, data.feature_names)
+    if np.ndim(ranker) == 1:
+        return run_of_scores(ranker, data)
+    raise UsageError(
+        f"{type(ranker).__name__} is no ranker: give a model, a run, 'feature:NAME', a score for "
+        "each document, or a fitted model with predict"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel(SavedRanker):
+    """A model that another library fitted: what its `predict` says of the features.
+
+    Nothing tells which queries it was fitted on.
+    """
+
+    kind: ClassVar[str] = "fitted"
+
+    fitted: Any
+    feature_names: tuple[str, ...]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def score(self, features: Any) -> Vector:
+        """The predictions, (n_documents,)."""
+        # XGBoost's Booster takes a matrix of its own elsewhere.
+        predict = getattr(self.fitted, "inplace_predict", self.fitted.predict)
+        scores = np.asarray(predict(features), np.float64)
+        if scores.shape != (len(features),):
+            raise BadInput(
+                f"predict gives scores of shape {scores.shape} for {len(features)} documents: one "
+                "number a document is wanted"
+            )
+        return scores
+
+    def as_dict(self) -> dict[str, Any]:
+        """Refuse: it is the other library's to save. Raises UsageError."""
+        raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
 def is_live(ranker: Any) -> bool:

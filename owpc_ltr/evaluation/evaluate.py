@@ -116,9 +116,9 @@ def evaluate(
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.data.runs import write_scores
     from owpc_ltr.evaluation.comparison import compare_results
-    from owpc_ltr.evaluation.data_comparison import by_folds, records_of, with_fields
+    from owpc_ltr.evaluation.data_comparison import by_folds, ranker_of, records_of, with_fields
     from owpc_ltr.evaluation.evaluation_table import Evaluation
-    from owpc_ltr.evaluation.measurement import measure_on_data, ranker_of
+    from owpc_ltr.evaluation.measurement import measure_on_data
     from owpc_ltr.evaluation.query_choice import choose_queries, compared_queries, model_data
     from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
     from owpc_ltr.host.registry import load
@@ -129,14 +129,16 @@ def evaluate(
     judged = dataset_of(data, memory=memory, max_features=max_features)
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, option_name("documents"))
-    doubts = engine_doubts(cluster, judged, index, query_template)
+    warnings = engine_doubts(cluster, judged, index, query_template)
     if run is not None and isinstance(judged, PartitionedDataset):
         raise UsageError(
             f"{option_name('run')} lists documents of a dataset in memory: give a file, not a "
             "folder"
         )
     ranker = ranker_of(model, judged, files)
-    name, other = _names(model, baseline)
+    name, other = _name(model), _name(baseline)
+    if name == other:
+        other = f"{name} 2"
     plan = ComparisonPlan(
         parsed,
         baseline=None if baseline is None else other,
@@ -150,24 +152,25 @@ def evaluate(
             rankers[other] = ranker_of(baseline, chosen.data, files)
             model_data(rankers[other], chosen.data, "all")
         part = with_fields(chosen.data, rankers, documents, id_field)
-        # The ranker's record chose the queries; what any ranker has seen of them is a doubt.
-        unseen = chosen.side in {"test", "folds"}
-        seen = choose_queries(records_of(rankers), part, "all", by_folds=unseen)
+        # The ranker's record chose the queries; that a ranker has seen some of them is a warning.
+        held_out = chosen.side in {"test", "folds"}
+        seen = choose_queries(records_of(rankers), part, "all", by_folds=held_out)
         side = "folds" if seen.folds else chosen.side
-        of = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
+        queries = compared_queries(part, seen._replace(side=side, warnings=chosen.warnings))
         results = measure_on_data(
-            by_folds(rankers, seen), part, of, plan, weighted=not unweighted, tell_unjudged=True
-        )
-        found = compare_results(results)
+            by_folds(rankers, seen), part, queries, plan,
+            weighted=not unweighted, tell_unjudged=True,
+        )  # fmt: skip
+        comparison = compare_results(results)
     scores = results.rankers[name].scores
     if run is not None and scores is not None and isinstance(part, RankingDataset):
         # A document that a run did not retrieve has no score.
         write_scores(scores, part, run, retrieved=~np.isnan(scores))
-    own = found.facts | {
+    facts = comparison.facts | {
         "data_name": str(data) if isinstance(data, Path | str) else "",
-        "warnings": (*doubts, *found.warnings),
+        "warnings": (*warnings, *comparison.warnings),
     }
-    return Evaluation(**own, data=part, scores=scores)
+    return Evaluation(**facts, data=part, scores=scores)
 
 
 @public
@@ -194,16 +197,11 @@ def write_run(
     write_scores(scores, data, path=path, tag=tag, depth=depth, retrieved=retrieved)
 
 
-def _names(model: Any, baseline: Any) -> tuple[str, str]:
-    one, other = _name(model), _name(baseline)
-    return one, f"{other} 2" if other == one else other
-
-
-def _name(given: Any) -> str:
-    if isinstance(given, Path | str):
-        return str(given)
-    if isinstance(given, list | tuple) or hasattr(given, "dtype"):
+def _name(ranker: Any) -> str:
+    if isinstance(ranker, Path | str):
+        return str(ranker)
+    if isinstance(ranker, list | tuple) or hasattr(ranker, "dtype"):
         return "the scores"
-    if hasattr(given, "kind"):
-        return f"the {given.kind} model"
-    return type(given).__name__ if hasattr(given, "predict") else "the run"
+    if hasattr(ranker, "kind"):
+        return f"the {ranker.kind} model"
+    return type(ranker).__name__ if hasattr(ranker, "predict") else "the run"

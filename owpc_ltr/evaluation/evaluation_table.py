@@ -11,6 +11,8 @@ from owpc_ltr.evaluation.compared_pair import (
     corrected_over,
     disagreements,
     measured_live_by,
+    pair_table,
+    ranker_letters,
     small_gain_lines,
     verdict_lines,
 )
@@ -18,9 +20,7 @@ from owpc_ltr.evaluation.comparison_table import (
     RankerComparison,
     html_of,
     opening,
-    pair_table,
     queries_in_words,
-    ranker_letters,
     short_text,
     warning_lines,
 )
@@ -101,15 +101,15 @@ class Evaluation(RankerComparison):
 
     def _repr_html_(self) -> str:
         """Values as bars, the comparison as a table, warnings below."""
-        told = [*verdict_lines(self.pairs), *disagreements(self.pairs, self.split)]
-        return html_of(self, _title(self), told)
+        lines = [*verdict_lines(self.pairs), *disagreements(self.pairs, self.split)]
+        return html_of(self, _title(self), lines)
 
 
-def _text_lines(found: Evaluation) -> Iterator[str]:
-    if found.pairs:
-        yield wrapped_text(opening(found))
-    yield wrapped_text(_title(found))
-    others = found.rankers[1:]
+def _text_lines(evaluation: Evaluation) -> Iterator[str]:
+    if evaluation.pairs:
+        yield wrapped_text(opening(evaluation))
+    yield wrapped_text(_title(evaluation))
+    others = evaluation.rankers[1:]
     yield text_table(
         ["METRIC", "VALUE", *("OTHER" for _ in others), "ALL TIED"],
         [
@@ -117,35 +117,39 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
                 str(one.metric), one.mean, *(other.measured[number].mean for other in others),
                 one.all_tied_baseline,
             )
-            for number, one in enumerate(found.measured)
+            for number, one in enumerate(evaluation.measured)
         ],
     )  # fmt: skip
     notes = [
         "all tied: the baseline of scoring all documents the same",
-        *(metric.convention for metric in found.metrics),
+        *(metric.convention for metric in evaluation.metrics),
     ]
     yield from (wrapped_text(note, "  ", "    ") for note in notes)
-    if found.pairs:
-        yield from _pair_lines(found)
-    yield from map(wrapped_text, warning_lines(found))
+    if evaluation.pairs:
+        yield from _pair_lines(evaluation)
+    yield from map(wrapped_text, warning_lines(evaluation))
 
 
-def _pair_lines(found: Evaluation) -> Iterator[str]:
-    pairs, (a, b) = found.pairs, found.headline
+def _pair_lines(evaluation: Evaluation) -> Iterator[str]:
+    pairs, (a, b) = evaluation.pairs, evaluation.headline
     compared = pairs[0].comparison.n_queries
     yield ""
     yield wrapped_text(f"A {a} against B {b}, on the same {compared:,} queries:")
     yield pair_table(pairs, ranker_letters((a, b)))
-    told = [*verdict_lines(pairs), *disagreements(pairs, found.split), *small_gain_lines(pairs)]
-    if found.on_judged_documents:
-        told.append(measured_live_by((a, b)))
-    if found.looks or found.split == "folds":
-        told.append(corrected_over(len(pairs), found.looks, found.split))
-    yield from map(wrapped_text, told)
+    lines = [
+        *verdict_lines(pairs),
+        *disagreements(pairs, evaluation.split),
+        *small_gain_lines(pairs),
+    ]
+    if evaluation.on_judged_documents:
+        lines.append(measured_live_by((a, b)))
+    if evaluation.looks or evaluation.split == "folds":
+        lines.append(corrected_over(len(pairs), evaluation.looks, evaluation.split))
+    yield from map(wrapped_text, lines)
 
 
-def _title(found: Evaluation) -> str:
-    of = f" of {found.data_name}" if found.data_name else ""
-    ranker, queries = found.rankers[0].name, queries_in_words(found)
-    title = f"{ranker} on {queries}{of} ({split_in_words(found.split)})"
-    return f"{title}, weighted by the importance of queries" if found.weighted else title
+def _title(evaluation: Evaluation) -> str:
+    of = f" of {evaluation.data_name}" if evaluation.data_name else ""
+    ranker, queries = evaluation.rankers[0].name, queries_in_words(evaluation)
+    title = f"{ranker} on {queries}{of} ({split_in_words(evaluation.split)})"
+    return f"{title}, weighted by the importance of queries" if evaluation.weighted else title

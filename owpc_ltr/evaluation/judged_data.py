@@ -60,18 +60,18 @@ def read_data(
 
     if Path(path).is_dir() or _has_features(Path(path)):
         return open_or_read(path, memory=memory, max_features=max_features)
-    found = _judgments(path, topics, asked)
-    give_warnings(found.notes)
-    return found
+    judgments = _judgments(path, topics, asked)
+    give_warnings(judgments.notes)
+    return judgments
 
 
 def read_lists(
     columns: Mapping[str, str] | None,
-    *given: Any,
+    *sources: Any,
     topics: Mapping[str, str] | Path | str | None = None,
     asked: bool = False,
 ) -> tuple[Any, ...]:
-    """What is given, its judgment lists read where they have the columns of these roles.
+    """The sources, their judgment lists read where they have the columns of these roles.
 
     A list that has other columns, beside one that has these, is left to be read by its own. Raises
     BadInput, or UsageError, where no list has them.
@@ -79,25 +79,22 @@ def read_lists(
     from owpc_ltr.errors import give_warnings
 
     if not columns:
-        return given
-    read = []
+        return sources
+    read = list(sources)
     fault: Exception | None = None
-    for one in given:
-        listed = isinstance(one, Path | str) and not Path(one).is_dir()
-        if listed and not _has_features(Path(one)):
+    for number, source in enumerate(sources):
+        listed = isinstance(source, Path | str) and not Path(source).is_dir()
+        if listed and not _has_features(Path(source)):
             try:
-                read.append(_judgments(one, topics, asked, columns))
+                read[number] = _judgments(source, topics, asked, columns)
             except BadInput as error:
                 fault = fault or error
             else:
-                give_warnings(read[-1].notes)
-                continue
-        read.append(one)
-    if all(before is after for before, after in zip(given, read, strict=True)):
+                give_warnings(read[number].notes)
+    if all(before is after for before, after in zip(sources, read, strict=True)):
         raise fault or UsageError(
             f"{option_name('columns')} names columns of a judgment list, and there is none: leave "
-            "it "
-            "out"
+            "it out"
         )
     return tuple(read)
 
@@ -139,14 +136,14 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     if data.query_params is None:
         return None
     texts = [query_text(json.loads(params)) for params in data.query_params.to_pylist()]
-    told = pa.array(texts, pa.string())
-    return None if not any(texts) or told.equals(data.query_ids) else told
+    typed = pa.array(texts, pa.string())
+    return None if not any(texts) or typed.equals(data.query_ids) else typed
 
 
 def judgment_doubts(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> list[ResultWarning]:
-    """What looks harmful in a dataset's judgments; nothing is said of few queries.
+    """What looks harmful in a dataset's judgments; few queries are not checked.
 
     `text_features` are the columns that tell how well a document matches the query's words. Where
     they are not known, it is every column that is not the same for a document whatever the query.
@@ -164,13 +161,6 @@ def judgment_doubts(
         *_from_other_sources(sample, pairs),
         *_sampled_alike(sample),
     ]
-
-
-def judgment_findings(
-    data: RankingDataset, text_features: Collection[str] | None = None
-) -> list[str]:
-    """What looks harmful in a dataset's judgments, one line each; see `judgment_doubts`."""
-    return [doubt.line for doubt in judgment_doubts(data, text_features)]
 
 
 def shares_right(data: RankingDataset) -> NDArray[np.float64]:
@@ -291,8 +281,8 @@ def _sampled(data: RankingDataset) -> RankingDataset:
     if data.n_documents <= _MOST_DOCUMENTS:
         return data
     order = np.random.default_rng(_SEED).permutation(data.n_queries)
-    kept = np.cumsum(np.diff(data.offsets)[order]) <= _MOST_DOCUMENTS
-    return data.select(np.sort(order[kept]))
+    drawn = np.cumsum(np.diff(data.offsets)[order]) <= _MOST_DOCUMENTS
+    return data.select(np.sort(order[drawn]))
 
 
 def _text_columns(data: RankingDataset, named: Collection[str] | None) -> NDArray[np.int64]:
@@ -309,19 +299,20 @@ def _text_columns(data: RankingDataset, named: Collection[str] | None) -> NDArra
 
 def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
     """Which columns have one value a document in all its queries, as far as documents come back."""
-    unknown = np.zeros(data.n_features, np.bool_)
+    none = np.zeros(data.n_features, np.bool_)
     if data.doc_ids is None:
-        return unknown
+        return none
     codes = numbers_in(data.doc_ids.dictionary_encode().indices)
     order = np.argsort(codes, kind="stable")
     again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
     if len(again) < _FEWEST_QUERIES:
-        return unknown
-    one, other = data.features[order[again]], data.features[order[again + 1]]
-    same: NDArray[np.bool_] = ((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=0)
+        return none
+    first, second = data.features[order[again]], data.features[order[again + 1]]
+    equal = (first == second) | (np.isnan(first) & np.isnan(second))
     # A column that is almost never there says nothing by staying away twice.
-    often: NDArray[np.bool_] = np.isfinite(one).mean(axis=0) > _MANY
-    return same & often
+    often = np.isfinite(first).mean(axis=0) > _MANY
+    same: NDArray[np.bool_] = equal.all(axis=0) & often
+    return same
 
 
 def _found_by_nothing(
@@ -362,16 +353,15 @@ def _worse_than_random(
 def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[ResultWarning]:
     if pairs.number < FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
         return
-    told: list[tuple[float, str, str]] = []
-    for place, name in enumerate(data.feature_names):
-        values = data.features[:, place]
-        right = pairs.right(values)
-        told.append((max(right, 1 - right), f"the feature '{name}'", name))
+    signs: list[tuple[float, str, str]] = []
+    for column, name in enumerate(data.feature_names):
+        values = data.features[:, column]
+        signs.append((pairs.right(values), f"the feature '{name}'", name))
         missing = np.isnan(values)
         if missing.any() and not missing.all():
             right = pairs.right(missing.astype(np.float64))
-            told.append((max(right, 1 - right), f"whether '{name}' is missing", name))
-    best, what, column = max(told)
+            signs.append((right, f"whether '{name}' is missing", name))
+    best, what, feature = max((max(right, 1 - right), what, name) for right, what, name in signs)
     if best > _SEPARATED:
         yield ResultWarning(
             "leak",
@@ -379,7 +369,7 @@ def _from_other_sources(data: RankingDataset, pairs: _MixedQueries) -> Iterator[
             f"{pairs.number:,} pairs: they seem to come from different sources, which a model "
             "learns in place of relevance",
             "judge documents of one source (owpc-ltr judge pool)",
-            (column,),
+            (feature,),
         )
 
 

@@ -108,8 +108,8 @@ def _write(path: Path, lines: Sequence[str], new: Sequence[str]) -> None:
         return
     from owpc_ltr.files.output import write_output
 
-    kept = [*lines, *new][-_LONGEST // 2 :]
-    write_output(path, "".join(f"{line}\n" for line in kept).encode())
+    newest = [*lines, *new][-_LONGEST // 2 :]
+    write_output(path, "".join(f"{line}\n" for line in newest).encode())
 
 
 def _number(text: str) -> int:
@@ -126,11 +126,11 @@ def _digest(one: Vector, other: Vector) -> str:
 def _read(line: str) -> dict[str, Any] | None:
     """A line of the file; None where it is damaged."""
     try:
-        found = json.loads(line)
-        sound = isinstance(found["n"], int) and isinstance(found["sketch"], list) and found["test"]
+        look = json.loads(line)
+        sound = isinstance(look["n"], int) and isinstance(look["sketch"], list) and look["test"]
     except (ValueError, TypeError, KeyError):
         return None
-    return found if sound else None
+    return look if sound else None
 
 
 def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

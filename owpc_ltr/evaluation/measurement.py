@@ -10,10 +10,9 @@ before measuring (condensed lists; Sakai, SIGIR 2007), or their queries are left
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +26,8 @@ from owpc_ltr.data.runs import (
     RankedDocuments,
     TrecRun,
     document_names,
-    is_run,
-    read_run,
-    run_of_scores,
 )
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation import options
 from owpc_ltr.evaluation.ranked_lists import RankedLists, top_of
 from owpc_ltr.evaluation.resampling import LEVEL, bca_interval
@@ -47,13 +43,9 @@ from owpc_ltr.evaluation.significance import generators
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.models.fold_models import CrossValidated
-from owpc_ltr.models.model_file import SavedRanker
 from owpc_ltr.models.reordering import (
-    FEATURE,
     ReorderingModel,
     dataset_scores,
-    feature_ranker,
-    load_model,
 )
 from owpc_ltr.protocols import Model
 
@@ -135,10 +127,7 @@ class Measured:
 
 
 def measure(
-    scores: Vector,
-    data: RankingDataset,
-    metrics: Sequence[Metric],
-    weights: Vector | None = None,
+    scores: Vector, data: RankingDataset, metrics: Sequence[Metric], weights: Vector | None = None
 ) -> tuple[Measured, ...]:
     """Each metric of these scores; the documents are sorted once for all.
 
@@ -164,62 +153,6 @@ def values_of(scores: Vector, data: RankingDataset, metrics: Sequence[Metric]) -
 def _all_tied(data: RankingDataset, metrics: Sequence[Metric]) -> list[Vector]:
     """The values of scoring all documents the same."""
     return values_of(np.zeros(data.n_documents), data, metrics)
-
-
-def ranker_of(
-    given: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
-) -> Model | ReorderingModel | TrecRun:
-    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`.
-
-    A score for each document is a run; a fitted model of another library is one that predicts.
-    """
-    if isinstance(given, str) and given.startswith(FEATURE):
-        return feature_ranker(given, data)
-    if isinstance(given, Path | str):
-        path = Path(given)
-        return read_run(path) if is_run(path) else load_model(path, plugins)
-    if hasattr(given, "record") or isinstance(given, TrecRun):
-        return given  # type: ignore[no-any-return]
-    if not isinstance(data, RankingDataset):
-        raise UsageError("scores and models of other libraries rank data in memory: read these")
-    if hasattr(given, "predict"):
-        return FittedModel(given, data.feature_names)
-    if np.ndim(given) == 1:
-        return run_of_scores(given, data)
-    raise UsageError(
-        f"{type(given).__name__} is no ranker: give a model, a run, 'feature:NAME', a score for "
-        "each document, or a fitted model with predict"
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class FittedModel(SavedRanker):
-    """A model that another library fitted: what its `predict` says of the features.
-
-    Nothing tells which queries it was fitted on.
-    """
-
-    kind: ClassVar[str] = "fitted"
-
-    fitted: Any
-    feature_names: tuple[str, ...]
-    record: dict[str, Any] = field(default_factory=dict)
-
-    def score(self, features: Any) -> Vector:
-        """The predictions, (n_documents,)."""
-        # XGBoost's Booster takes a matrix of its own elsewhere.
-        predict = getattr(self.fitted, "inplace_predict", self.fitted.predict)
-        scores = np.asarray(predict(features), np.float64)
-        if scores.shape != (len(features),):
-            raise BadInput(
-                f"predict gives scores of shape {scores.shape} for {len(features)} documents: one "
-                "number a document is wanted"
-            )
-        return scores
-
-    def as_dict(self) -> dict[str, Any]:
-        """Refuse: it is the other library's to save. Raises UsageError."""
-        raise UsageError("a model of another library is saved by that, and read by import_model")
 
 
 def measure_on_data(
@@ -269,7 +202,7 @@ def measure_on_data(
     ]
     warnings = [
         f"by {' and '.join(perfect)} every document is relevant, so that every order is perfect: "
-        "measure by a metric of grades, as ndcg@10",
+        "measure by a metric of grades, as ndcg@10"
     ] * bool(perfect)
     of_data = replace(
         queries,
@@ -396,9 +329,9 @@ class ListFacts(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[ListFacts]) -> ListFacts:
         """All parts together."""
-        columns = cls._make(zip(*parts, strict=True))
-        sums = cls._make(map(sum, columns))
-        return sums._replace(lowest=min(columns.lowest), highest=max(columns.highest))
+        sums = cls._make(sum(column) for column in zip(*parts, strict=True))
+        lowest, highest = min(part.lowest for part in parts), max(part.highest for part in parts)
+        return sums._replace(lowest=lowest, highest=highest)
 
 
 _OfPart = tuple[RankerResults, ListFacts]

@@ -29,11 +29,11 @@ class MetricConventions:
 
     def as_dict(self) -> dict[str, Any]:
         """Names and conventions as JSON."""
-        rows = [{"name": name, "convention": told} for name, told in self.conventions.items()]
+        rows = [{"name": name, "convention": words} for name, words in self.conventions.items()]
         return {"metrics": rows}
 
     def __str__(self) -> str:
-        rows = [(name, told.partition(": ")[2]) for name, told in self.conventions.items()]
+        rows = [(name, words.partition(": ")[2]) for name, words in self.conventions.items()]
         return text_table(["METRIC", "MEANS"], rows)
 
 
@@ -128,7 +128,7 @@ def explain_metric(
     alone: the others take a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.measurement import ranker_of
+    from owpc_ltr.evaluation.data_comparison import ranker_of
     from owpc_ltr.evaluation.other_libraries import reconcile
     from owpc_ltr.evaluation.query_choice import model_data
     from owpc_ltr.host.registry import load

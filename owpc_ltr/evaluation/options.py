@@ -61,8 +61,7 @@ Split = Annotated[
 ]
 Unweighted = Annotated[bool, Help("Give every query the same weight.", panel="Advanced")]
 SmallestGain = Annotated[
-    float,
-    Help("Better only where the 95 % interval of the gain lies above this.", min=0),
+    float, Help("Better only where the 95 % interval of the gain lies above this.", min=0)
 ]
 Baseline = Annotated[
     str | None, Help("Compare each ranker with this one alone; default: all pairs.")

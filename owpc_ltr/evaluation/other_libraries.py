@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
@@ -36,10 +38,6 @@ from owpc_ltr.metrics.ranking import (
 )
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 TieOrder = Literal[
     "expected", "pessimistic", "optimistic", "file-order", "last-id-first", "unstable", "together"
 ]
@@ -50,7 +48,7 @@ stable; all at once, at the rank of the last.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Convention:
     """How a metric is reckoned. What only NDCG has is without meaning for MAP, and the reverse.
 
@@ -75,40 +73,29 @@ class Convention:
 
     def words(self, name: str, metric: Metric) -> str:
         """What the field of this name says."""
-        value = getattr(self, name)
         k = metric.cutoff or self.depth
-        texts: dict[str, Any] = {
-            "gain": lambda: f"gain = {gain_words(self.gain)}",
-            "discount": lambda: (
-                "discount = 1/log2(1 + rank)"
-                if value == "log2"
-                else "discount = 1 at ranks 1 and 2, then 1/log2(rank)"
-            ),
-            "relevant_above": lambda: f"relevant is a label above {value:g}",
-            "depth": lambda: f"without a cutoff the first {value} ranks",
-            "per_cutoff": lambda: (
-                f"over the relevant documents, {k} at most" if value else "over all relevant ones"
-            ),
-            "single": lambda: f"scores in {'single' if value else 'double'} precision",
-            "ties": lambda: f"tied scores {_TIES[self.ties]}",
-            "empty": lambda: empty_words(self.empty, metric.defined_on),
-            "short": lambda: (
-                f"lists of fewer than {k} documents "
-                f"{'count 0' if value == 'zero' else 'are as any others'}"
-            ),
-            "lone": lambda: f"lists of one document {'count' if value else 'are left out'}",
-            "absent": lambda: (
-                f"queries that the run lacks {'count 0' if value else 'are left out (-c: count 0)'}"
-            ),
-            "weighted": lambda: (
-                "queries count by their importance" if value else "queries count alike"
-            ),
-        }
-        return str(texts[name]())
+        of_k = f"over the relevant documents, {k} at most"
+        return {
+            "gain": f"gain = {gain_words(self.gain)}",
+            "discount": f"discount = {_DISCOUNTS[self.discount]}",
+            "relevant_above": f"relevant is a label above {self.relevant_above:g}",
+            "depth": f"without a cutoff the first {self.depth} ranks",
+            "per_cutoff": of_k if self.per_cutoff else "over all relevant ones",
+            "single": f"scores in {'single' if self.single else 'double'} precision",
+            "ties": f"tied scores {_TIES[self.ties]}",
+            "empty": empty_words(self.empty, metric.defined_on),
+            "short": f"lists of fewer than {k} documents {_SHORT[self.short]}",
+            "lone": f"lists of one document {'count' if self.lone else 'are left out'}",
+            "absent": f"queries that the run lacks {_ABSENT[self.absent]}",
+            "weighted": f"queries count {'by their importance' if self.weighted else 'alike'}",
+        }[name]
 
 
 FIELDS = tuple(one.name for one in fields(Convention))
 """In the order in which differences are told, each on top of those before."""
+_DISCOUNTS = {"log2": "1/log2(1 + rank)", "letor": "1 at ranks 1 and 2, then 1/log2(rank)"}
+_SHORT = {"zero": "count 0", "normal": "are as any others"}
+_ABSENT = {True: "count 0", False: "are left out (-c: count 0)"}
 _TIES = {
     "expected": "count their expected value",
     "pessimistic": "count in the worst order",
@@ -122,13 +109,17 @@ _TIES = {
 
 def convention_of(metric: Metric, *, weighted: bool) -> Convention:
     """What a metric of ours says."""
-    known = {one.name for one in fields(metric)}
-    said = {name: getattr(metric, name) for name in FIELDS if name in known}
-    return Convention(**said, weighted=weighted)
+    return Convention(**_shared_fields(metric, metric), weighted=weighted)
+
+
+def _shared_fields(source: Convention | Metric, metric: Metric) -> dict[str, Any]:
+    """What a convention, or the metric itself, says of the metric's own options."""
+    options = {one.name for one in fields(metric)}
+    return {name: getattr(source, name) for name in FIELDS if name in options}
 
 
 @dataclass(frozen=True)
-class Library:
+class Library(Convention):
     """A library's way to reckon a metric.
 
     `call` is what a user writes there, with `{k}` where the cutoff goes and `{at}` for @ and it,
@@ -140,17 +131,10 @@ class Library:
     name: str
     metric: str
     call: str
-    convention: Convention
     needs_cutoff: bool = False
     needs_none: bool = False
     takes_runs: bool = False
     for_others: str = ""
-
-
-def _library(name: str, metric: str, call: str, **differs: Any) -> Library:
-    asked = ("needs_cutoff", "needs_none", "takes_runs", "for_others")
-    needs = {key: differs.pop(key) for key in asked if key in differs}
-    return Library(name, metric, call, Convention(**differs), **needs)
 
 
 _IN_FILE_ORDER: dict[str, Any] = {"ties": "file-order"}
@@ -164,28 +148,28 @@ _BOOSTED: dict[str, Any] = {**_IN_FILE_ORDER, "empty": "one"}
 # XGBoost looks at as many ranks as it makes pairs of (lambdarank_num_pair_per_sample).
 _XGBOOST: dict[str, Any] = {**_BOOSTED, "single": True, "depth": 32}
 LIBRARIES = (
-    _library("XGBoost", "ndcg", 'eval_metric="ndcg{at}"', **_XGBOOST),
-    _library("LightGBM", "ndcg", 'metric="ndcg", eval_at={k}', needs_cutoff=True, **_BOOSTED),
-    _library("trec_eval", "ndcg", "ndcg_cut.{k}", gain="linear", needs_cutoff=True, **_TREC),
-    _library("trec_eval", "ndcg", "ndcg", gain="linear", needs_none=True, **_TREC),
-    _library("scikit-learn", "ndcg", "ndcg_score(…, k={k})", gain="linear", lone=False),
-    _library("ranx", "ndcg", '"ndcg{at}"', gain="linear", **_RANX),
-    _library("ranx", "ndcg", '"ndcg_burges{at}"', **_RANX),
-    _library("RankLib", "ndcg", "-metric2T NDCG@{k}", needs_cutoff=True, **_IN_FILE_ORDER),
-    _library("LETOR's scripts", "ndcg", "NDCG@{k}", discount="letor", **_IN_FILE_ORDER),
-    _library("XGBoost", "map", 'eval_metric="map{at}"', per_cutoff=True, **_XGBOOST),
-    _library(
+    Library("XGBoost", "ndcg", 'eval_metric="ndcg{at}"', **_XGBOOST),
+    Library("LightGBM", "ndcg", 'metric="ndcg", eval_at={k}', needs_cutoff=True, **_BOOSTED),
+    Library("trec_eval", "ndcg", "ndcg_cut.{k}", gain="linear", needs_cutoff=True, **_TREC),
+    Library("trec_eval", "ndcg", "ndcg", gain="linear", needs_none=True, **_TREC),
+    Library("scikit-learn", "ndcg", "ndcg_score(…, k={k})", gain="linear", lone=False),
+    Library("ranx", "ndcg", '"ndcg{at}"', gain="linear", **_RANX),
+    Library("ranx", "ndcg", '"ndcg_burges{at}"', **_RANX),
+    Library("RankLib", "ndcg", "-metric2T NDCG@{k}", needs_cutoff=True, **_IN_FILE_ORDER),
+    Library("LETOR's scripts", "ndcg", "NDCG@{k}", discount="letor", **_IN_FILE_ORDER),
+    Library("XGBoost", "map", 'eval_metric="map{at}"', per_cutoff=True, **_XGBOOST),
+    Library(
         "LightGBM", "map", 'metric="map", eval_at={k}', needs_cutoff=True, per_cutoff=True,
         **_BOOSTED,
     ),
-    _library("trec_eval", "map", "map", needs_none=True, **_TREC),
-    _library("trec_eval", "map", "map_cut.{k}", needs_cutoff=True, **_TREC),
-    _library(
+    Library("trec_eval", "map", "map", needs_none=True, **_TREC),
+    Library("trec_eval", "map", "map_cut.{k}", needs_cutoff=True, **_TREC),
+    Library(
         "scikit-learn", "map", "average_precision_score", ties="together", needs_none=True
     ),
-    _library("ranx", "map", '"map{at}"', **_RANX),
-    _library("RankLib", "map", "-metric2T MAP", needs_none=True, **_IN_FILE_ORDER),
-    _library("LETOR's scripts", "map", "MAP", needs_none=True, **_IN_FILE_ORDER),
+    Library("ranx", "map", '"map{at}"', **_RANX),
+    Library("RankLib", "map", "-metric2T MAP", needs_none=True, **_IN_FILE_ORDER),
+    Library("LETOR's scripts", "map", "MAP", needs_none=True, **_IN_FILE_ORDER),
 )  # fmt: skip
 
 
@@ -257,8 +241,8 @@ class Reconciled(ShortRepr):
         from owpc_ltr.data.html import block, line, table
 
         headers = ["library", "called as", "prints", "from ours", "steps"]
-        steps = ["", *("; ".join(_told(step) for step in one.steps) for one in self.elsewhere)]
-        rows = [(*row, told) for row, told in zip(self._rows(), steps, strict=True)]
+        steps = ["", *("; ".join(map(_step_words, one.steps)) for one in self.elsewhere)]
+        rows = [(*row, words) for row, words in zip(self._rows(), steps, strict=True)]
         title = f"{self.metric}, as other libraries print it"
         return block(title, *map(line, self._counts()), table(headers, rows))
 
@@ -287,10 +271,10 @@ class Reconciled(ShortRepr):
         for other in self.elsewhere:
             yield f"{other.library}, {other.call}{'' if other.steps else ': as ours'}"
             for step in other.steps:
-                yield f"  {_told(step, 7)}"
+                yield f"  {_step_words(step, 7)}"
 
 
-def _told(step: Step, width: int = 0) -> str:
+def _step_words(step: Step, width: int = 0) -> str:
     """How much a step changes, and what it is."""
     change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
     return f"{change:>{width}}  {step.what}"
@@ -307,13 +291,13 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
             f"other libraries' conventions are known for {' and '.join(known)}, not for "
             f"'{metric.name}': give ndcg@10, or map"
         )
-    given = ranked(ranking, data)
-    missing = int(np.isnan(given.scores).sum())
+    ranked = ranked_documents(ranking, data)
+    missing = int(np.isnan(ranked.scores).sum())
     weights = uneven(data.query_weights)
     ours = convention_of(metric, weighted=weights is not None)
-    value = _mean(ours, metric, given, weights)
-    runs = queries_of(given).ranking("expected")
-    undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, given))
+    value = _mean(ours, metric, ranked, weights)
+    runs = queries_of(ranked).ranking("expected")
+    undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, ranked))
     return Reconciled(
         metric=str(metric),
         convention=metric.convention,
@@ -321,12 +305,12 @@ def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -
         n_queries=data.n_queries,
         empty=int(undefined.sum()),
         tied=len(np.unique(runs.query[runs.size > 1])),
-        lone=int((np.diff(given.offsets) == 1).sum()),
-        absent=int(given.absent.sum()),
+        lone=int((np.diff(ranked.offsets) == 1).sum()),
+        absent=int(ranked.absent.sum()),
         missing=missing,
-        unjudged=len(given.scores) - data.n_documents,
+        unjudged=len(ranked.scores) - data.n_documents,
         elsewhere=tuple(
-            _elsewhere(library, ours, metric, given, weights) for library in _of(metric, missing)
+            _elsewhere(library, ours, metric, ranked, weights) for library in _of(metric, missing)
         ),
     )
 
@@ -340,40 +324,40 @@ def _of(metric: Metric, missing: int) -> Iterator[Library]:
 
 
 def _elsewhere(
-    library: Library, ours: Convention, metric: Metric, given: Ranked, weights: Vector | None
+    library: Library, ours: Convention, metric: Metric, ranked: Ranked, weights: Vector | None
 ) -> LibraryConvention:
-    theirs = replace(library.convention, relevant_above=ours.relevant_above)
-    steps, now, value = [], ours, _mean(ours, metric, given, weights)
+    theirs = replace(library, relevant_above=ours.relevant_above)
+    steps, now, value = [], ours, _mean(ours, metric, ranked, weights)
     for name in FIELDS:
-        if getattr(now, name) == getattr(theirs, name) or not _matters(name, metric, theirs, given):
+        same = getattr(now, name) == getattr(theirs, name)
+        if same or not _matters(name, metric, theirs, ranked):
             continue
         now = replace(now, **{name: getattr(theirs, name)})
-        after = _mean(now, metric, given, weights)
+        after = _mean(now, metric, ranked, weights)
         steps.append(Step(now.words(name, metric), after - value))
         value = after
     at = "" if metric.cutoff is None else f"@{metric.cutoff}"
     call = library.call.replace("{k}", str(metric.cutoff)).replace("{at}", at)
-    call += "" if given.same_queries else library.for_others
+    call += "" if ranked.same_queries else library.for_others
     return LibraryConvention(library.name, call, value, tuple(steps))
 
 
-def _matters(name: str, metric: Metric, theirs: Convention, given: Ranked) -> bool:
+def _matters(name: str, metric: Metric, theirs: Convention, ranked: Ranked) -> bool:
     """Whether a metric has a use for this field of a convention."""
-    if name == "absent":
-        return bool(given.absent.any())
-    if name in {"gain", "discount"}:
-        return metric.name == "ndcg"
-    if name == "relevant_above":
-        return metric.name == "map"
-    if name == "depth":
-        return metric.cutoff is None
-    if name == "per_cutoff":
-        return metric.name == "map" and bool(metric.cutoff or theirs.depth)
-    return name != "short" or metric.cutoff is not None
+    conditions = {
+        "absent": ranked.absent.any(),
+        "gain": metric.name == "ndcg",
+        "discount": metric.name == "ndcg",
+        "relevant_above": metric.name == "map",
+        "depth": metric.cutoff is None,
+        "per_cutoff": metric.name == "map" and (metric.cutoff or theirs.depth),
+        "short": metric.cutoff is not None,
+    }
+    return bool(conditions.get(name, True))
 
 
-def _mean(convention: Convention, metric: Metric, given: Ranked, weights: Vector | None) -> float:
-    values = values_by(convention, metric, given)
+def _mean(convention: Convention, metric: Metric, ranked: Ranked, weights: Vector | None) -> float:
+    values = values_by(convention, metric, ranked)
     if np.isnan(values).all():
         return float("nan")
     return metric.average(values, weights if convention.weighted else None)
@@ -397,10 +381,8 @@ class Ranked:
     same_queries: bool = True
 
 
-def ranked(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
+def ranked_documents(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
     """Scores of a dataset's documents, or a run; without ids row numbers stand for them."""
-    import pyarrow as pa
-
     absent, same = np.zeros(data.n_queries, np.bool_), True
     if isinstance(ranking, TrecRun):
         found = ranking.ranked(data)
@@ -414,43 +396,37 @@ def ranked(ranking: Vector | TrecRun, data: RankingDataset) -> Ranked:
         places, ids = np.arange(data.n_documents), data.doc_ids
         if ids is None:
             ids = pa.array(places).cast(pa.string())
+    late = np.empty(len(ids), dtype=np.int64)
+    late[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
     return Ranked(
         scores, labels, offsets,
-        late_ids=_late(ids), places=places, absent=absent, same_queries=same,
+        late_ids=late, places=places, absent=absent, same_queries=same,
     )  # fmt: skip
 
 
-def _late(ids: pa.StringArray) -> IntVector:
-    import pyarrow.compute as pc
-
-    late = np.empty(len(ids), dtype=np.int64)
-    late[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    return late
-
-
-def queries_of(given: Ranked) -> RankedQueries:
+def queries_of(ranked: Ranked) -> RankedQueries:
     """The queries, as metrics take them."""
-    return RankedQueries(given.scores, given.labels, given.offsets, ~np.isnan(given.scores))
+    return RankedQueries(ranked.scores, ranked.labels, ranked.offsets, ~np.isnan(ranked.scores))
 
 
-def values_by(convention: Convention, metric: Metric, given: Ranked) -> Vector:
+def values_by(convention: Convention, metric: Metric, ranked: Ranked) -> Vector:
     """The value of each query; NaN for those that are left out."""
     metric = replace(metric, cutoff=metric.cutoff or convention.depth)
-    scores = given.scores
+    scores = ranked.scores
     if convention.single:
         scores = scores.astype(np.float32).astype(np.float64)
-    own = _options(convention, metric)
+    theirs = _options(convention, metric)
     if convention.ties == "together":
-        values = _all_at_once(replace(own, ties="expected"), scores, given)
+        values = _all_at_once(replace(theirs, ties="expected"), scores, ranked)
     else:
-        ordered, labels = _in_order(convention, scores, given)
-        values = own.of(queries_of(replace(given, scores=ordered, labels=labels)))
-    lengths = np.diff(given.offsets)
+        ordered, labels = _in_order(convention, scores, ranked)
+        values = theirs.of(queries_of(replace(ranked, scores=ordered, labels=labels)))
+    lengths = np.diff(ranked.offsets)
     if convention.per_cutoff and metric.cutoff is not None:
-        relevant = queries_of(given).n_relevant(convention.relevant_above)
+        relevant = queries_of(ranked).n_relevant(convention.relevant_above)
         # An empty query has no share to correct.
         values = values * np.where(relevant > 0, relevant / np.clip(relevant, 1, metric.cutoff), 1)
-    left_out = np.zeros(len(lengths), np.bool_) if convention.absent else given.absent
+    left_out = np.zeros(len(lengths), np.bool_) if convention.absent else ranked.absent
     if not convention.lone:
         left_out = left_out | (lengths == 1)
     return np.where(left_out, np.nan, values)
@@ -458,34 +434,33 @@ def values_by(convention: Convention, metric: Metric, given: Ranked) -> Vector:
 
 def _options(convention: Convention, metric: Metric) -> Metric:
     """The metric with those conventions that are its own options."""
-    own = {one.name for one in fields(metric)}
-    said = {name: getattr(convention, name) for name in FIELDS if name in own}
     usual = {"expected", "pessimistic", "optimistic"}
-    ties = said["ties"] if said["ties"] in usual else "file-order"
-    return replace(metric, **{**said, "ties": ties})
+    ties = convention.ties if convention.ties in usual else "file-order"
+    return replace(metric, **{**_shared_fields(convention, metric), "ties": ties})
 
 
-def _in_order(convention: Convention, scores: Vector, given: Ranked) -> tuple[Vector, Labels]:
+def _in_order(convention: Convention, scores: Vector, ranked: Ranked) -> tuple[Vector, Labels]:
     """The documents such that file order is the convention's order of ties."""
     if convention.ties == "last-id-first":
-        order = best_first(given.late_ids.astype(np.float64), given.offsets)
+        order = best_first(ranked.late_ids.astype(np.float64), ranked.offsets)
     elif convention.ties == "unstable":
-        order = _unstable_order(scores, given)
+        order = _unstable_order(scores, ranked)
     else:
-        return scores, given.labels
-    return scores[order], given.labels[order]
+        return scores, ranked.labels
+    return scores[order], ranked.labels[order]
 
 
-def _unstable_order(scores: Vector, given: Ranked) -> IntVector:
+def _unstable_order(scores: Vector, ranked: Ranked) -> IntVector:
     """What ranx's sort makes of the documents retrieved, as they are listed; the others below."""
     missing = np.isnan(scores)
-    query = np.repeat(np.arange(len(given.offsets) - 1), np.diff(given.offsets))
-    listed = np.lexsort((given.places, missing, query))
-    ends = given.offsets[1:] - np.bincount(query, missing, len(given.offsets) - 1).astype(np.int64)
+    query = np.repeat(np.arange(len(ranked.offsets) - 1), np.diff(ranked.offsets))
+    listed = np.lexsort((ranked.places, missing, query))
+    n_missing = np.bincount(query, missing, len(ranked.offsets) - 1).astype(np.int64)
+    ends = ranked.offsets[1:] - n_missing
     # What makes runs of other queries comparable sorts them again.
-    for _ in range(1 if given.same_queries else 2):
+    for _ in range(1 if ranked.same_queries else 2):
         order = np.arange(len(scores))
-        sort_as_numba_does(-scores[listed], given.offsets[:-1], ends, order)
+        sort_as_numba_does(-scores[listed], ranked.offsets[:-1], ends, order)
         listed = listed[order]
     return listed
 
@@ -498,9 +473,9 @@ def sort_as_numba_does(negated: Any, starts: Any, ends: Any, order: Any) -> None
         order[start:end] = start + np.argsort(negated[start:end])
 
 
-def _all_at_once(metric: Metric, scores: Vector, given: Ranked) -> Vector:
+def _all_at_once(metric: Metric, scores: Vector, ranked: Ranked) -> Vector:
     """Average precision where tied documents are found together, by the last of their ranks."""
-    queries = RankedQueries(scores, given.labels, given.offsets)
+    queries = RankedQueries(scores, ranked.labels, ranked.offsets)
     above = getattr(metric, "relevant_above", 0.0)
     ranking = queries.ranking("expected")
     found = ranking.run_sums((ranking.labels > above).astype(np.float64))

@@ -34,6 +34,7 @@ from owpc_ltr.evaluation.resampling import (
     mean_of,
     reaches,
     standard_error,
+    student_p,
 )
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, Verdict, decide
 from owpc_ltr.plain_text import ShortRepr
@@ -52,7 +53,7 @@ class SampledQueries:
     proxy: Vector
     human: Vector
     judged: NDArray[np.int64]
-    weights: Vector | None
+    weights: Vector
     stratum: NDArray[np.int64]
     sizes: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -61,30 +62,22 @@ class SampledQueries:
     @cached_property
     def expansion(self) -> Vector:
         """How many queries each judged one stands for."""
-        each: Vector = self.sizes / self.counts
-        return each[self.stratum]
+        of_strata: Vector = self.sizes / self.counts
+        return of_strata[self.stratum]
 
     @cached_property
     def worth(self) -> Vector:
         """How much each judged query counts in a mean over all."""
-        return self.expansion if self.weights is None else self.expansion * self.own_weights
-
-    @cached_property
-    def own_weights(self) -> Vector:
-        """The judged queries' weights."""
-        return np.ones(len(self.human)) if self.weights is None else self.weights[self.judged]
+        return self.expansion * self.weights[self.judged]
 
     @cached_property
     def centred_proxy(self) -> Vector:
         """The proxy values less their mean over all queries."""
-        centred: Vector = self.proxy - mean_of(self.proxy, self.weights)
-        return centred
+        return self.proxy - mean_of(self.proxy, self.weights)
 
     @cached_property
     def whole(self) -> Vector:
         """What each query's proxy value adds to the error of their mean over all."""
-        if self.weights is None:
-            return self.centred_proxy
         terms: Vector = self.weights * self.centred_proxy / self.weights.mean()
         return terms
 
@@ -98,8 +91,8 @@ class SampledQueries:
     def shares(self) -> Vector:
         """Each stratum's part in the variance of a mean, for a variance of 1 within it."""
         whole = self.sizes / self.sizes.sum()
-        part: Vector = whole**2 * (1.0 - self.counts / self.sizes) / self.counts
-        return part
+        shares: Vector = whole**2 * (1.0 - self.counts / self.sizes) / self.counts
+        return shares
 
     def mean(self, values: Vector) -> float:
         """What the judged queries say of the mean over all."""
@@ -107,18 +100,23 @@ class SampledQueries:
 
     def scaled(self, deviations: Vector) -> Vector:
         """Deviations from a mean as they add up to its error."""
-        if self.weights is None:
-            return deviations
-        terms: Vector = self.own_weights * deviations * (len(self.proxy) / self.worth.sum())
+        terms: Vector = (
+            self.weights[self.judged] * deviations * (len(self.proxy) / self.worth.sum())
+        )
         return terms
+
+    def _within_strata(self, deviations: Vector) -> Vector:
+        """The deviations less their mean in each stratum."""
+        sums = np.bincount(self.stratum, deviations, len(self.sizes))
+        within: Vector = deviations - (sums / self.counts)[self.stratum]
+        return within
 
     def variance_of_mean(self, deviations: Vector) -> tuple[float, float]:
         """The variance of the mean of scaled deviations, and its degrees of freedom.
 
         It is of the choice of the sample alone, and 0 where all queries are judged.
         """
-        sums = np.bincount(self.stratum, deviations, len(self.sizes))
-        within = deviations - (sums / self.counts)[self.stratum]
+        within = self._within_strata(deviations)
         squares = np.bincount(self.stratum, within**2, len(self.sizes))
         free = np.maximum(self.counts - 1, 1)
         parts = self.shares * squares / free
@@ -130,8 +128,7 @@ class SampledQueries:
     def third_of_mean(self, deviations: Vector) -> float:
         """The third moment of the mean of scaled deviations."""
         counts = self.counts[self.stratum]
-        sums = np.bincount(self.stratum, deviations, len(self.sizes))
-        within = deviations - (sums / self.counts)[self.stratum]
+        within = self._within_strata(deviations)
         # As the variance of few is too small, so is the third moment (Joanes & Gill 1998).
         unbiased = counts**2 / np.maximum((counts - 1.0) * (counts - 2.0), 1.0)
         return float((((self.expansion / len(self.proxy)) * within) ** 3) @ unbiased)
@@ -149,11 +146,12 @@ def sampled_queries(
     _check(proxy, human, query_ids, weights, strata)
     ids = np.asarray(query_ids, dtype=np.str_)
     of = np.zeros(len(proxy), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
-    if weights is not None:
-        counted = weights > 0
-        proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
-        weights = weights[counted]
-        weights = None if (weights == weights[:1]).all() else weights
+    weights = np.ones(len(proxy)) if weights is None else np.asarray(weights, np.float64)
+    counted = weights > 0
+    proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
+    weights = weights[counted]
+    if (weights == weights[:1]).all():
+        weights = np.ones(len(proxy))
     # Equal rankings summed in another order are equal.
     proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
     human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
@@ -189,9 +187,9 @@ def _check(
             raise BadInput(
                 f"there are {len(values)} {what} for {len(proxy)} queries: give one a query"
             )
-    strange = ~np.isfinite(proxy) | np.isinf(human)
-    if strange.any():
-        place = int(strange.argmax())
+    malformed = ~np.isfinite(proxy) | np.isinf(human)
+    if malformed.any():
+        place = int(malformed.argmax())
         raise BadInput(
             f"query {query_ids[place]} has the differences {proxy[place]} (proxy) and "
             f"{human[place]} (human): both are numbers, the human one NaN where nobody judged"
@@ -225,8 +223,6 @@ def p_of_random(sample: SampledQueries) -> float:
 
     Of the proxy differences and of their sizes, twice the smaller p (Bonferroni).
     """
-    from scipy.special import stdtr
-
     p = 1.0
     for values in (sample.proxy, np.abs(sample.proxy)):
         own = values[sample.judged]
@@ -235,12 +231,12 @@ def p_of_random(sample: SampledQueries) -> float:
         apart = float(sample.expansion @ own) / len(values) - float(values.mean())
         variance, degrees = sample.variance_of_mean(own - centre)
         if variance > 0.0 and math.isfinite(apart):
-            p = min(p, 2.0 * float(stdtr(degrees, -abs(apart) / math.sqrt(variance))))
+            p = min(p, student_p(apart / math.sqrt(variance), degrees))
     return min(1.0, 2.0 * p)
 
 
 def random_sample_doubts(p: float) -> Iterator[ResultWarning]:
-    """The doubt about a sample that is visibly not random."""
+    """Whether the sample is visibly not random."""
     if p >= UNLIKELY:
         return
     yield ResultWarning(
@@ -361,16 +357,13 @@ class _Variance:
 
         The interval reaches `floor` to either side, at least, and p is not below `least`.
         """
-        from scipy.special import stdtr
-
         error = math.sqrt(self.total)
         down, up = (max(floor, reach * error) for reach in reaches(self.degrees, self.skewness))
         if down == 0.0:
             return Estimate(mean, mean, mean, float(mean == 0.0))
         plain, _ = reaches(self.degrees, 0.0)
         errors = plain * abs(mean) / (down if mean > 0 else up)
-        p = max(least, 2.0 * float(stdtr(self.degrees, -errors)))
-        return Estimate(mean, mean - down, mean + up, p)
+        return Estimate(mean, mean - down, mean + up, max(least, student_p(errors, self.degrees)))
 
 
 def prediction_powered(
@@ -416,19 +409,19 @@ def prediction_powered(
     )
 
 
-def strength_in_words(found: PredictionPowered) -> str:
+def strength_in_words(figures: PredictionPowered) -> str:
     """How much proxy labels help, and how many more human labels would be enough."""
-    help_ = "λ = 0: the proxy labels do not help"
-    if found.strength:
-        worth = f"{found.n_worth:,.0f} human-labelled queries"
-        help_ = f"λ = {found.strength:.2f}, worth {worth}"
-    if found.n_more is None:
+    strength = "λ = 0: the proxy labels do not help"
+    if figures.strength:
+        worth = f"{figures.n_worth:,.0f} human-labelled queries"
+        strength = f"λ = {figures.strength:.2f}, worth {worth}"
+    if figures.n_more is None:
         more = "human labels of all these queries would not be enough at this spread"
-    elif found.n_more == 0:
+    elif figures.n_more == 0:
         more = "no more human labels are needed"
     else:
-        more = f"some {found.n_more:,} more human-labelled queries would be enough at this spread"
-    return f"{help_}; {more}"
+        more = f"some {figures.n_more:,} more human-labelled queries would be enough at this spread"
+    return f"{strength}; {more}"
 
 
 def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
@@ -459,16 +452,13 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
 
 
 def few_human_labels(n: int) -> tuple[ResultWarning, ...]:
-    """The doubt about fewer than `FEWEST` human-labelled queries."""
-    if n >= FEWEST:
-        return ()
-    return (
-        ResultWarning(
-            "few-human-labels",
-            f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
-            "label more (owpc-ltr judge sample)",
-        ),
+    """Whether there are fewer than `FEWEST` human-labelled queries."""
+    warning = ResultWarning(
+        "few-human-labels",
+        f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
+        "label more (owpc-ltr judge sample)",
     )
+    return () if n >= FEWEST else (warning,)
 
 
 def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float) -> int | None:
@@ -478,13 +468,13 @@ def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float
     if by_variance is None or mean == 0.0 or not differ:
         return None
     # The floor falls as 1 / n.
-    wanted = max(
+    enough = max(
         by_variance,
         FEWEST,
         math.ceil(n * FEWEST_DIFFERENCES / differ),
         math.floor(n * floor / abs(mean)) + 1,
     )
-    return max(0, wanted - n) if wanted <= n_all else None
+    return max(0, enough - n) if enough <= n_all else None
 
 
 def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
@@ -495,8 +485,8 @@ def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
     if variance.judging == 0.0 or variance.queries >= allowed:
         return None
     of_one = variance.judging / (1.0 / n - 1.0 / n_all)
-    wanted = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
-    return min(n_all, math.floor(wanted) + 1)
+    enough = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
+    return min(n_all, math.floor(enough) + 1)
 
 
 FOLDS = 10
@@ -533,10 +523,10 @@ def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
     free = counts.sum(axis=1) - (counts > 0).sum(axis=1) - 1
     explained = slopes * both
     chance = np.maximum(of_human - explained, 0.0) / np.maximum(free, 1)
-    kept = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(folds))
-    slopes = np.maximum(slopes, 0.0) * np.maximum(kept, 0.0) * (free > 0)
-    found: Vector = slopes[fold]
-    return found
+    shrinkage = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(folds))
+    slopes = np.maximum(slopes, 0.0) * np.maximum(shrinkage, 0.0) * (free > 0)
+    of_queries: Vector = slopes[fold]
+    return of_queries
 
 
 def _of_others(
@@ -575,7 +565,7 @@ def agreement_of(sample: SampledQueries) -> Agreement:
     least = 1e-24 * sample.mean(proxy**2) * sample.mean(human**2)
     correlation = None
     if spread > least:
-        found = sample.mean(of_proxy * of_human) / math.sqrt(spread)
-        correlation = min(1.0, max(-1.0, found))
+        ratio = sample.mean(of_proxy * of_human) / math.sqrt(spread)
+        correlation = min(1.0, max(-1.0, ratio))
     differ, same, opposite = (int(one.sum()) for one in (human != 0, signs > 0, signs < 0))
     return Agreement(correlation, differ, same, opposite)

@@ -33,6 +33,7 @@ from owpc_ltr.evaluation.prediction_powered import (
     random_sample_doubts,
 )
 from owpc_ltr.evaluation.query_choice import compared_queries
+from owpc_ltr.evaluation.results import PerQueryResults
 from owpc_ltr.evaluation.rules import cluster_doubts
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
@@ -54,10 +55,10 @@ def compare_with_proxy_labels(
     strata: Mapping[str, str] | Path | str | None,
 ) -> RankerComparison:
     """The comparison by human labels, whose pairs have prediction-powered figures, too."""
-    everything = judged_data(proxy)
-    people = human_labels(data, everything)
-    sample = human_sample(everything, people)
-    rankers, part, chosen = chosen_data(request, everything)
+    labelled = judged_data(proxy)
+    people = human_labels(data, labelled)
+    sample = human_sample(labelled, people)
+    rankers, part, chosen = chosen_data(request, labelled)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     of_sample, places = sample.among(part.query_ids)
     seen: tuple[str, ...] = ()
@@ -69,93 +70,83 @@ def compare_with_proxy_labels(
         of_sample, places = HumanSample(in_memory(unseen.part, option_name("proxy_labels"))).among(
             part.query_ids
         )
-    named = strata_of(part.query_ids, read_strata(strata))
+    stratum_of = strata_of(part.query_ids, read_strata(strata))
     weights = uneven(part.query_weights) if request.weighted else None
-    of_sample = replace(of_sample, query_weights=sample_weights(weights, places, named))
-    own = replace(request, split="all", weighted=True)
-    found = compare_on_data(own, of_sample)
-    of_queries = compared_queries(part, chosen)
-    of_all = measure_on_data(rankers, part, of_queries, request.plan)
-    by_human = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
-    by_proxy = {name: one.values for name, one in of_all.rankers.items()}
-    pairs = _pairs(
-        found, part, proxy=by_proxy, human=by_human, places=places, weights=weights, strata=named
-    )
+    of_sample = replace(of_sample, query_weights=sample_weights(weights, places, stratum_of))
+    human = compare_on_data(replace(request, split="all", weighted=True), of_sample)
+    queries = compared_queries(part, chosen)
+    by_proxy = measure_on_data(rankers, part, queries, request.plan)
+    pairs = _pairs(human, by_proxy, places, weights, stratum_of)
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(both.p_random for _, both in pairs))
-    found = replace(
-        found,
+    comparison = replace(
+        human,
         pairs=tuple(replace(pair, prediction_powered=both) for pair, both in pairs),
         split=chosen.side,
         notes=(
-            *chosen.notes,
-            *seen,
-            *sample.notes,
-            *found.notes,
-            *_how(found, part, strata is not None),
+            *chosen.notes, *seen, *sample.notes, *human.notes,
+            *_sample_notes(human, part, stratified=strata is not None),
         ),
-    )
-    for name, seen_by in chosen.seen.items():
-        found = found.with_doubts(seen_by, name)
-    return found.with_doubts([*cluster_doubts(of_queries.clusters), *random_sample_doubts(least)])
+    )  # fmt: skip
+    for name, warnings in chosen.seen.items():
+        comparison = comparison.with_doubts(warnings, name)
+    return comparison.with_doubts([*cluster_doubts(queries.clusters), *random_sample_doubts(least)])
 
 
-def judged_data(given: Data | Path | str) -> RankingDataset:
+def judged_data(labels: Data | Path | str) -> RankingDataset:
     """Proxy labels as a dataset, without features where they are a list."""
-    data = _read(given, "proxy_labels")
+    data = _read(labels, "proxy_labels")
     return without_features(data) if isinstance(data, Judgments) else data
 
 
-def human_labels(given: Data | Path | str, proxy: RankingDataset) -> Judgments | RankingDataset:
+def human_labels(labels: Data | Path | str, proxy: RankingDataset) -> Judgments | RankingDataset:
     """Human labels; a list as a dataset where there are no features to join."""
-    people = _read(given, "human_labels")
+    people = _read(labels, "human_labels")
     if isinstance(people, Judgments) and not proxy.n_features:
         return without_features(people)
     return people
 
 
-def _read(given: Data | Path | str, argument: str) -> Judgments | RankingDataset:
-    data = read_data(given) if isinstance(given, Path | str) else given
+def _read(labels: Data | Path | str, argument: str) -> Judgments | RankingDataset:
+    data = read_data(labels) if isinstance(labels, Path | str) else labels
     return in_memory(data, option_name(argument)) if isinstance(data, PartitionedDataset) else data
 
 
 def _pairs(
-    found: RankerComparison,
-    part: RankingDataset,
-    proxy: Mapping[str, Sequence[Vector]],
-    human: Mapping[str, Sequence[Vector]],
+    human: RankerComparison,
+    proxy: PerQueryResults,
     places: NDArray[np.int64],
     weights: Vector | None,
     strata: list[str] | None,
 ) -> list[tuple[ComparedPair, PredictionPowered]]:
     """Each pair that human labels compare, with its figures by human and proxy labels."""
-    ids = part.query_ids.to_pylist()
-    numbers = {str(metric): number for number, metric in enumerate(found.metrics)}
-    told = []
-    for pair in found.pairs:
-        number = numbers[pair.metric]
-        by_proxy, by_human = (
-            values[pair.a][number] - values[pair.b][number] for values in (proxy, human)
-        )
-        check_counted(found.metrics[number], by_proxy, by_human)
-        spread = in_all(by_human, places, part.n_queries)
-        span = found.metrics[number].span
-        told.append(
+    ids = proxy.queries.ids.to_pylist()
+    figures = []
+    for pair in human.pairs:
+        number = [str(metric) for metric in human.metrics].index(pair.metric)
+        metric = human.metrics[number]
+        a, b = (human.ranker(name).measured[number].per_query for name in (pair.a, pair.b))
+        proxy_a, proxy_b = (proxy.rankers[name].values[number] for name in (pair.a, pair.b))
+        check_counted(metric, proxy_a - proxy_b, a - b)
+        figures.append(
             prediction_powered(
-                by_proxy, spread, query_ids=ids, weights=weights, strata=strata, span=span
+                proxy_a - proxy_b, in_all(a - b, places, len(ids)),
+                query_ids=ids, weights=weights, strata=strata, span=metric.span,
             )
-        )
-    corrected = holm(np.array([one.by_both.p for one in told])).tolist()
+        )  # fmt: skip
+    corrected = holm(np.array([both.by_both.p for both in figures])).tolist()
     return [
         (pair, replace(both, p_holm=p))
-        for pair, both, p in zip(found.pairs, told, corrected, strict=True)
+        for pair, both, p in zip(human.pairs, figures, corrected, strict=True)
     ]
 
 
-def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Iterator[str]:
+def _sample_notes(
+    human: RankerComparison, part: RankingDataset, *, stratified: bool
+) -> Iterator[str]:
     drawn = "of each stratum" if stratified else "of all"
     yield (
-        f"human labels for {found.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
+        f"human labels for {human.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
         f"figures by both hold if these are a random sample {drawn}"
     )
     yield IDEAL
@@ -176,17 +167,17 @@ class HumanSample:
 
     def among(self, query_ids: pa.StringArray) -> tuple[RankingDataset, NDArray[np.int64]]:
         """Those of these queries, and where each stands. Raises Refused for fewer than two."""
-        places = pc.fill_null(pc.index_in(self.data.query_ids, value_set=query_ids), -1)
-        there = np.array(places).astype(np.int64)
-        kept = np.flatnonzero(there >= 0)
-        if len(kept) < 2:
+        index = pc.fill_null(pc.index_in(self.data.query_ids, value_set=query_ids), -1)
+        places = np.array(index).astype(np.int64)
+        found = np.flatnonzero(places >= 0)
+        if len(found) < 2:
             raise Refused(
-                f"{len(kept)} of the {len(query_ids)} queries that are compared have human labels, "
-                "and an interval needs 2 at least: label more (owpc-ltr judge sample)"
+                f"{len(found)} of the {len(query_ids)} queries that are compared have human "
+                "labels, and an interval needs 2 at least: label more (owpc-ltr judge sample)"
             )
-        if len(kept) == self.data.n_queries:
-            return self.data, there
-        return self.data.select(kept), there[kept]
+        if len(found) == self.data.n_queries:
+            return self.data, places
+        return self.data.select(found), places[found]
 
 
 def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
@@ -224,12 +215,11 @@ def strata_of(query_ids: pa.StringArray, strata: Mapping[str, str] | None) -> li
     if strata is None:
         return None
     names = query_ids.to_pylist()
-    for name in names:
-        if name not in strata:
-            raise BadInput(
-                f"query '{name}' is in no stratum: give the strata that judge sample wrote for "
-                "these proxy labels"
-            )
+    if lacking := [name for name in names if name not in strata]:
+        raise BadInput(
+            f"query '{lacking[0]}' is in no stratum: give the strata that judge sample wrote for "
+            "these proxy labels"
+        )
     return [strata[name] for name in names]
 
 
@@ -237,14 +227,14 @@ def sample_weights(
     weights: Vector | None, places: NDArray[np.int64], strata: list[str] | None
 ) -> Vector | None:
     """How much each sampled query counts alone: its importance, and how many it stands for."""
-    own = None if weights is None else weights[places]
+    importance = None if weights is None else weights[places]
     if strata is None:
-        return own
+        return importance
     _, codes = np.unique(strata, return_inverse=True)
     sizes = np.bincount(codes)
     counts = np.bincount(codes[places], minlength=len(sizes))
     stands: Vector = (sizes / np.maximum(counts, 1))[codes[places]]
-    return stands if own is None else own * stands
+    return stands if importance is None else importance * stands
 
 
 def _other(what: str, where: str) -> BadInput:
@@ -273,24 +263,23 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
             "joined: give data that log-features wrote, or human labels as a dataset"
         )
     of = np.repeat(np.arange(proxy.n_queries), np.diff(proxy.offsets))
-    known = {name: number for number, name in enumerate(proxy.query_ids.to_pylist())}
+    known = set(proxy.query_ids.to_pylist())
     shared = [query for query in human.queries if query.query_id in known]
     if not shared:
         raise _other("queries", "among the proxy labels")
-    names = [f"{query.query_id}{_BETWEEN}{one}" for query in shared for one in query.doc_ids]
+    names = [f"{query.query_id}{_BETWEEN}{name}" for query in shared for name in query.doc_ids]
     keys = pa.array(names, pa.string())
     ids = proxy.query_ids.take(pa.array(of))
-    own = pc.binary_join_element_wise(ids, proxy.doc_ids, _BETWEEN)
-    places = pc.index_in(own, value_set=keys)
+    proxy_keys = pc.binary_join_element_wise(ids, proxy.doc_ids, _BETWEEN)
+    places = pc.index_in(proxy_keys, value_set=keys)
     rows = np.flatnonzero(np.array(pc.is_valid(places)))
     alone = len(human.queries) - len(shared)
     if not len(rows):
         raise _other("documents", "in the proxy-labelled data")
     grades = np.concatenate([np.asarray(query.grades, np.float32) for query in shared])
     queries, sizes = np.unique(of[rows], return_counts=True)
-    whole = proxy.select(queries)
     data = replace(
-        whole,
+        proxy.select(queries),
         features=proxy.features[rows],
         labels=grades[places.take(pa.array(rows)).to_numpy()],
         offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
@@ -309,19 +298,19 @@ def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDatase
 STRATA_HEADER = ["query_id", "stratum"]
 
 
-def read_strata(given: Mapping[str, str] | Path | str | None) -> Mapping[str, str] | None:
+def read_strata(strata: Mapping[str, str] | Path | str | None) -> Mapping[str, str] | None:
     """Each query's stratum by its id. Raises BadInput for a file that is not one of strata."""
-    if given is None or isinstance(given, Mapping):
-        return given
-    rows = list(csv.reader(io.StringIO(read_text(Path(given)))))
-    found: set[str] = set()
+    if strata is None or isinstance(strata, Mapping):
+        return strata
+    rows = list(csv.reader(io.StringIO(read_text(Path(strata)))))
+    queries: set[str] = set()
     for number, row in enumerate(rows, 1):
-        if number > 1 and (len(row) != len(STRATA_HEADER) or row[0] in found):
-            raise BadInput(f"cannot read {given}, line {number}: one query and its stratum a line")
-        found.update(row[:1])
-    header, *pairs = read_rows(rows, given) or [[]]
+        if number > 1 and (len(row) != len(STRATA_HEADER) or row[0] in queries):
+            raise BadInput(f"cannot read {strata}, line {number}: one query and its stratum a line")
+        queries.update(row[:1])
+    header, *pairs = read_rows(rows, strata) or [[]]
     if list(header) != STRATA_HEADER:
-        raise BadInput(f"cannot read {given}: its first line is not {','.join(STRATA_HEADER)}")
+        raise BadInput(f"cannot read {strata}: its first line is not {','.join(STRATA_HEADER)}")
     return {query: stratum for query, stratum in pairs}  # noqa: C416
 
 

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import logged_with
-from owpc_ltr.data.judgments.grouping import (
-    JudgedQuery,
-    Weighed,
-    importance_of,
-    machines_among,
-)
+from owpc_ltr.data.judgments.grouping import JudgedQuery, Weighed, importance_of, machines_among
 from owpc_ltr.data.partitioned.dataset import JudgedTable
 from owpc_ltr.data.query_clusters import clusters_of
 from owpc_ltr.data.runs import TrecRun
@@ -68,11 +63,6 @@ class ChosenQueries(NamedTuple):
     seen: Mapping[str, tuple[ResultWarning, ...]] = {}
     folds: Mapping[str, FoldOf] = {}
 
-    @property
-    def doubts(self) -> tuple[ResultWarning, ...]:
-        """What any ranker has seen."""
-        return tuple(doubt for doubts in self.seen.values() for doubt in doubts)
-
 
 class NothingHeldOut(Refused):
     """Every query was seen by a ranker; `sides` says by which."""
@@ -110,14 +100,13 @@ def _same_judge(
     same = next((model for model in models if model in machines), None)
     if same is None:
         return ()
-    return (
-        ResultWarning(
-            "same-judge",
-            f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
-            "trained on: what it errs in counts as right",
-            "leave its judgments out, or let people grade these documents (owpc-ltr judge merge)",
-        ),
+    warning = ResultWarning(
+        "same-judge",
+        f"'{same}' gave {machines[same]:.0%} of these judgments, and those that {name} was "
+        "trained on: what it errs in counts as right",
+        "leave its judgments out, or let people grade these documents (owpc-ltr judge merge)",
     )
+    return (warning,)
 
 
 def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None) -> ChosenQueries:
@@ -132,47 +121,43 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
     }
     known = {name: on for name, on in sides.items() if on is not None}
     folds: dict[str, NDArray[np.int64]] = {}
-    if by_folds is None:
-        by_folds = side in _HELD_OUT
-    if by_folds:
+    if by_folds or (by_folds is None and side in _HELD_OUT):
         for name, on in known.items():
             folds[name] = _folds_of(trained[name], on, queries, digests, clusters)
             known[name] = np.where(folds[name] >= 0, "test", on)
         sides |= known
+    every_query = np.arange(n_queries)
     if side == "all":
         seen = {name: training_doubts(name, on) for name, on in sides.items()}
-        everything = np.arange(n_queries)
-        return ChosenQueries(
-            everything, "all", seen=seen, folds=_of_ids(folds, everything, queries)
-        )
+        by_query = _of_ids(folds, every_query, queries)
+        return ChosenQueries(every_query, "all", seen=seen, folds=by_query)
     doubts = tuple(_doubts(trained, known, queries))
     unknown = {name: training_doubts(name, None) for name in trained if name not in known}
     if not known and side == "auto":
         which = "unknown" if unknown else "all"
-        return ChosenQueries(np.arange(n_queries), which, (), doubts, unknown)
+        return ChosenQueries(every_query, which, (), doubts, unknown)
     if not known:
         raise Refused(
             f"nothing tells the {side} queries of this data: no record has the queries that "
             f"{' and '.join(trained) or 'any of the rankers'} was trained on; use split 'all'"
         )
-    wanted = "test" if side == "auto" else side
-    left = np.flatnonzero(np.all([on == wanted for on in known.values()], axis=0))
-    why = "; ".join(_why(trained, known, wanted, digests))
+    side = "test" if side == "auto" else side
+    left = np.flatnonzero(np.all([on == side for on in known.values()], axis=0))
+    why = "; ".join(_why(trained, known, side, digests))
     seen = {name: training_doubts(name, on[left]) for name, on in known.items()} | unknown
     if not len(left):
         raise NothingHeldOut(
-            f"no query is {_IN_WORDS[wanted]} {_all_of(known)}: {why}; give other judged queries, "
+            f"no query is {_IN_WORDS[side]} {_all_of(known)}: {why}; give other judged queries, "
             "or use split 'all', which flatters rankers that were trained on them",
             known,
         )
     by_query = _of_ids(folds, left, queries)
-    which = wanted
-    if wanted == "test":
+    which = side
+    if side == "test":
         which = "unknown" if unknown else "folds" if by_query else "test"
-    if len(left) == n_queries:
-        return ChosenQueries(left, which, (), doubts, seen, folds=by_query)
-    note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
-    return ChosenQueries(left, which, (note,), doubts, seen, folds=by_query)
+    note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[side]} {_all_of(known)}: {why}"
+    notes = (note,) if len(left) < n_queries else ()
+    return ChosenQueries(left, which, notes, doubts, seen, folds=by_query)
 
 
 def _folds_of(
@@ -183,12 +168,12 @@ def _folds_of(
     clusters: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Of each query that a model has seen the fold whose model has not; −1 for all others."""
-    found = np.full(len(sides), -1)
+    folds = np.full(len(sides), -1)
     for number, fold in enumerate(fold_records(record)):
         unseen = _with_clusters(known_sides(fold, queries, digests), clusters)
         if unseen is not None:
-            found[(sides != "test") & (found < 0) & (unseen == "test")] = number
-    return found
+            folds[(sides != "test") & (folds < 0) & (unseen == "test")] = number
+    return folds
 
 
 def _of_ids(
@@ -241,16 +226,16 @@ def model_data(
         if side != "auto":
             raise
         what = "was trained on" if (nothing.sides[_NAME] == "train").any() else "was chosen on"
-        said = (
+        warning = (
             f"these are the queries that it {what}: the figures flatter it; measure on others, or "
             "keep some out (data.split())"
         )
-        return EvaluationQueries(data, "all", (said,))
+        return EvaluationQueries(data, "all", (warning,))
     part = data
     if len(chosen.queries) < data.n_queries:
         # A selection is of the kind that it is from.
         part = cast(D, data.select(chosen.queries))
-    # Of its own data, everybody knows that some are not held out.
+    # That some of its own training data are not held out needs no note.
     source = {} if not records else records[_NAME].get("source") or {}
     own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
     notes = () if own or side != "auto" else chosen.notes
@@ -276,7 +261,6 @@ def compared_queries(
         ids, unused = queries.query_ids, unused_weights(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None
         doubts += judgment_doubts(queries.head)
-    alone = len(np.unique(clusters)) == len(clusters)
     return ComparedQueries(
         ids,
         texts,
@@ -284,7 +268,7 @@ def compared_queries(
         chosen.side,
         notes=(*chosen.notes, *notes),
         warnings=(*chosen.warnings, *unused),
-        clusters=None if alone else clusters,
+        clusters=None if len(np.unique(clusters)) == len(clusters) else clusters,
         doubts=tuple(doubts),
         by_ranker=chosen.seen,
         cross_validated=frozenset(chosen.folds),
@@ -297,25 +281,21 @@ def training_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[ResultWa
     `sides` says on which side each of these was at its training; None where that is not known.
     """
     if sides is None:
-        return (
-            ResultWarning(
-                "unknown-training",
-                f"nothing tells which queries {name} was trained on: it may have seen these",
-                "import it with the data that it was trained on (import --trained-on FILE), or "
-                "compare on queries that are newer than it",
-            ),
+        unknown = ResultWarning(
+            "unknown-training",
+            f"nothing tells which queries {name} was trained on: it may have seen these",
+            "import it with the data that it was trained on (import --trained-on FILE), or "
+            "compare on queries that are newer than it",
         )
+        return (unknown,)
     seen = int((sides != "test").sum())
-    if not seen:
-        return ()
-    return (
-        ResultWarning(
-            "seen-queries",
-            f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
-            "shows nothing of others",
-            "compare on queries that it has not seen",
-        ),
+    warning = ResultWarning(
+        "seen-queries",
+        f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
+        "shows nothing of others",
+        "compare on queries that it has not seen",
     )
+    return (warning,) if seen else ()
 
 
 def _with_clusters(
@@ -335,8 +315,8 @@ def check_side(side: str) -> None:
         raise UsageError(f"unknown split '{side}': choose among {', '.join(SIDES)}")
 
 
-def check_features(model: RankingModel, data: Data, own: str | None = None) -> None:
-    """Refuse data of other features than the model's; `own` names the model's feature set."""
+def check_features(model: RankingModel, data: Data, featureset: str | None = None) -> None:
+    """Refuse data of other features than the model's, whose feature set is `featureset`."""
     trained_hash = model.record.get("featureset_hash")
     if data.feature_names != model.feature_names:
         what = _difference(model, data)
@@ -347,10 +327,12 @@ def check_features(model: RankingModel, data: Data, own: str | None = None) -> N
         )
     else:
         return
-    if not (own or trained_hash or data.featureset_hash):
+    if not (featureset or trained_hash or data.featureset_hash):
         raise BadInput(f"{what}: name the features as in training, in the same order")
     logged = f"; it was logged with {logged_with(data)}" if data.featureset_hash else ""
-    right = f"'{own}' (log-features --featureset {own})" if own else "the model's feature set"
+    right = "the model's feature set"
+    if featureset:
+        right = f"'{featureset}' (log-features --featureset {featureset})"
     raise BadInput(f"{what}{logged}: log the data with {right}")
 
 
@@ -377,21 +359,17 @@ def _all_of(known: Mapping[str, Any]) -> str:
 
 
 def _why(
-    records: Records,
-    known: Mapping[str, NDArray[np.str_]],
-    wanted: str,
-    digests: QueryDigests | None,
+    records: Records, known: Mapping[str, NDArray[np.str_]], side: str, digests: QueryDigests | None
 ) -> Iterator[str]:
     """Of how many queries each ranker is the reason that they are left out."""
     for name, on in known.items():
-        if wanted != "test":
-            yield f"{name} has {int((on == wanted).sum()):,}"
+        if side != "test":
+            yield f"{name} has {int((on == side).sum()):,}"
             continue
-        counts = (int((on == one).sum()) for one in ("train", "validation"))
-        words = zip(("trained on", "chosen on"), counts, strict=True)
-        told = [f"{verb} {count:,}" for verb, count in words if count]
-        if told:
-            yield f"{name} was {' and '.join(told)} of them"
+        verbs = {"train": "trained on", "validation": "chosen on"}
+        uses = [f"{verb} {n:,}" for use, verb in verbs.items() if (n := int((on == use).sum()))]
+        if uses:
+            yield f"{name} was {' and '.join(uses)} of them"
         alone = 0 if digests is None else known_by_id_alone(records[name], digests)
         if alone:
             yield (

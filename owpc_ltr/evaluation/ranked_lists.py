@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.metrics.ranking import divide_defined
 from owpc_ltr.plain_text import ShortRepr
 
 TOP = 10
@@ -77,7 +78,7 @@ class RankedLists(ShortRepr):
         cutoff = 1 if metric.name == "winner-takes-all" else metric.cutoff
         if cutoff is None or metric.name not in _OF_THE_TOP | _OF_THE_IDEAL:
             return None
-        unjudged = np.isnan(self.grades) & self.there
+        unjudged = _unjudged(self)
         unjudged[:, cutoff:] = False
         best = np.where(unjudged, np.float32(self.highest), np.nan_to_num(self.grades))
         values = self._values(metric, best)
@@ -95,7 +96,7 @@ class RankedLists(ShortRepr):
         """The share of the first k documents that is judged; NaN where nothing was found."""
         first = self.there[:, :k]
         judged = (~np.isnan(self.grades[:, :k]) & first).sum(axis=1)
-        return _share(judged, first.sum(axis=1))
+        return divide_defined(judged, first.sum(axis=1))
 
     def agreement_at(self, k: int) -> Vector:
         """The share of pairs of judged documents among the first k that stand as their grades do.
@@ -106,29 +107,28 @@ class RankedLists(ShortRepr):
         higher, lower = np.triu_indices(grades.shape[1], 1)
         right = (grades[:, higher] > grades[:, lower]).sum(axis=1)
         wrong = (grades[:, higher] < grades[:, lower]).sum(axis=1)
-        return _share(right, right + wrong)
+        return divide_defined(right, right + wrong)
 
     @cached_property
     def n_relevant(self) -> NDArray[np.int64]:
         """How many documents of each query are relevant, within its list or not."""
-        found: NDArray[np.int64] = (np.nan_to_num(self.grades) > 0).sum(axis=1)
-        return found + np.diff(self.missed_offsets)
+        listed: NDArray[np.int64] = (np.nan_to_num(self.grades) > 0).sum(axis=1)
+        return listed + np.diff(self.missed_offsets)
 
     @cached_property
     def recall(self) -> Vector:
         """The share of the relevant documents within the lists; NaN where none is relevant."""
-        return _share((np.nan_to_num(self.grades) > 0).sum(axis=1), self.n_relevant)
+        return divide_defined((np.nan_to_num(self.grades) > 0).sum(axis=1), self.n_relevant)
 
     def _ideal_among(
         self, metric: Metric, best: Grades, assumed: NDArray[np.bool_], cutoff: int
     ) -> Vector:
-        rows = len(best)
         judged = np.where(assumed, 0.0, best)
         lacking = _rectangle(self.missed, self.missed_offsets)
-        known = -np.sort(-np.hstack([judged, lacking]), axis=1)
-        pad = np.zeros((rows, cutoff), np.float32)
+        ideal = -np.sort(-np.hstack([judged, lacking]), axis=1)
+        pad = np.zeros((len(best), cutoff), np.float32)
         below = np.where(assumed, best, 0.0)
-        return _measure(metric, np.hstack([known, pad, below]).astype(np.float32))
+        return _measure(metric, np.hstack([ideal, pad, below]).astype(np.float32))
 
     def _values(self, metric: Metric, labels: Grades) -> Vector:
         """The metric, where what the lists lack was not retrieved."""
@@ -152,23 +152,21 @@ class RankedLists(ShortRepr):
             rows = start + np.flatnonzero(there[start:end])
             order = rows[np.argsort(-scores[rows], kind="stable")][:depth]
             ranked.append([names[row] for row in order.tolist()])
-            known = start + np.flatnonzero(~np.isnan(labels[start:end]))
-            grades.append({names[row]: float(labels[row]) for row in known.tolist()})
+            judged = start + np.flatnonzero(~np.isnan(labels[start:end]))
+            grades.append({names[row]: float(labels[row]) for row in judged.tolist()})
         return ranked_lists(ranked, grades, max(1, min(depth, max(map(len, ranked), default=1))))
 
     @property
     def complete(self) -> bool:
         """Whether every document in the lists is judged."""
-        return not bool((np.isnan(self.grades) & self.there).any())
+        return not bool(_unjudged(self).any())
 
     def joined(self, other: RankedLists) -> RankedLists:
         """These lists, and those of further queries below."""
         depth = max(self.depth, other.depth)
-        grades = [_wide(one.grades, depth, np.nan) for one in (self, other)]
-        there = [_wide(one.there, depth, fill=False) for one in (self, other)]
         return RankedLists(
-            np.vstack(grades),
-            np.vstack(there),
+            np.vstack([_wide(lists.grades, depth, np.nan) for lists in (self, other)]),
+            np.vstack([_wide(lists.there, depth, fill=False) for lists in (self, other)]),
             np.concatenate([self.missed, other.missed]),
             np.append(self.missed_offsets, self.missed_offsets[-1] + other.missed_offsets[1:]),
             highest=max(self.highest, other.highest),
@@ -202,14 +200,14 @@ def ranked_lists(
     there = np.zeros((rows, depth), np.bool_)
     missed: list[float] = []
     ends = [0]
-    for row, (documents, known) in enumerate(zip(ranked, grades, strict=True)):
-        shown = documents[:depth]
-        there[row, : len(shown)] = True
-        matrix[row, : len(shown)] = [known.get(document, np.nan) for document in shown]
-        found = set(shown)
-        missed += [grade for name, grade in known.items() if grade > 0 and name not in found]
+    for row, (documents, judged) in enumerate(zip(ranked, grades, strict=True)):
+        listed = documents[:depth]
+        there[row, : len(listed)] = True
+        matrix[row, : len(listed)] = [judged.get(name, np.nan) for name in listed]
+        names = set(listed)
+        missed += [grade for name, grade in judged.items() if grade > 0 and name not in names]
         ends.append(len(missed))
-    highest = max((grade for known in grades for grade in known.values()), default=0.0)
+    highest = max((grade for judged in grades for grade in judged.values()), default=0.0)
     return RankedLists(
         matrix,
         there,
@@ -218,6 +216,11 @@ def ranked_lists(
         highest=max(highest, 1.0),
         documents=[documents[:depth] for documents in ranked],
     )
+
+
+def _unjudged(lists: RankedLists) -> NDArray[np.bool_]:
+    """The ranks whose document is unjudged."""
+    return np.isnan(lists.grades) & lists.there
 
 
 def top_of(metric: Metric) -> int | None:
@@ -248,13 +251,13 @@ def as_good_as_judged(
         for us in generator.random((DRAWS, len(best_rank))).tolist()
     ]
     drawn = np.array(draws, np.float32).reshape(DRAWS, len(best_rank))
-    found: dict[str, list[Vector]] = {}
-    for name, own, place in zip(lists, lists.values(), places, strict=True):
-        found[name] = [
+    return {
+        name: [
             _mean_over_draws(own, place, places, drawn, within_depth(metric, own.depth))
             for metric in metrics
         ]
-    return found
+        for (name, own), place in zip(lists.items(), places, strict=True)
+    }
 
 
 def _mean_over_draws(
@@ -292,7 +295,7 @@ def _unjudged_documents(
     matrices = []
     for one in lists:
         matrix = np.full(one.grades.shape, -1, np.int64)
-        rows, columns = np.nonzero((np.isnan(one.grades) & one.there)[:, :depth])
+        rows, columns = np.nonzero(_unjudged(one)[:, :depth])
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             number = known.setdefault((row, one.documents[row][column]), len(known))
             if number == len(ranks):
@@ -351,8 +354,7 @@ def _wide(matrix: NDArray[Any], width: int, fill: Any) -> NDArray[Any]:
 
 def within_depth(metric: Metric, depth: int) -> Metric:
     """The metric of the first documents alone, if it looks further."""
-    looks_further = metric.cutoff is None or metric.cutoff > depth
-    if not looks_further:
+    if metric.cutoff is not None and metric.cutoff <= depth:
         return metric
     try:
         return replace(metric, cutoff=depth)
@@ -365,28 +367,23 @@ def within_window(metric: Metric, window: int) -> Metric:
 
     Raises UsageError for one that looks further, and for errors, which no ranked list shows.
     """
-    if metric.cutoff is not None:
-        if metric.cutoff > window:
-            raise UsageError(
-                f"{metric} looks further than the window of {window}: give a window of "
-                f"{metric.cutoff}, or a smaller cutoff"
-            )
-        return metric
-    if not metric.higher_is_better:
+    if metric.cutoff is not None and metric.cutoff > window:
+        raise UsageError(
+            f"{metric} looks further than the window of {window}: give a window of "
+            f"{metric.cutoff}, or a smaller cutoff"
+        )
+    if metric.cutoff is None and not metric.higher_is_better:
         raise UsageError(
             f"{metric} counts pairs of judged documents, and a live list lacks most of them: "
             "choose another metric, as ndcg@10, map or mrr"
         )
-    try:
-        return replace(metric, cutoff=window)
-    except UsageError:
-        return metric
+    return within_depth(metric, window)
 
 
 def mean_known(values: Vector) -> float:
     """The mean of the values that are known; NaN where none is."""
-    counted = values[~np.isnan(values)]
-    return float(counted.mean()) if len(counted) else float("nan")
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Vector:
@@ -394,8 +391,8 @@ def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Ve
     rows, width = labels.shape
     ranks = np.tile(np.arange(width), rows)
     offsets = np.arange(rows + 1, dtype=np.int64) * width
-    shown = None if retrieved is None else ranks < retrieved
-    return metric.of(RankedQueries(-ranks, labels.ravel().astype(np.float32), offsets, shown))
+    marks = None if retrieved is None else ranks < retrieved
+    return metric.of(RankedQueries(-ranks, labels.ravel().astype(np.float32), offsets, marks))
 
 
 def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:
@@ -405,9 +402,3 @@ def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:
     matrix = np.zeros((len(lengths), width), np.float32)
     matrix[np.arange(width) < lengths[:, None]] = values
     return matrix
-
-
-def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Vector:
-    shares: Vector = np.full(len(whole), np.nan)
-    np.divide(part, whole, out=shares, where=whole > 0)
-    return shares

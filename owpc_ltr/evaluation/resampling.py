@@ -69,16 +69,16 @@ def sign_flips(differences: Vector, resamples: int, generator: np.random.Generat
     table = _sums_of_eight(differences) if n <= _TABLED and not exact else None
     for count, first in blocks(len(sums), max(1, n)):
         if exact:
-            kept = _all_subsets(first, count, n) @ differences
+            chosen = _all_subsets(first, count, n) @ differences
         else:
             coins = generator.integers(0, 256, size=(count, (n + 7) // 8), dtype=np.uint8)
             if table is None:
                 # Of so many differences a table of their sums would be large.
-                kept = np.unpackbits(coins, axis=1, count=n).astype(np.float64) @ differences
+                chosen = np.unpackbits(coins, axis=1, count=n).astype(np.float64) @ differences
             else:
                 places = coins + 256 * np.arange(len(table), dtype=np.int64)
-                kept = table.ravel().take(places).sum(axis=1)
-        sums[first : first + count] = np.abs(2.0 * kept - total)
+                chosen = table.ravel().take(places).sum(axis=1)
+        sums[first : first + count] = np.abs(2.0 * chosen - total)
     return SignFlips(sums, exact, largest)
 
 
@@ -149,17 +149,16 @@ def bca_intervals(
         means[first : first + count] = sums / (n if weights is None else (times @ weights)[:, None])
         if done is not None:
             done((first + count) / resamples)
-    found = []
-    for number, values in enumerate(columns.T):
+    intervals = []
+    for values, drawn in zip(columns.T, means.T, strict=True):
         mean = mean_of(values, weights)
         if (values == values[0]).all():
-            found.append((mean, mean))
+            intervals.append((mean, mean))
             continue
         # Sums in another order: what is one mean but for rounding is made one.
-        own = means[:, number]
-        own[np.abs(own - mean) <= ROUNDING * np.abs(values).max()] = mean
-        found.append(_ends(own, mean, acceleration(values, weights), level, n))
-    return found
+        drawn[np.abs(drawn - mean) <= ROUNDING * np.abs(values).max()] = mean
+        intervals.append(_ends(drawn, mean, acceleration(values, weights), level, n))
+    return intervals
 
 
 def _drawn(count: int, n: int, generator: np.random.Generator) -> NDArray[np.int32]:
@@ -233,6 +232,13 @@ def reaches(degrees: float, skewness: float) -> tuple[float, float]:
         reach * (1.0 + _OF_SKEWNESS * max(0.0, -skewness)),
         reach * (1.0 + _OF_SKEWNESS * max(0.0, skewness)),
     )
+
+
+def student_p(statistic: float, degrees: float) -> float:
+    """The two-sided p of a t statistic."""
+    from scipy.special import stdtr
+
+    return 2.0 * float(stdtr(degrees, -abs(statistic)))
 
 
 def mean_of(values: Vector, weights: Vector | None = None) -> float:

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments.grouping import CLICKS, machines_among
 from owpc_ltr.evaluation.ranked_lists import TOP, RankedLists, mean_known
 from owpc_ltr.evaluation.resampling import FEWEST_DIFFERENCES, LEVEL
 from owpc_ltr.evaluation.significance import (
+    OPPOSITE,
     Comparison,
     Outcome,
     ResultWarning,
     Verdict,
     compare_paired,
+    difference_words,
 )
 
 FEWEST_JUDGED = 0.5
@@ -120,32 +123,30 @@ def treatment_warnings(
     `others` are the same comparison by what unjudged documents are taken for. The verdict stands
     only where each has a significant difference of its sign.
     """
-    if verdict.outcome not in {Outcome.BETTER, Outcome.WORSE}:
+    if verdict.outcome not in OPPOSITE:
         return
-    for words, one in others.items():
-        if one is not None and _outcome(one) != verdict.outcome:
+    for words, other in others.items():
+        if other is not None and _outcome(other) != verdict.outcome:
             yield ResultWarning(
                 "unjudged-decide",
                 f"the difference in {metric} is {verdict.outcome} with unjudged documents as "
-                f"irrelevant, and {one.mean_difference:+.4f} [{one.low:+.4f}, {one.high:+.4f}] "
-                f"{words}",
+                f"irrelevant, and {difference_words(other)} {words}",
                 POOL,
             )
             return
 
 
 def table_warnings(
-    verdict: Verdict, metric: str, found: Comparison, without: Comparison | None
+    verdict: Verdict, metric: str, compared: Comparison, without: Comparison | None
 ) -> Iterator[ResultWarning]:
     """Whether most of a difference is by features from tables, which may know the judgments."""
-    if without is None or verdict.outcome not in {Outcome.BETTER, Outcome.WORSE}:
+    if without is None or verdict.outcome not in OPPOSITE:
         return
-    if abs(without.mean_difference) < _MANY * abs(found.mean_difference):
+    if abs(without.mean_difference) < _MANY * abs(compared.mean_difference):
         yield ResultWarning(
             "external-features",
             f"without the features from tables the difference in {metric} is "
-            f"{without.mean_difference:+.4f} [{without.low:+.4f}, {without.high:+.4f}], and "
-            f"{found.mean_difference:+.4f} with them",
+            f"{difference_words(without)}, and {compared.mean_difference:+.4f} with them",
             "check that the tables were made before the judgments, and know nothing of them",
             decides=False,
         )
@@ -159,16 +160,14 @@ def contradictions(
     `others` are comparisons, and whether higher is better, by what they are of;
     None where too few queries count.
     """
-    opposite = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
-    for words, (one, higher_is_better) in others.items():
-        if one is None:
+    for words, (other, higher_is_better) in others.items():
+        if other is None:
             continue
-        other = _outcome(one, higher_is_better=higher_is_better)
-        if other == opposite.get(verdict.outcome):
+        outcome = _outcome(other, higher_is_better=higher_is_better)
+        if outcome == OPPOSITE.get(verdict.outcome):
             yield ResultWarning(
                 "metrics-disagree",
-                f"{verdict.outcome} by {metric}, {other} {words} ({one.mean_difference:+.4f} "
-                f"[{one.low:+.4f}, {one.high:+.4f}])",
+                f"{verdict.outcome} by {metric}, {outcome} {words} ({difference_words(other)})",
                 "look at the queries that lose, and say before the comparison what decides",
             )
 
@@ -187,16 +186,16 @@ def fewer_training_queries(
         )
 
 
-def _outcome(found: Comparison, *, higher_is_better: bool = True) -> Outcome:
+def _outcome(compared: Comparison, *, higher_is_better: bool = True) -> Outcome:
     """What one comparison says by itself."""
-    return found.verdict(higher_is_better=higher_is_better).outcome
+    return compared.verdict(higher_is_better=higher_is_better).outcome
 
 
 def _unjudged(
     lists: Mapping[str, RankedLists], clusters: NDArray[np.int64] | None
 ) -> Iterator[ResultWarning]:
     """Too few judged documents in a top ten, or fewer than in the other."""
-    shares = {name: one.judged_at(TOP) for name, one in lists.items()}
+    shares = {name: ranked.judged_at(TOP) for name, ranked in lists.items()}
     means = {name: mean_known(of_queries) for name, of_queries in shares.items()}
     known = sorted((share, name) for name, share in means.items() if not np.isnan(share))
     if not known:
@@ -216,15 +215,15 @@ def _unjudged(
 
 
 def _differ(
-    one: NDArray[np.float64], other: NDArray[np.float64], clusters: NDArray[np.int64] | None
+    a: NDArray[np.float64], b: NDArray[np.float64], clusters: NDArray[np.int64] | None
 ) -> bool:
     """Whether shares of the same queries differ significantly (paired test)."""
-    counted = ~(np.isnan(one) | np.isnan(other))
-    if counted.sum() < FEWEST_DIFFERENCES or (one == other)[counted].all():
+    counted = ~(np.isnan(a) | np.isnan(b))
+    if counted.sum() < FEWEST_DIFFERENCES or (a == b)[counted].all():
         return False
-    own = None if clusters is None else clusters[counted]
-    found = compare_paired(one[counted], other[counted], seed=0, resamples=2000, clusters=own)
-    return found.p_permutation < LEVEL
+    units = None if clusters is None else clusters[counted]
+    compared = compare_paired(a[counted], b[counted], seed=0, resamples=2000, clusters=units)
+    return compared.p_permutation < LEVEL
 
 
 def recall_doubts(recall: float, window: int, n_queries: int) -> Iterator[ResultWarning]:
@@ -242,10 +241,9 @@ def recall_doubts(recall: float, window: int, n_queries: int) -> Iterator[Result
 
 def _one_grade(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
     """Judged documents that all have the best grade: clicks alone, or the top of some list."""
-    grades = np.concatenate([one.grades[:, :TOP].ravel() for one in lists.values()])
-    grades = grades[~np.isnan(grades)]
-    highest = max(one.highest for one in lists.values())
-    if len(grades) >= _FEWEST_QUERIES and float((grades == highest).mean()) > _ALL:
+    grades = np.concatenate([ranked.grades[:, :TOP].ravel() for ranked in lists.values()])
+    highest = max(ranked.highest for ranked in lists.values())
+    if _almost_all(grades[~np.isnan(grades)] == highest):
         yield ResultWarning(
             "one-grade",
             f"the judged documents among the first ten all have the grade {highest:g}: none is "
@@ -257,8 +255,7 @@ def _one_grade(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
 def _known_items(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
     """One relevant document per query: other relevant ones may be unjudged."""
     counts = next(iter(lists.values())).n_relevant
-    counts = counts[counts > 0]
-    if len(counts) >= _FEWEST_QUERIES and float((counts == 1).mean()) > _ALL:
+    if _almost_all(counts[counts > 0] == 1):
         yield ResultWarning(
             "known-items",
             "each query has one relevant document: the others are unjudged, and "
@@ -269,10 +266,9 @@ def _known_items(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
 
 def _made_from_a_list(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarning]:
     """A ranker that orders as the grades do, in all queries."""
-    for name, one in lists.items():
-        right = one.agreement_at(TOP)
-        right = right[~np.isnan(right)]
-        if len(right) >= _FEWEST_QUERIES and right.mean() > _ALL:
+    for name, ranked in lists.items():
+        right = _agreement(ranked)
+        if _almost_all(right):
             yield ResultWarning(
                 "made-from-a-list",
                 f"{name} has {right.mean():.1%} of the judged pairs in its first ten documents in "
@@ -284,8 +280,7 @@ def _made_from_a_list(lists: Mapping[str, RankedLists]) -> Iterator[ResultWarnin
 
 def _inverted(alone: RankedLists) -> Iterator[ResultWarning]:
     """Grades that the query's own order contradicts."""
-    right = alone.agreement_at(TOP)
-    right = right[~np.isnan(right)]
+    right = _agreement(alone)
     if len(right) < _FEWEST_QUERIES:
         return
     error = float(right.std(ddof=1)) / len(right) ** 0.5
@@ -297,3 +292,14 @@ def _inverted(alone: RankedLists) -> Iterator[ResultWarning]:
             "inverted, or made to contradict it",
             "check which grade is the best one, and let people judge (owpc-ltr judge pool)",
         )
+
+
+def _agreement(ranked: RankedLists) -> Vector:
+    """Of each query with a judged pair, the share of these in the order of their grades."""
+    right = ranked.agreement_at(TOP)
+    return right[~np.isnan(right)]
+
+
+def _almost_all(shares: NDArray[Any]) -> bool:
+    """Whether almost all of enough values are 1."""
+    return len(shares) >= _FEWEST_QUERIES and float(shares.mean()) > _ALL

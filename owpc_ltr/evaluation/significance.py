@@ -28,13 +28,13 @@ from owpc_ltr.evaluation.resampling import (
     LEVEL,
     ROUNDING,
     Interval,
-    SignFlips,
     bca_interval,
     floor_of,
     mean_of,
     sign_flips,
     skewed,
     standard_error,
+    student_p,
     widened,
 )
 from owpc_ltr.plain_text import ShortRepr
@@ -47,6 +47,9 @@ class Outcome(StrEnum):
     WORSE = "worse"
     NO_DIFFERENCE = "no significant difference"
     CANNOT_TELL = "cannot tell"
+
+
+OPPOSITE = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,10 +94,7 @@ class Verdict(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome and its reasons as JSON."""
-        return {
-            "outcome": str(self.outcome),
-            "reasons": [doubt.as_dict() for doubt in self.doubts],
-        }
+        return {"outcome": str(self.outcome), "reasons": [doubt.as_dict() for doubt in self.doubts]}
 
 
 def decide(
@@ -129,8 +129,8 @@ def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
     It is `cannot tell` where another metric shows the opposite.
     """
     (name, first), *others = verdicts.items()
-    opposite = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}.get(first.outcome)
-    against = [metric for metric, one in others if one.outcome == opposite]
+    opposite = OPPOSITE.get(first.outcome)
+    against = [metric for metric, verdict in others if verdict.outcome == opposite]
     if not against:
         return first
     return Verdict(Outcome.CANNOT_TELL, (ResultWarning(
@@ -218,6 +218,11 @@ class Comparison(ShortRepr):
         return figures
 
 
+def difference_words(compared: Comparison) -> str:
+    """The mean difference and its interval."""
+    return f"{compared.mean_difference:+.4f} [{compared.low:+.4f}, {compared.high:+.4f}]"
+
+
 @dataclass(frozen=True, eq=False)
 class Paired:
     """Two rankers' values of the same units, and the units' weights where they differ.
@@ -270,10 +275,9 @@ def compare_paired(
     """
     check_resamples(resamples)
     sample = paired(a, b, weights, span, clusters)
-    coins, draws = generators(seed)
-    flips = sign_flips(sample.terms, resamples, coins)
-    ends = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
-    return comparison_of(sample, flips, ends, resamples, seed)
+    _coins, draws = generators(seed)
+    interval = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
+    return comparison_of(sample, interval, resamples, seed)
 
 
 def paired(
@@ -285,7 +289,11 @@ def paired(
 ) -> Paired:
     """The values as they are compared. Raises BadInput for what cannot be."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    _check_shapes(a, b)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise BadInput(
+            f"cannot pair values of shapes {a.shape} and {b.shape}: both rankers need one value "
+            "for each of the same queries"
+        )
     if weights is not None:
         weights = _checked_weights(weights, a)
         counted = weights > 0
@@ -293,7 +301,7 @@ def paired(
         clusters = None if clusters is None else clusters[counted]
     _check_values(a, b)
     differences = _rounded(a - b)
-    signs = int((differences > 0).sum()), int((differences < 0).sum())
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     n_queries = len(a)
     units = n_queries if clusters is None else len(np.unique(clusters))
     if clusters is not None and 1 < units < n_queries:
@@ -301,11 +309,10 @@ def paired(
         differences = _rounded(a - b)
     if weights is not None and (weights == weights[0]).all():
         weights = None
-    ties = n_queries - sum(signs)
+    signs = wins, losses, n_queries - wins - losses
     return Paired(
-        a, b, differences, weights, span, n_queries=n_queries, n_independent=units,
-        signs=(*signs, ties),
-    )  # fmt: skip
+        a, b, differences, weights, span, n_queries=n_queries, n_independent=units, signs=signs
+    )
 
 
 def _rounded(differences: Vector) -> Vector:
@@ -318,12 +325,11 @@ def _cluster_means(
     a: Vector, b: Vector, weights: Vector | None, clusters: NDArray[np.int64]
 ) -> tuple[Vector, Vector, Vector]:
     """Each cluster as one query, with the mean of its queries and the sum of their weights."""
-    names, codes = np.unique(clusters, return_inverse=True)
-    count = len(names)
-    own = np.ones(len(a)) if weights is None else weights
-    whole = np.bincount(codes, own, count).astype(np.float64)
-    means = (np.bincount(codes, own * values, count) / whole for values in (a, b))
-    return next(means), next(means), whole
+    _, codes = np.unique(clusters, return_inverse=True)
+    weights = np.ones(len(a)) if weights is None else weights
+    whole = np.bincount(codes, weights).astype(np.float64)
+    mean_a, mean_b = (np.bincount(codes, weights * values) / whole for values in (a, b))
+    return mean_a, mean_b, whole
 
 
 def generators(seed: int) -> list[np.random.Generator]:
@@ -331,10 +337,10 @@ def generators(seed: int) -> list[np.random.Generator]:
     return np.random.default_rng(seed).spawn(2)
 
 
-def comparison_of(
-    sample: Paired, flips: SignFlips, interval: Interval, resamples: int, seed: int
-) -> Comparison:
-    """The comparison, once signs were flipped and queries drawn."""
+def comparison_of(sample: Paired, interval: Interval, resamples: int, seed: int) -> Comparison:
+    """The comparison, once queries were drawn; signs are flipped."""
+    coins, _draws = generators(seed)
+    flips = sign_flips(sample.terms, resamples, coins)
     differences, weights = sample.differences, sample.weights
     low, high = widened(*interval, differences, weights, sample.span)
     without_floor = skewed(*interval, differences, weights)
@@ -368,24 +374,16 @@ def check_resamples(resamples: int) -> None:
         raise UsageError(f"cannot compare with {resamples} resamples: at least 1 is needed")
 
 
-def _check_shapes(a: Vector, b: Vector) -> None:
-    if a.ndim != 1 or a.shape != b.shape:
-        raise BadInput(
-            f"cannot pair values of shapes {a.shape} and {b.shape}: both rankers need one value "
-            "for each of the same queries"
-        )
-
-
-def _checked_weights(given: NDArray[Any], values: Vector) -> Vector:
-    weights: Vector = np.asarray(given, dtype=np.float64)
+def _checked_weights(weights: NDArray[Any], values: Vector) -> Vector:
+    weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != values.shape:
         raise BadInput(
             f"there are weights of shape {weights.shape} for values of shape {values.shape}: give "
             "one a query"
         )
-    strange = ~((weights >= 0) & np.isfinite(weights))
-    if strange.any():
-        place = int(strange.argmax())
+    malformed = ~((weights >= 0) & np.isfinite(weights))
+    if malformed.any():
+        place = int(malformed.argmax())
         raise BadInput(
             f"query {place} (counted from 0) has the weight {weights[place]}: weights are finite "
             "and not negative"
@@ -396,9 +394,9 @@ def _checked_weights(given: NDArray[Any], values: Vector) -> Vector:
 def _check_values(a: Vector, b: Vector) -> None:
     if len(a) < 2:
         raise BadInput(f"cannot compare on {len(a)} queries: at least 2 are needed")
-    strange = ~(np.isfinite(a) & np.isfinite(b))
-    if strange.any():
-        place = int(strange.argmax())
+    malformed = ~(np.isfinite(a) & np.isfinite(b))
+    if malformed.any():
+        place = int(malformed.argmax())
         raise BadInput(
             f"query {place} (counted from 0) has the values {a[place]} and {b[place]}: drop the "
             "queries that the metric leaves out from both rankers"
@@ -416,12 +414,10 @@ def holm(p_values: Vector) -> Vector:
 
 
 def _paired_t_p(differences: Vector, weights: Vector | None) -> float:
-    from scipy.special import stdtr
-
     mean, error = mean_of(differences, weights), standard_error(differences, weights)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
-    return float(2.0 * stdtr(len(differences) - 1, -abs(mean) / error))
+    return student_p(mean / error, len(differences) - 1)
 
 
 def detectable_effect(
@@ -449,14 +445,11 @@ def detectable_effect(
 
 
 def few_queries(n: int) -> tuple[ResultWarning, ...]:
-    """The doubt about so few queries that no test can show a difference."""
-    if n >= FEWEST_DIFFERENCES:
-        return ()
-    return (
-        ResultWarning(
-            "few-queries",
-            f"{n} queries are too few: with fewer than {FEWEST_DIFFERENCES} no test at 5 % can "
-            "show a difference",
-            "judge more queries",
-        ),
+    """Whether there are so few queries that no test can show a difference."""
+    warning = ResultWarning(
+        "few-queries",
+        f"{n} queries are too few: with fewer than {FEWEST_DIFFERENCES} no test at 5 % can show a "
+        "difference",
+        "judge more queries",
     )
+    return () if n >= FEWEST_DIFFERENCES else (warning,)

@@ -36,7 +36,6 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import (
     ComparedPair,
     corrected_over,
-    difference_of,
     disagreement,
 )
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -44,7 +43,7 @@ from owpc_ltr.evaluation.judged_data import judgment_doubts
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import TOP
-from owpc_ltr.evaluation.significance import Outcome, ResultWarning
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning, difference_words
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.models.fold_models import FoldOf
@@ -173,7 +172,7 @@ def gain_line(found: GateResult) -> str:
     looks = f" ({corrected_over(1, found.looks, found.split)})" if corrected else ""
     why = disagreement(one, pair.p_holm, found.split)
     return (
-        f"{of}: {difference_of(pair)} on {one.n_queries} {queries}{independent}{by}, "
+        f"{of}: {difference_words(one)} on {one.n_queries} {queries}{independent}{by}, "
         f"p = {pair.p_holm:.3g}{looks}{left_out}; "
         f"minimum detectable gain (80 % power): {one.detectable:.4f}"
         f"{why and f'; interval and test disagree: {why}'}"

@@ -22,7 +22,6 @@ from owpc_ltr.evaluation.compared_pair import corrected_over, disagreement, smal
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import (
     RankerComparison,
-    known_number,
     queries_in_words,
     short_text,
     warning_lines,
@@ -45,6 +44,7 @@ from owpc_ltr.evaluation.results import (
 )
 from owpc_ltr.evaluation.rules import recall_doubts, template_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
+from owpc_ltr.files.output import finite_json
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 
@@ -152,10 +152,10 @@ class LiveEvaluation(RankerComparison):
             "earlier_comparisons": self.looks,
             "metrics": [_metric_dict(self, number) for number in range(len(self.pairs))],
             "judged_at_10": {
-                "before": known_number(self.judged[0]),
-                "after": known_number(self.judged[1]),
+                "before": finite_json(self.judged[0]),
+                "after": finite_json(self.judged[1]),
             },
-            "window_recall": known_number(self.recall),
+            "window_recall": finite_json(self.recall),
             "milliseconds": self.milliseconds,
             "losers": losers(self),
             "warnings": list(self.warnings),
