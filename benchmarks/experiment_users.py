@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from owpc_ltr_experiment.credit import ClickedPositions, adjusted_credit, coin_residuals
 from owpc_ltr_experiment.interleaving import balanced_merge
-from owpc_ltr_experiment.verdict import ClientTotals
+from owpc_ltr_experiment.verdict import (
+    ClickedPositions,
+    ClientTotals,
+    adjusted_credit,
+    coin_residuals,
+)
 
 from owpc_ltr.arrays import Vector
 

@@ -47,9 +47,13 @@ from experiment_users import (
     with_bots,
     without,
 )
-from owpc_ltr_experiment.credit import examination_exponent
-from owpc_ltr_experiment.sequence import FEWEST, half_width
-from owpc_ltr_experiment.verdict import FEWEST_CREDITED, experiment_result
+from owpc_ltr_experiment.verdict import (
+    FEWEST,
+    FEWEST_CREDITED,
+    examination_exponent,
+    experiment_result,
+    half_width,
+)
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.significance import Outcome

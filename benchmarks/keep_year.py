@@ -285,7 +285,7 @@ def year_of(climate: Climate, arm: Arm, seed: int, folder: Path) -> Year:
             year.broken = year.alias.current
         if arm.every:
             workflow = YearWorkflow(plan, year, arm.every, watched=arm.honest)
-            run = run_once(plan, workflow, clock)
+            run = run_once(workflow, clock)
             year.rollbacks += run.done == "rolled back" and run.steps[-1]["step"] == "watch"
         rid = year.broken is not None and year.alias.current != year.broken
         if rid and year.rid_of_it_after is None:

@@ -28,8 +28,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import line_blocks, open_bytes
 from owpc_ltr.files.strict_json import NoJson, read_json_value
-from owpc_ltr_experiment.credit import ClickedPositions
 from owpc_ltr_experiment.record import Experiment
+from owpc_ltr_experiment.verdict import ClickedPositions
 
 _OF_QUERY = "query_attributes.experiment"
 _OF_EVENT = "event_attributes.experiment"

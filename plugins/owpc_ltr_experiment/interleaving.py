@@ -2,7 +2,7 @@
 
 A hash of the experiment, the client and the query says which ranker leads, so that a reload and
 the next page show the same order. Each document carries its ranks in both lists and its positions
-on both possible pages: what a click is worth follows from these (`credit`).
+on both possible pages: what a click is worth follows from these (`verdict`).
 """
 
 from __future__ import annotations

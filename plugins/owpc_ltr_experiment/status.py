@@ -15,11 +15,6 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.plain_text import ShortRepr, text_table, wrapped_text
 from owpc_ltr.signatures import Argument, Help, Reads, job, option_name
-from owpc_ltr_experiment.credit import (
-    adjusted_credit,
-    coin_residuals,
-    examination_exponent,
-)
 from owpc_ltr_experiment.experiment_log import (
     Counted,
     CountedSearches,
@@ -29,7 +24,14 @@ from owpc_ltr_experiment.experiment_log import (
     read_indices,
 )
 from owpc_ltr_experiment.record import Experiment, Experiments
-from owpc_ltr_experiment.verdict import ClientTotals, ExperimentResult, experiment_result
+from owpc_ltr_experiment.verdict import (
+    ClientTotals,
+    ExperimentResult,
+    adjusted_credit,
+    coin_residuals,
+    examination_exponent,
+    experiment_result,
+)
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -1,6 +1,6 @@
 """The loop without a person: `owpc-ltr keep PLAN.toml`, for cron, a timer or a workflow.
 
 - `plan`: what a plan may say; `workflow`: the jobs of the core, called as the plan says
-- `keep`: one run; `rounds`: the steps from judgments to a promoted model; `watches`: rolling back
-- `ledger`: the level of tests, spent over attempts; `state`: what survives a kill; `notification`
+- `keep`: one run, with its watches; `rounds`: the steps from judgments to a promoted model
+- `ledger`: the level of tests, spent over attempts; `state`: what survives a kill
 """

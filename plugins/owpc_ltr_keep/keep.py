@@ -1,24 +1,35 @@
-"""`keep`: one run of the loop without a person."""
+"""`keep`: one run of the loop without a person: watch, make the steps of a round, tell of changes.
+
+At each run the alias's model is checked, and rolled back at once where that helps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import urllib3
+from owpc_ltr_experiment.record import RUNNING
+
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
 from owpc_ltr.signatures import Progress, Reads, job, silent
-from owpc_ltr_keep.notification import notify
 from owpc_ltr_keep.state import KeepState, KeepStep, locked, utc_now
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr_keep.plan import KeepPlan
+    from owpc_ltr_keep.plan import KeepNotify
     from owpc_ltr_keep.workflow import Workflow
+
+_SECONDS = 30.0
+"""For a command, or a webhook, to take a change."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,28 +108,26 @@ def keep(
 
     contents = read_plan(plan)
     with locked(Path(contents.folder)):
-        run = run_once(contents, Workflow(contents, cluster, progress), utc_now)
+        run = run_once(Workflow(contents, cluster, progress), utc_now)
         write_report(run, report)
     return run
 
 
-def run_once(plan: KeepPlan, workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
+def run_once(workflow: Workflow, clock: Callable[[], datetime]) -> KeepRun:
     """One run, in a folder that is locked."""
-    from owpc_ltr_keep.ledger import Ledger
     from owpc_ltr_keep.rounds import Round
-    from owpc_ltr_keep.watches import watch
 
-    folder = Path(plan.folder)
-    state = KeepState(folder / "state.json", clock)
+    plan = workflow.plan
+    state = KeepState(Path(plan.folder) / "state.json", clock)
     step, drifted = watch(workflow, state)
     reason, done = "", "nothing"
     if step is not None:
         state.record("watch", step, closes=step.end == "rolled back")
         reason, done = step.line, step.end or "nothing"
-        _tell(plan, state)
+        _tell(workflow, state)
     else:
         reason = _begin(workflow, state, drifted)
-        for made in Round(workflow, state, Ledger(folder / "ledger.jsonl")).advance():
+        for made in Round(workflow, state).advance():
             reason, done = made.line, made.end or "waiting"
     if drifted is not None and done in {"nothing", "refused"}:
         reason = f"the features of {drifted} drifted, and nothing replaces it: {reason}"
@@ -127,13 +136,58 @@ def run_once(plan: KeepPlan, workflow: Workflow, clock: Callable[[], datetime]) 
         done = "person"
     elif done == "nothing" and state.finished.get("end") == "person":
         done = "person"
-    _tell(plan, state)
+    _tell(workflow, state)
     alias = workflow.alias()
     current = None if alias is None else alias.current
     return KeepRun(
         plan.alias, current, done, reason=reason, steps=tuple(state.this_run),
         history=tuple(state.history),
     )  # fmt: skip
+
+
+def watch(workflow: Workflow, state: KeepState) -> tuple[KeepStep | None, str | None]:
+    """The rollback that was necessary, if one was, and the model that only training can replace.
+
+    A model is rolled back if the one before has none of its troubles. Features that drifted for
+    both are logged again by a new round.
+    """
+    if state.rollback is not None:
+        return _roll_back(workflow, state), None
+    alias = workflow.alias()
+    troubles = {} if alias is None else workflow.troubles(alias.current)
+    if alias is None or not troubles:
+        if state.is_new(None):
+            state.save()
+        return None, None
+    before = alias.previous[-1] if alias.previous else None
+    remaining = troubles if before is None else workflow.troubles(before)
+    if troubles.keys().isdisjoint(remaining):
+        reason = "; ".join(f"{name}: {what}" for name, what in troubles.items())
+        state.rollback = {"from": alias.current, "to": before, "reason": reason}
+        state.save()
+        return _roll_back(workflow, state), None
+    if "drift" in troubles:
+        return None, alias.current
+    name, what = next(iter(troubles.items()))
+    instead = "there is no model before" if before is None else f"so it is for {before}"
+    line = f"{alias.current}, {name}: {what}; not rolled back: {instead}"
+    step = KeepStep(line, end="person", change=state.is_new(f"{alias.current} {name}"))
+    return step, None
+
+
+def _roll_back(workflow: Workflow, state: KeepState) -> KeepStep:
+    """Roll back as decided, from wherever an earlier run was killed."""
+    decided = state.rollback or {}
+    model, reason = decided["from"], decided["reason"]
+    experiment, alias = workflow.experiment(), workflow.alias()
+    if experiment is not None and experiment.state == RUNNING and experiment.a == model:
+        workflow.stop(promote=False)
+    workflow.note(model, "rolled_back", {"reason": reason, "to": decided["to"]})
+    if alias is not None and alias.current == model:
+        workflow.roll_back()
+    state.rollback = None
+    line = f"'{workflow.plan.alias}' is set back to {decided['to']} from {model}: {reason}"
+    return KeepStep(line, end="rolled back", change=True)
 
 
 def _begin(workflow: Workflow, state: KeepState, drifted: str | None) -> str:
@@ -160,12 +214,41 @@ def _begin(workflow: Workflow, state: KeepState, drifted: str | None) -> str:
     return ""
 
 
-def _tell(plan: KeepPlan, state: KeepState) -> None:
+def _tell(workflow: Workflow, state: KeepState) -> None:
     """Tell of each change, after a kill perhaps twice; a failure is kept in the history."""
     while state.unsent:
-        failure = notify(plan.notify, {"alias": plan.alias, **state.unsent[0]})
+        change = {"alias": workflow.plan.alias, **state.unsent[0]}
+        failure = notify(workflow.plan.notify, change)
         state.unsent = state.unsent[1:]
         if failure is None:
             state.save()
         else:
             state.record("notify", KeepStep(failure), closes=False)
+
+
+def notify(plan: KeepNotify, change: Mapping[str, Any]) -> str | None:
+    """Tell a command and a webhook of a change; why that failed, if it did."""
+    try:
+        if plan.command:
+            line = f"{json.dumps(change)}\n".encode()
+            subprocess.run(  # noqa: S603 - the plan's own command, without a shell
+                plan.command, input=line, check=True, timeout=_SECONDS,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        if plan.webhook is not None:
+            _post(plan.webhook, change)
+    except (OSError, ValueError, subprocess.SubprocessError, urllib3.exceptions.HTTPError) as error:
+        # Addresses of webhooks are secrets, and stand in some errors.
+        return f"nobody was told: {type(error).__name__}"
+    return None
+
+
+def _post(variable: str, change: Mapping[str, Any]) -> None:
+    """Send JSON to the address in an environment variable, with `text` as chats want it."""
+    address = os.environ.get(variable, "")
+    if not address.startswith(("https://", "http://")):
+        raise ValueError(variable)
+    body = {"text": change["line"], **change}
+    answer = urllib3.request("POST", address, json=body, timeout=_SECONDS, retries=False)
+    if answer.status >= 300:
+        raise OSError(answer.status)

@@ -59,11 +59,7 @@ class Ledger:
     """The attempts in a file. Raises BadInput for a file that is no ledger."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._journal = Journal(path)
-
-    def __len__(self) -> int:
-        return len(self._journal.pieces)
 
     def attempt(self, stream: EvidenceStream, candidate: str) -> Attempt:
         """Write an attempt down; of the same candidate on the same evidence it is the same one.
@@ -73,9 +69,8 @@ class Ledger:
         fine enough for the level that is left.
         """
         key = digest_of([asdict(stream), candidate])
-        earlier = self._journal.pieces.get(key)
-        if earlier is not None:
-            return Attempt(earlier.value["attempt"])
+        if key in self._journal.pieces:
+            return Attempt(self._journal.pieces[key].value["attempt"])
         before = sum(
             stream.shares(EvidenceStream(**piece.value["stream"]))
             for piece in self._journal.pieces.values()

@@ -143,29 +143,28 @@ def _table(kind: Any, content: Mapping[str, Any], place: str) -> Any:
     """A table of the plan as an object."""
     types = get_type_hints(kind)
     _refuse_unknown(content, types, place)
-    for each in fields(kind):
-        needed = each.default is MISSING and each.default_factory is MISSING
-        if needed and each.name not in content:
-            raise BadInput(f"{place} lacks the key '{each.name}'")
+    for key in fields(kind):
+        required = key.default is MISSING and key.default_factory is MISSING
+        if required and key.name not in content:
+            raise BadInput(f"{place} lacks the key '{key.name}'")
     values = {key: _value(types[key], value, place, key) for key, value in content.items()}
     return kind(**values)
 
 
-def _value(wanted: Any, value: Any, place: str, key: str) -> Any:
-    """A value of the type that is wanted, or of one of several."""
-    options = [kind for kind in get_args(wanted) if kind is not type(None)]
-    kind = options[0] if options and get_origin(wanted) not in {tuple, dict} else wanted
+def _value(annotation: Any, value: Any, place: str, key: str) -> Any:
+    """A value of the annotated type, which may be optional."""
+    options = [kind for kind in get_args(annotation) if kind is not type(None)]
+    kind = options[0] if options and get_origin(annotation) not in {tuple, dict} else annotation
+    is_table = is_dataclass(kind) or get_origin(kind) is dict
+    if is_table and not isinstance(value, dict):
+        raise BadInput(f"{place}: '{key}' is a table: write [{key}]")
     if is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise BadInput(f"{place}: '{key}' is a table: write [{key}]")
         return _table(kind, value, f"{place}, [{key}]")
     if get_origin(kind) is tuple:
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise BadInput(f'{place}: {key} = {value!r} must be a list of texts, as ["a", "b"]')
         return tuple(value)
-    if get_origin(kind) is dict:
-        if not isinstance(value, dict):
-            raise BadInput(f"{place}: '{key}' is a table: write [{key}]")
+    if is_table:
         allowed = all_parameters(train).keys() - _NOT_OF_A_PLAN
         _refuse_unknown(value, allowed, f"{place}, [{key}]")
         return value

@@ -7,22 +7,22 @@ written down, an experiment that runs is taken over.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from owpc_ltr_experiment.record import RUNNING, Experiment
-from owpc_ltr_experiment.sequence import half_width
 from owpc_ltr_experiment.status import ExperimentStatus
-from owpc_ltr_experiment.verdict import ExperimentResult
+from owpc_ltr_experiment.verdict import ExperimentResult, half_width
 
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.looks import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
-from owpc_ltr_keep.plan import KeepPlan
 from owpc_ltr_keep.state import KeepState, KeepStep
 from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow, file_digest
 
@@ -35,9 +35,9 @@ _EMPTY_LOG_DAYS = 1.0
 class Round:
     """The steps of a plan, of which `state` says what is done."""
 
-    def __init__(self, workflow: Workflow, state: KeepState, ledger: Ledger) -> None:
-        self._workflow, self._state, self._ledger = workflow, state, ledger
-        self._plan: KeepPlan = workflow.plan
+    def __init__(self, workflow: Workflow, state: KeepState) -> None:
+        self._workflow, self._state, self._plan = workflow, state, workflow.plan
+        self._ledger = Ledger(Path(workflow.plan.folder) / "ledger.jsonl")
 
     def advance(self) -> Iterator[KeepStep]:
         """Make the steps that are left, until one waits or ends the round; each is recorded."""
@@ -54,10 +54,10 @@ class Round:
                 return
 
     def _steps(self) -> dict[str, Callable[[], KeepStep]]:
-        steps = {
-            "log": self._log,
+        steps: dict[str, Callable[[], KeepStep]] = {
+            "log": partial(self._made, "log", self._workflow.log),
             "inspect": self._inspect,
-            "train": self._train,
+            "train": partial(self._made, "train", self._workflow.train),
             "gate": self._gate,
             "upload": self._upload,
         }
@@ -106,37 +106,32 @@ class Round:
             f"{self._champion}: a new round begins with other judgments", end="refused",
         )  # fmt: skip
 
-    def _log(self) -> KeepStep:
-        line = self._workflow.log()
-        return KeepStep(line, {"sha256": file_digest(self._workflow.files["log"])})
+    def _made(self, name: str, make: Callable[[], str]) -> KeepStep:
+        """A step that makes a file."""
+        line = make()
+        return KeepStep(line, {"sha256": file_digest(self._workflow.files[name])})
 
     def _inspect(self) -> KeepStep:
         accepted = self._plan.data.accept
         faults = [fault for fault in self._workflow.findings() if fault.check not in accepted]
         if not faults:
             return KeepStep("the data have no fault that is not accepted")
-        checks = ", ".join(f'"{check}"' for check in dict.fromkeys(fault.check for fault in faults))
-        line = f"{faults[0].line}; or accept it: [data] accept = [{checks}]"
+        checks = json.dumps([*dict.fromkeys(fault.check for fault in faults)])
+        line = f"{faults[0].line}; or accept it: [data] accept = {checks}"
         return KeepStep(line, end="person", change=True)
-
-    def _train(self) -> KeepStep:
-        line = self._workflow.train()
-        return KeepStep(line, {"sha256": file_digest(self._workflow.files["train"])})
 
     def _gate(self) -> KeepStep:
         """Compare on held-out queries, at the level that is left for this attempt."""
         queries = self._workflow.held_out(self._champion)
         stream = EvidenceStream(self._plan.alias, self._workflow.source, queries)
-        of = [self._fact("log", "sha256"), self._fact("train", "sha256"), self._champion]
+        files = f"{self._fact('log', 'sha256')} {self._fact('train', 'sha256')}"
         try:
-            attempt = self._ledger.attempt(stream, " ".join(of))
+            attempt = self._ledger.attempt(stream, f"{files} {self._champion}")
         except BadInput as error:
             return KeepStep(str(error), end="person", change=True)
         comparison = self._workflow.compare(self._champion, attempt.resamples)
-        pair, verdict = (
-            comparison.pair(CANDIDATE, CHAMPION),
-            comparison.verdict(CANDIDATE, CHAMPION),
-        )
+        pair = comparison.pair(CANDIDATE, CHAMPION)
+        verdict = comparison.verdict(CANDIDATE, CHAMPION)
         # The ledger's level takes the place of the correction for earlier comparisons.
         p = pair.p_holm / corrected_for(comparison.looks)
         passed = verdict.outcome is Outcome.BETTER and p <= attempt.level
@@ -176,8 +171,8 @@ class Round:
             candidate = f"{self._state.rounds} {model} {self._champion}"
             facts["attempt"] = self._ledger.attempt(stream, candidate).number
         running = self._workflow.experiment()
-        wanted = (model, shadow, RUNNING)
-        if running is None or (running.b, running.shadow, running.state) != wanted:
+        expected = (model, shadow, RUNNING)
+        if running is None or (running.b, running.shadow, running.state) != expected:
             running = self._workflow.start(model, shadow=shadow)
         what = "is computed, and not shown" if shadow else "is shown to users, interleaved"
         return KeepStep(f"{model} {what}", {**facts, "started": running.started}, change=True)
@@ -247,9 +242,9 @@ class Round:
         clients = status.bots + (0 if result is None else result.n_clients)
         if status.bots > self._plan.watch.max_bots * clients:
             return f"{status.bots:,} of {clients:,} clients are bots"
-        for doubt in () if result is None else result.verdict.doubts:
-            if doubt.check in BROKEN_LOGS:
-                return doubt.line
+        for warning in () if result is None else result.verdict.doubts:
+            if warning.check in BROKEN_LOGS:
+                return warning.line
         if result is not None and result.verdict.outcome is Outcome.WORSE:
             return f"worse: {result.mean:+.4f} clicks a client"
         return status.warnings[0].line if status.warnings else None

@@ -1,8 +1,6 @@
 """Tools for agents: the jobs of the command line by the Model Context Protocol, with guard rails.
 
-- `tools`: which jobs are tools, their schemas, and their arguments
-- `folder`: the folder that holds all files of a session
+- `tools`: which jobs are tools, their schemas, their arguments, and the folder of all files
 - `evidence`: what a model must have to become a champion
-- `answers`: results and errors as an agent reads them
-- `session`: calls of tools, and attempts on the same queries; `server`: the protocol
+- `session`: calls of tools, answers, and attempts on the same queries; `server`: the protocol
 """

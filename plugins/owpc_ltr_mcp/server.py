@@ -17,10 +17,8 @@ from owpc_ltr.errors import Stopped
 from owpc_ltr.plain_text import printable, redacted
 from owpc_ltr.signatures import Help, Progress, job
 from owpc_ltr.version import VERSION
-from owpc_ltr_mcp.answers import DATA
-from owpc_ltr_mcp.folder import Folder
-from owpc_ltr_mcp.session import Session
-from owpc_ltr_mcp.tools import JobTool, job_tools
+from owpc_ltr_mcp.session import DATA, Session
+from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -1,12 +1,14 @@
 """Jobs as tools: names, descriptions, schemas and arguments come from the jobs' signatures.
 
-An argument is called as the command line's option is, with `_` for `-`.
+An argument is called as the command line's option is, with `_` for `-`. Every file that a tool
+reads or writes is in the folder of the session.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +21,6 @@ from owpc_ltr.errors import PluginError, Refused, UsageError, give_warnings
 from owpc_ltr.host.commands import plugin_commands
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.signatures import Command, Reads, Writes, described
-from owpc_ltr_mcp.folder import Folder
 
 _NO_TOOLS = frozenset({"demo", "engine", "mcp", "serve"})
 """Commands that start or end processes of their own."""
@@ -34,6 +35,65 @@ _FOR_PEOPLE = frozenset(
 """Options that pass over a check, and those that delete or replace documents and models."""
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 _TYPES = {bool: "boolean", int: "integer", float: "number"}
+_PARTS = re.compile(r"=@|[=,]")
+"""What files stand behind in other texts: NAME=@FILE, NAME=FILE, FILE,FILE."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, and whether paths stay in it. `root` is absolute, without links."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, path: Path | str) -> Folder:
+        """The folder at this path.
+
+        Raises UsageError where there is none, and for one with all files: clients often start
+        servers in / or in the home folder.
+        """
+        root = Path(path).resolve()
+        if not root.is_dir():
+            raise UsageError(f"there is no folder {path}: create it, or name another one")
+        if root in {Path(root.anchor), Path.home().resolve()}:
+            raise UsageError(f"{root} has all files: name a folder with those that tools may use")
+        return cls(root)
+
+    def check_path(self, argument: str, path: str) -> None:
+        """Refuse a path, also of a file that is yet to be written, that leaves the folder.
+
+        A link must stay in it, too, and so must links within a folder of data.
+        """
+        target = self._resolved(path)
+        if path.startswith("~") or not self._holds(target):
+            raise self._leaves(argument, path)
+        if target is not None and os.path.isdir(target):  # noqa: PTH112 - for any name
+            for link in filter(Path.is_symlink, target.rglob("*")):
+                if not self._holds(self._resolved(link)):
+                    raise self._leaves(argument, str(link.relative_to(self.root)))
+
+    def check_text(self, argument: str, text: str) -> None:
+        """Refuse a text that names an existing file outside of the folder."""
+        for part in (text, *_PARTS.split(text)):
+            target = self._resolved(part)
+            if target and not self._holds(target) and os.path.exists(target):  # noqa: PTH110
+                raise self._leaves(argument, part)
+
+    def _holds(self, target: Path | None) -> bool:
+        return target is not None and target.is_relative_to(self.root)
+
+    def _resolved(self, path: Path | str) -> Path | None:
+        """Where a path leads; None for what is none."""
+        try:
+            return (self.root / path).resolve()
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+    def _leaves(self, argument: str, path: str) -> Refused:
+        return Refused(
+            f"{argument} {path!r} is outside of the folder of this session: name a file in it, "
+            "by a path that is relative to it"
+        )
 
 
 @dataclass(frozen=True)
@@ -116,19 +176,7 @@ def job_tools() -> dict[str, JobTool]:
     Jobs that have no result run until they are stopped, or are for the shell. What cannot be
     imported is a warning.
     """
-    return {tool.name: tool for tool in _job_tools()}
-
-
-def in_arguments(text: str) -> str:
-    """A text of the command line's help, with arguments for options.
-
-    >>> in_arguments("The gain needs --data or --human-labels.")
-    'The gain needs data or human_labels.'
-    """
-    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
-
-
-def _job_tools() -> Iterator[JobTool]:
+    tools = {}
     for about in (*COMMANDS, *plugin_commands().commands):
         if not about.function or about.name.partition(" ")[0] in _NO_TOOLS:
             continue
@@ -141,14 +189,20 @@ def _job_tools() -> Iterator[JobTool]:
             continue
         own, connection = options_of(function)
         options = {_argument(option): option for option in (*own, *connection)}
-        barred = {name for name in options if name in _ADDRESSES | _FOR_PEOPLE}
-        if not any(options[name].required for name in barred):
-            yield JobTool(
-                about,
-                function,
-                {name: option for name, option in options.items() if name not in barred},
-                frozenset(option.name for option in connection),
-            )
+        barred = options.keys() & (_ADDRESSES | _FOR_PEOPLE)
+        if not any(options.pop(name).required for name in barred):
+            names = frozenset(option.name for option in connection)
+            tools[about.public_name] = JobTool(about, function, options, names)
+    return tools
+
+
+def in_arguments(text: str) -> str:
+    """A text of the command line's help, with arguments for options.
+
+    >>> in_arguments("The gain needs --data or --human-labels.")
+    'The gain needs data or human_labels.'
+    """
+    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
 
 
 def _argument(option: Option) -> str:

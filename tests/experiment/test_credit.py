@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.credit import (
+from owpc_ltr_experiment.interleaving import balanced_merge
+from owpc_ltr_experiment.verdict import (
     ClickedPositions,
     adjusted_credit,
     coin_residuals,
     debiased_credit,
     examination_exponent,
 )
-from owpc_ltr_experiment.interleaving import balanced_merge
 
 from owpc_ltr.arrays import Vector
 

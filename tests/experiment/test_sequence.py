@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from owpc_ltr_experiment.sequence import confidence_sequence, half_width, lead_check
+from owpc_ltr_experiment.verdict import confidence_sequence, half_width, lead_check
 
 from owpc_ltr.arrays import Vector
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_experiment.credit import adjusted_credit, debiased_credit
 from owpc_ltr_experiment.experiment_log import ExperimentLog, counted, read_files, read_indices
 from owpc_ltr_experiment.record import Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, client_totals, status_of
+from owpc_ltr_experiment.verdict import adjusted_credit, debiased_credit
 
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.errors import BadInput, UsageError

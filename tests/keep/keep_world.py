@@ -142,7 +142,7 @@ class KeepWorld:
 
     def run(self, night: Night, engine: Any = None) -> KeepRun:
         workflow = MadeUpWorkflow(self.plan, engine or self.engine, night)
-        return run_once(self.plan, workflow, self.clock)
+        return run_once(workflow, self.clock)
 
     @property
     def alias(self) -> Alias:

@@ -57,7 +57,7 @@ def test_a_killed_run_has_its_attempt_again_and_another_candidate_the_next(tmp_p
     assert Ledger(path).attempt(STREAM, "one").number == 1
     assert Ledger(path).attempt(STREAM, "two").number == 2
     assert Ledger(path).attempt(STREAM, "one").number == 1
-    assert len(Ledger(path)) == 2
+    assert len(path.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(

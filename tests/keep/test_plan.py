@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_keep.notification import notify
+from owpc_ltr_keep.keep import notify
 from owpc_ltr_keep.plan import KeepNotify, read_plan
 from owpc_ltr_keep.state import locked
 from owpc_ltr_keep.workflow import file_digest

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiment, Experiments
-from owpc_ltr_experiment.sequence import confidence_sequence
-from owpc_ltr_experiment.verdict import ExperimentResult
+from owpc_ltr_experiment.verdict import ExperimentResult, confidence_sequence
 from owpc_ltr_keep import state as state_module
 from owpc_ltr_keep.ledger import Attempt, EvidenceStream, Ledger
 from owpc_ltr_keep.rounds import above_zero

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr_mcp.folder import Folder
 from owpc_ltr_mcp.server import server_of
 from owpc_ltr_mcp.session import Session
-from owpc_ltr_mcp.tools import JobTool, job_tools
+from owpc_ltr_mcp.tools import Folder, JobTool, job_tools
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
