@@ -84,50 +84,39 @@ def decoded(documents: Sequence[Document], names: Sequence[str]) -> Documents:
 
     Engines send an empty text where a hit lacks the field. Raises BadRequest naming the document.
     """
-    known, kinds = set(names), set(map(type, documents))
-    if kinds == {dict} and not any(map(known.isdisjoint, documents)):
+    features, kinds = set(names), set(map(type, documents))
+    if kinds == {dict} and not any(map(features.isdisjoint, documents)):
         return Documents(False, list(documents))
     if kinds == {str} and "{" not in "".join(map(str, documents)):
         return Documents(True, list(documents))
-    kind = ""
-    content: list[Any] = []
+    kind: type | None = None
+    content = []
     for place, document in enumerate(documents):
-        text: Any = document
-        if isinstance(text, dict) and known.isdisjoint(text):
-            text = text.get("text", text)
-        if isinstance(text, dict):
-            own, value = "values", text
-        elif not isinstance(text, str):
-            raise BadRequest(f"documents[{place}] is {kind_of(text)}, not a text or an object")
-        elif not text:
-            content.append(None)
-            continue
-        else:
-            own, value = _read(text, place)
-        if kind and own != kind:
+        value = _read(document, place, features)
+        if value is not None and kind not in {None, type(value)}:
             raise BadRequest(
                 f"documents[{place}] is of another kind than those before it: give feature values "
                 "for all documents, or ids for all"
             )
-        kind = own
+        kind = kind if value is None else type(value)
         content.append(value)
-    if kind != "values":
-        content = ["" if own is None else own for own in content]
-    return Documents(kind != "values", content)
+    if kind is dict:
+        return Documents(False, content)
+    return Documents(True, ["" if doc_id is None else doc_id for doc_id in content])
 
 
-def of_values(served: ServedRanker, given: Sequence[Mapping[str, Any] | None]) -> Candidates:
+def of_values(served: ServedRanker, values: Sequence[Mapping[str, Any] | None]) -> Candidates:
     """The features of documents that are objects of values; absent and null are missing.
 
     Raises BadRequest naming the document and the feature.
     """
-    names = served.feature_names
-    empty = tuple(place for place, document in enumerate(given) if document is None)
-    documents = [document for document in given if document is not None]
+    names = served.ranker.feature_names
+    empty = tuple(place for place, document in enumerate(values) if document is None)
+    documents = [document for document in values if document is not None]
     try:
         flat: list[Any] = []
-        for values in map(_row(names), documents):
-            flat += values
+        for row in map(_row(names), documents):
+            flat += row
     except KeyError:
         flat = [document.get(name) for document in documents for name in names]
     if not _NUMBERS.issuperset(map(type, flat)):
@@ -137,30 +126,29 @@ def of_values(served: ServedRanker, given: Sequence[Mapping[str, Any] | None]) -
     with np.errstate(over="ignore"):
         matrix = exact.astype(np.float32)
     if np.isinf(matrix).any():
-        row, column = np.argwhere(np.isinf(matrix))[0].tolist()
+        place, column = np.argwhere(np.isinf(matrix))[0].tolist()
         raise BadRequest(
-            f"documents[{row}].{names[column]} is {exact[row, column]}, which is no finite 32-bit "
-            "number"
+            f"documents[{place}].{names[column]} is {exact[place, column]}, which is no finite "
+            "32-bit number"
         )
-    warnings: tuple[str, ...] = ()
+    warnings = []
     lacking = [names[column] for column in np.flatnonzero(np.isnan(matrix).all(axis=0))]
+    if len(lacking) == len(names) and any(documents):
+        some = ", ".join(names[:5])
+        raise BadRequest(
+            f"no document has a feature of the model '{served.model}': give values of {some}"
+        )
     if lacking:
-        if len(lacking) == len(names) and any(documents):
-            known = ", ".join(names[:5])
-            raise BadRequest(
-                f"no document has a feature of the model '{served.model}': give values of {known}"
-            )
-        warnings = (f"no document has a value of {', '.join(lacking)}",)
+        warnings.append(f"no document has a value of {', '.join(lacking)}")
     if empty:
-        warnings = (*warnings, f"{len(empty)} of {len(given)} documents are empty texts")
+        warnings.append(f"{len(empty)} of {len(values)} documents are empty texts")
     fields = {
         name: [value_at(document, name) for document in documents]
-        for name in served.ranker.field_names
-        if name != IDS
+        for name in document_fields(served.ranker)
     }
     if IDS in served.ranker.field_names:
         fields[IDS] = [str(document.get(IDS, place)) for place, document in enumerate(documents)]
-    return Candidates(matrix, fields, empty, warnings)
+    return Candidates(matrix, fields, empty, tuple(warnings))
 
 
 def of_ids(
@@ -190,8 +178,8 @@ def of_ids(
     body = {**search.body, "_source": list(document_fields(served.ranker)) or False}
     answer = whole_answer(engine, served.index, Search(body, search.params), seconds)
     by_id = {hit["_id"]: hit for hit in answer["hits"]["hits"]}
-    absent = tuple(place for place, own in enumerate(ids) if own not in by_id)
-    hits = [by_id[own] for own in ids if own in by_id]
+    absent = tuple(place for place, doc_id in enumerate(ids) if doc_id not in by_id)
+    hits = [by_id[doc_id] for doc_id in ids if doc_id in by_id]
     if not hits:
         raise BadRequest(
             f"documents: '{served.index}' has none of these {len(ids)} ids; a document is an id, "
@@ -223,17 +211,23 @@ def _keys(content: Any) -> int:
     return len(content) + sum(len(one) for part in lists for one in part if type(one) is dict)
 
 
-def _read(text: str, place: int) -> tuple[str, Any]:
-    """What a text is: a JSON object, the LTR plugin's log, or else an id."""
-    bare = text.strip()
+def _read(document: Any, place: int, features: set[str]) -> str | dict[str, Any] | None:
+    """An id, or the values of features, also as JSON or the LTR plugin's log; None for no text."""
+    if isinstance(document, dict) and features.isdisjoint(document):
+        document = document.get("text", document)
+    if isinstance(document, dict):
+        return document
+    if not isinstance(document, str):
+        raise BadRequest(f"documents[{place}] is {kind_of(document)}, not a text or an object")
+    bare = document.strip()
     if not bare.startswith(("{", "[{")):
-        return "ids", text
+        return document or None
     if bare[0] == "{" and bare[1:].lstrip()[:1] in {'"', "}"}:
         try:
-            return "values", dict(parsed(bare.encode()))
+            return dict(parsed(bare.encode()))
         except ValueError as error:
             raise BadRequest(f"documents[{place}] begins like a JSON object: {error}") from error
-    return "values", _logged(bare, place)
+    return _logged(bare, place)
 
 
 def _logged(text: str, place: int) -> dict[str, float]:

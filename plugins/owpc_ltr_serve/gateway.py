@@ -30,7 +30,7 @@ from owpc_ltr.engine.search.client_rerank import within
 from owpc_ltr.engine.search.request import COLLAPSE
 from owpc_ltr.engine.stores import check_collapse
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Endpoint, Reply
+from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call, Reply
 from owpc_ltr_serve.experiment_search import HEADER, ExperimentSearch, KnownExperiments
 from owpc_ltr_serve.gateway_request import GatewaySearch, read_search
 from owpc_ltr_serve.impressions import Impression, ImpressionLog
@@ -60,18 +60,14 @@ MODELS_SHARE = 0.5
 """The share of a request's deadline after which the search is sent without the model."""
 
 
-def gateway_endpoints(
-    rankers: Rankers, metrics: Metrics, impressions: ImpressionLog | None = None
-) -> list[Endpoint]:
-    """`POST /{index}/_search`. What was shown is written to `impressions`, if there are any."""
-    return [Endpoint(PATH, _Gateway(rankers, metrics, impressions).answer)]
+class Gateway:
+    """Answers searches of the engine behind the rankers.
 
-
-class _Gateway:
-    """Answers searches of the engine behind the rankers."""
+    What was shown is written to `impressions`, if there are any.
+    """
 
     def __init__(
-        self, rankers: Rankers, metrics: Metrics, impressions: ImpressionLog | None
+        self, rankers: Rankers, metrics: Metrics, impressions: ImpressionLog | None = None
     ) -> None:
         self._rankers, self._metrics, self._impressions = rankers, metrics, impressions
         self._models = ModelSearch(rankers, metrics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ _IN_BODY = ("from", "size", "track_total_hits")
 _COMBINED: Mapping[str, Callable[[Vector, Vector], Vector]] = {
     "total": np.add,
     "multiply": np.multiply,
-    "avg": lambda one, other: (one + other) / 2,
+    "avg": lambda engine, model: (engine + model) / 2,
     "max": np.maximum,
     "min": np.minimum,
 }
@@ -111,51 +111,50 @@ def read_search(call: Call) -> GatewaySearch:
         raise UsageError(f"the body is not JSON: {error}") from error
     body = dict(_object(body, "the body"))
     params = dict(call.query_params)
-    for name in _IN_BODY:
-        if name in params:
-            body[name] = _json_of(params.pop(name), name)
+    for name in (name for name in _IN_BODY if name in params):
+        try:
+            body[name] = read_json_value(params.pop(name))
+        except ValueError as error:
+            raise UsageError(f"the URL's '{name}' is not a number: {error}") from error
     unknown = sorted(params.keys() - PARAMETERS)
     if unknown:
         raise UsageError(f"the URL has '{shown(unknown[0])}', which does not go with a model")
-    for name, least in (("from", 0), ("size", 0)):
+    for name in ("from", "size"):
         if name in body:
-            _count(body[name], f"'{name}'", least, LARGEST_WINDOW)
+            _count(body[name], f"'{name}'", 0, LARGEST_WINDOW)
     ext = dict(_object(body.pop("ext", {}), "'ext'"))
-    own, user = ext.pop("owpc_ltr", None), ext.pop("ubi", {})
+    ours, user = ext.pop("owpc_ltr", None), ext.pop("ubi", {})
     if ext:
         body["ext"] = ext
     rescore = body.pop("rescore", None)
-    if (own is None) == (rescore is None):
+    if (ours is None) == (rescore is None):
         raise UsageError(
             'name the model, by "ext": {"owpc_ltr": {"model": NAME, "params": {…}}} or by an sltr '
             "in 'rescore': one of them; searches without a model go to the engine itself"
         )
-    read = _of_ext(own) if rescore is None else _of_rescore(rescore)
+    read = _of_ext(ours) if rescore is None else _of_rescore(rescore)
     check_params(read["params"])
     if _object(user, "'ext.ubi'").get("query_id") is not None:
         _query_id(user["query_id"])
     if "experiment" in read:
         _client_id(user.get("client_id"))
     check_body({key: part for key, part in body.items() if key != "query"})
-    search = GatewaySearch(index, body, params, read["model"], read["params"], user=user)
-    optional = ("window", "rescoring", "query_id", "experiment")
-    given = {key: read[key] for key in optional if key in read}
-    return replace(search, **given)
+    return GatewaySearch(index, body, params, user=user, **read)
 
 
-def _of_ext(own: Any) -> dict[str, Any]:
+def _of_ext(value: Any) -> dict[str, Any]:
     place = "'ext.owpc_ltr'"
-    own = _object(own, place)
-    read = _model_and_params(own, place, {"window", "query_id", "experiment"})
-    if "experiment" in own:
+    content = _object(value, place)
+    read = _model_and_params(content, place, {"window", "query_id", "experiment"})
+    if "experiment" in content:
         if read["model"] is not None:
             raise UsageError(f"{place} has a model and an experiment, which names two: give one")
-        name = _text(own["experiment"], f"the experiment of {place}")
+        name = _text(content["experiment"], f"the experiment of {place}")
         read["experiment"] = check_name("search experiment", name)
-    if "window" in own:
-        read["window"] = _count(own["window"], f"the window of {place}", 1, LARGEST_WINDOW)
-    if "query_id" in own:
-        read["query_id"] = _text(own["query_id"], f"the query_id of {place}")
+    if "window" in content:
+        read["window"] = _count(content["window"], f"the window of {place}", 1, LARGEST_WINDOW)
+    if "query_id" in content:
+        read["query_id"] = _text(content["query_id"], f"the query_id of {place}")
     return read
 
 
@@ -168,9 +167,9 @@ def _of_rescore(rescore: Any) -> dict[str, Any]:
     part = _object(query.get("rescore_query"), "'rescore.query.rescore_query'")
     if set(part) != {"sltr"}:
         raise UsageError("'rescore' has no sltr that names a model: send it to the engine itself")
-    _refuse_others(clause, {"window_size", "query"}, "'rescore'")
+    _refuse_unknown(clause, {"window_size", "query"}, "'rescore'")
     weights = {"query_weight", "rescore_query_weight"}
-    _refuse_others(query, {"rescore_query", "score_mode", *weights}, "'rescore.query'")
+    _refuse_unknown(query, {"rescore_query", "score_mode", *weights}, "'rescore.query'")
     sltr = _object(part["sltr"], "'sltr'")
     read = _model_and_params(sltr, "'sltr'", {"cache"})
     # The engine's own defaults.
@@ -185,18 +184,20 @@ def _of_rescore(rescore: Any) -> dict[str, Any]:
     return read
 
 
-def _model_and_params(own: Mapping[str, Any], place: str, others: set[str]) -> dict[str, Any]:
-    _refuse_others(own, {"model", "params", *others}, place)
-    model = None if own.get("model") is None else _text(own["model"], f"the model of {place}")
-    return {"model": model, "params": _object(own.get("params", {}), f"the params of {place}")}
+def _model_and_params(content: Mapping[str, Any], place: str, others: set[str]) -> dict[str, Any]:
+    _refuse_unknown(content, {"model", "params", *others}, place)
+    model = content.get("model")
+    if model is not None:
+        _text(model, f"the model of {place}")
+    return {"model": model, "params": _object(content.get("params", {}), f"the params of {place}")}
 
 
-def _refuse_others(content: Mapping[str, Any], known: set[str], place: str) -> None:
-    unknown = sorted(content.keys() - known)
+def _refuse_unknown(content: Mapping[str, Any], keys: set[str], place: str) -> None:
+    unknown = sorted(content.keys() - keys)
     if unknown:
         raise UsageError(
             f"{place} has '{shown(unknown[0])}', which is not known here: it takes "
-            f"{', '.join(sorted(known))}"
+            f"{', '.join(sorted(keys))}"
         )
 
 
@@ -207,6 +208,7 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 
 def _text(value: Any, what: str) -> str:
+    """The value, which must be a text. Raises UsageError."""
     if not isinstance(value, str) or not value:
         raise UsageError(f"{what} is {kind_of(value)}, not the text of a name")
     return value
@@ -238,10 +240,3 @@ def _count(value: Any, what: str, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise UsageError(f"{what} is a whole number from {least} to {most}")
     return value
-
-
-def _json_of(text: str, name: str) -> Any:
-    try:
-        return read_json_value(text)
-    except ValueError as error:
-        raise UsageError(f"the URL's '{name}' is not a number: {error}") from error

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.engine.deployment.proof import drift_scale
 from owpc_ltr.models.model_file import unpacked
-from owpc_ltr_serve.endpoint import Call, Endpoint, Reply
+from owpc_ltr_serve.endpoint import Call, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,28 +52,22 @@ class Metrics:
     """
 
     def __init__(self, states: States) -> None:
-        self._told: deque[Callable[[], None]] = deque()
+        self._uncounted: deque[Callable[[], None]] = deque()
         self.registry = CollectorRegistry()
-        self._requests = cache(Counter(
-            "owpc_ltr_requests", "Requests that were answered.", ["path", "status"],
-            registry=self.registry,
-        ).labels)  # fmt: skip
-        self._seconds = cache(Histogram(
-            "owpc_ltr_request_seconds", "From the whole request to its answer.", ["path"],
-            buckets=BUCKETS, registry=self.registry,
-        ).labels)  # fmt: skip
-        self._stages = cache(Histogram(
-            "owpc_ltr_stage_seconds", "The parts of a request.", ["path", "stage"],
-            buckets=BUCKETS, registry=self.registry,
-        ).labels)  # fmt: skip
-        self._degraded = Counter(
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, buckets=BUCKETS, registry=self.registry)
+        requests = counter("owpc_ltr_requests", "Requests that were answered.", ["path", "status"])
+        seconds = histogram(
+            "owpc_ltr_request_seconds", "From the whole request to its answer.", ["path"]
+        )
+        stages = histogram("owpc_ltr_stage_seconds", "The parts of a request.", ["path", "stage"])
+        self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
+        self._stages = cache(stages.labels)
+        self._degraded = counter(
             "owpc_ltr_degraded", "Searches that kept the engine's own order, by reason.",
-            ["path", "reason"], registry=self.registry,
+            ["path", "reason"],
         )  # fmt: skip
-        self._lost = Counter(
-            "owpc_ltr_impressions_lost", "Impressions that could not be written.",
-            registry=self.registry,
-        )  # fmt: skip
+        self._lost = counter("owpc_ltr_impressions_lost", "Impressions that could not be written.")
         ProcessCollector(registry=self.registry)
         self._models = _Models(states)
         self.registry.register(self._models)
@@ -82,11 +76,11 @@ class Metrics:
         """Count a request."""
         self._requests(path, status).inc()
         self._seconds(path).observe(seconds)
-        self._count_told()
+        self._count_all()
 
     def stage(self, path: str, stage: str, seconds: float) -> None:
         """Count the time of a part of a request."""
-        self._told.append(lambda: self._stages(path, stage).observe(seconds))
+        self._uncounted.append(lambda: self._stages(path, stage).observe(seconds))
 
     def degraded(self, path: str, reason: str) -> None:
         """Count a search that kept the engine's order."""
@@ -98,20 +92,17 @@ class Metrics:
 
     def scored(self, served: ServedRanker, matrix: Matrix) -> None:
         """Count the features that a ranker has scored."""
-        self._told.append(lambda: self._models.add(served, matrix))
+        self._uncounted.append(lambda: self._models.add(served, matrix))
 
-    def endpoints(self) -> list[Endpoint]:
-        """`GET /metrics`."""
-        return [Endpoint("/metrics", self._answer, methods=("GET",))]
-
-    def _count_told(self) -> None:
-        with suppress(IndexError):  # another thread may count, too
-            while self._told:
-                self._told.popleft()()
-
-    def _answer(self, _: Call) -> Reply:
-        self._count_told()
+    def answer(self, _: Call) -> Reply:
+        """What `GET /metrics` answers."""
+        self._count_all()
         return Reply(generate_latest(self.registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    def _count_all(self) -> None:
+        with suppress(IndexError):  # another thread may count, too
+            while self._uncounted:
+                self._uncounted.popleft()()
 
 
 def trained_features(
@@ -121,22 +112,22 @@ def trained_features(
 
     None where the samples hold no features.
     """
-    known = [
+    matrices = [
         unpacked(sample["features"], len(sample["document_ids"]), width)
         for sample in samples
         if "features" in sample
     ]
-    if not known:
+    if not matrices:
         return None
-    before = np.nan_to_num(np.concatenate(known).astype(np.float64))
-    return before.mean(axis=0), drift_scale(before)
+    features = np.nan_to_num(np.concatenate(matrices).astype(np.float64))
+    return features.mean(axis=0), drift_scale(features)
 
 
 class _Means:
     """Live means of one model's features, and of the shares that are missing."""
 
     def __init__(self, served: ServedRanker) -> None:
-        self.names = served.feature_names
+        self.names = served.ranker.feature_names
         width = len(self.names)
         self._trained = trained_features(served.samples, width)
         self._mean, self.missing = np.zeros(width), np.zeros(width)
@@ -151,13 +142,12 @@ class _Means:
         self._mean += share * (now - self._mean)
         self.missing += share * (missing.mean(axis=0) - self.missing)
 
-    def drift(self) -> list[float] | None:
-        """Standard deviations of training between the means, one a feature; None where unknown."""
+    def drift(self) -> list[float]:
+        """Standard deviations of training between the means, one a feature; none where unknown."""
         if self._trained is None:
-            return None
+            return []
         mean, scale = self._trained
-        by: list[float] = (np.abs(self._mean - mean) / scale).tolist()
-        return by
+        return list(np.abs(self._mean - mean) / scale)
 
 
 class _Models(Collector):
@@ -184,29 +174,26 @@ class _Models(Collector):
         )
         ages = GaugeMetricFamily(
             "owpc_ltr_model_confirmed_seconds",
-            "Seconds since the cluster, or the file, last said so.",
-            labels=["name"],
-        )
-        states = self._states()
-        for name, state in states.items():
-            models.add_metric([name, state["model"]], 1)
-            ages.add_metric([name], state["confirmed_seconds_ago"])
+            "Seconds since the cluster, or the file, last said so.", labels=["name"],
+        )  # fmt: skip
         drift = GaugeMetricFamily(
             "owpc_ltr_feature_drift",
             "Live mean less the mean in training, in standard deviations of training.",
             labels=["model", "feature"],
         )
         missing = GaugeMetricFamily(
-            "owpc_ltr_feature_missing",
-            "Share of live values that are missing.",
+            "owpc_ltr_feature_missing", "Share of live values that are missing.",
             labels=["model", "feature"],
-        )
-        used = {state["model"] for state in states.values()}
+        )  # fmt: skip
+        states = self._states()
+        for name, state in states.items():
+            models.add_metric([name, state["model"]], 1)
+            ages.add_metric([name], state["confirmed_seconds_ago"])
+        served = {state["model"] for state in states.values()}
         with self._lock:
-            self._means = {model: one for model, one in self._means.items() if model in used}
+            self._means = {name: means for name, means in self._means.items() if name in served}
             for model, means in self._means.items():
-                for feature, by in zip(means.names, means.drift() or (), strict=False):
-                    drift.add_metric([model, feature], by)
-                for feature, share in zip(means.names, means.missing.tolist(), strict=True):
-                    missing.add_metric([model, feature], share)
+                for family, values in ((drift, means.drift()), (missing, means.missing.tolist())):
+                    for feature, value in zip(means.names, values, strict=False):
+                        family.add_metric([model, feature], value)
         yield from (models, ages, drift, missing)

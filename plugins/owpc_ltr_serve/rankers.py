@@ -78,11 +78,6 @@ class ServedRanker:
     is_fast: bool = False
     """Whether it scores a hundred documents within some milliseconds."""
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The columns of the matrix that is scored, external features last."""
-        return self.ranker.feature_names
-
     def score(self, matrix: Matrix, fields: Fields | None = None) -> Vector:
         """One score a document of one list. Raises Refused where one is no finite 32-bit number.
 
@@ -100,7 +95,7 @@ class ServedRanker:
 
 
 @dataclass
-class _Name:
+class _NameState:
     """What a name means at present. `fault` is why it cannot be followed any more.
 
     A model of the cluster is gone then; a file's is the one that was loaded last.
@@ -131,7 +126,7 @@ class Rankers:
     searches: ConcurrencyLimiter | None = None
     """Limits the searches that requests send to the cluster, if there is a limit."""
     refresh: float = REFRESH
-    _names: dict[str, _Name] = field(default_factory=dict, init=False)
+    _names: dict[str, _NameState] = field(default_factory=dict, init=False)
     _loaded: dict[tuple[str, str | None, str], ServedRanker] = field(
         default_factory=dict, init=False
     )
@@ -193,40 +188,38 @@ class Rankers:
         Raises NoSuchModel, and what the model could not be loaded for.
         """
         name = self._default() if name is None else name
-        known = self._names.get(name)
-        if known is None:
-            known = self._first(name)
-        if known.fault is not None and known.path is None:
-            # Raised again and again, it must not gather the frames of all requests.
-            raise known.fault.with_traceback(None)
-        return known.ranker
+        if name not in self._names and self._allowed and name not in self._allowed:
+            raise NoSuchModel(f"no model '{name[:80]}' is served here: {_some(self.names)}")
+        return self.arm(name)
 
     def arm(self, name: str) -> ServedRanker:
         """The ranker of an experiment's arm, whatever names are served: NAME-HASH, or an alias.
 
         Raises NoSuchModel, and what the model could not be loaded for.
         """
-        if name not in self._names:
-            self._load(name)
-        return self.get(name)
+        state = self._names.get(name) or self._load(name)
+        if state.fault is not None and state.path is None:
+            # Raised again and again, it must not gather the frames of all requests.
+            raise state.fault.with_traceback(None)
+        return state.ranker
 
     def loaded(self, name: str | None) -> ServedRanker | None:
-        """The ranker that a name means now, where it is known without asking; else None."""
-        known = self._names.get(self._default() if name is None else name)
-        if known is None or (known.fault is not None and known.path is None):
+        """The ranker that a name means now, where it is state without asking; else None."""
+        state = self._names.get(self._default() if name is None else name)
+        if state is None or (state.fault is not None and state.path is None):
             return None
-        return known.ranker
+        return state.ranker
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Of each name its model, the seconds since that was confirmed, and a fault if any."""
         now = time.monotonic()
         return {
             name: {
-                "model": known.ranker.model,
-                "confirmed_seconds_ago": round(now - known.confirmed, 1),
-                **({"fault": str(known.fault)} if known.fault else {}),
+                "model": state.ranker.model,
+                "confirmed_seconds_ago": round(now - state.confirmed, 1),
+                **({"fault": str(state.fault)} if state.fault else {}),
             }
-            for name, known in list(self._names.items())
+            for name, state in list(self._names.items())
         }
 
     def _aliases(self) -> list[str]:
@@ -239,26 +232,21 @@ class Rankers:
             return names[0]
         raise NoSuchModel(f"say which model ranks, with 'model': {_some(names)}")
 
-    def _first(self, name: str) -> _Name:
-        if self._allowed and name not in self._allowed:
-            raise NoSuchModel(f"no model '{name[:80]}' is served here: {_some(self.names)}")
-        return self._load(name)
-
-    def _load(self, name: str) -> _Name:
+    def _load(self, name: str) -> _NameState:
         with self._lock:
-            known = self._names.get(name)
-            if known is None:
+            state = self._names.get(name)
+            if state is None:
                 path = self._allowed.get(name)
-                known = self._of_cluster(name) if path is None else self._of_file(name, path)
+                state = self._of_cluster(name) if path is None else self._of_file(name, path)
                 while len(self._names) >= max(MOST_LOADED, len(self._allowed)):
                     self._names.pop(next(iter(self._names)))
-                self._names[name] = known
-        return known
+                self._names[name] = state
+        return state
 
-    def _of_cluster(self, name: str) -> _Name:
+    def _of_cluster(self, name: str) -> _NameState:
         with _missing():
             check_name("model", name.partition(":")[0])
-            return _Name(self._uploaded(*self.cluster.uploaded(name)), time.monotonic())
+            return _NameState(self._uploaded(*self.cluster.uploaded(name)), time.monotonic())
 
     def _uploaded(self, store: Store, model: str) -> ServedRanker:
         """An immutable model, loaded once."""
@@ -268,8 +256,8 @@ class Rankers:
             if ranker is None:
                 ranker = self._load_uploaded(store, model)
                 # Only what a name means now is held.
-                used = {id(known.ranker) for known in self._names.values()}
-                self._loaded = {k: one for k, one in self._loaded.items() if id(one) in used}
+                used = {id(state.ranker) for state in self._names.values()}
+                self._loaded = {k: v for k, v in self._loaded.items() if id(v) in used}
                 self._loaded[key] = ranker
         return ranker
 
@@ -300,82 +288,75 @@ class Rankers:
         if served.store is not None and served.index is not None:
             return served
         key = (served.model, served.index)
-        known = self._located.get(key)
-        if known is None:
+        located = self._located.get(key)
+        if located is None:
             store, featureset = served.store, served.featureset
             if store is None:
                 store = self.cluster.store
                 featureset = find_featureset(store, served.ranker)
             index = served.index or the_index(self.cluster.engine, None)
-            known = replace(
+            located = replace(
                 served, engine=self.engine, store=store, featureset=featureset, index=index
             )
             with self._lock:
                 while len(self._located) >= MOST_LOADED:
                     self._located.pop(next(iter(self._located)))
-                self._located[key] = known
-        return known
+                self._located[key] = located
+        return located
 
-    def _of_file(self, name: str, path: Path) -> _Name:
+    def _of_file(self, name: str, path: Path) -> _NameState:
         signature = _signature(path)
-        loaded = load_model(path, self.plugins)
+        ranker = load_model(path, self.plugins)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-        ranker = (
-            loaded if isinstance(loaded, ReorderingModel) else ReorderingModel(loaded, "", None)
-        )
-        ranker = replace(ranker, record=loaded.record)
+        if not isinstance(ranker, ReorderingModel):
+            ranker = ReorderingModel(ranker, "", None, ranker.record)
         joined = columns_for(joined_sources(ranker), self.tables, f"the model {path}")
+        samples = tuple(ranker.record.get("probes") or ())
         served = ServedRanker(
-            f"{name}@{digest}",
-            ranker,
-            joined,
-            index=self.index,
-            samples=tuple(loaded.record.get("probes") or ()),
-            is_fast=_is_fast(ranker),
-        )
-        return _Name(served, time.monotonic(), signature=signature, path=path)
+            f"{name}@{digest}", ranker, joined,
+            index=self.index, samples=samples, is_fast=_is_fast(ranker),
+        )  # fmt: skip
+        return _NameState(served, time.monotonic(), signature=signature, path=path)
 
     def _follow(self) -> None:
         while not self._ended.wait(self.refresh):
-            for name, known in list(self._names.items()):
-                self._refresh(name, known)
+            for name, state in list(self._names.items()):
+                self._refresh(name, state)
 
-    def _refresh(self, name: str, known: _Name) -> None:
+    def _refresh(self, name: str, state: _NameState) -> None:
         """Look whether a name means another model now; what cannot be asked stays as it is."""
         try:
-            fresh = self._fresh(name, known)
+            fresh = self._fresh(name, state)
         except EngineUnavailable as error:
             if name not in self._unconfirmed:
                 _log.warning("the model of '%s' is not confirmed any more: %s", name, error)
             self._unconfirmed.add(name)
             return
         except OwpcLtrError as error:
-            if str(known.fault) != str(error):
-                end = "is not served any more" if known.path is None else "stays as it was"
+            if str(state.fault) != str(error):
+                end = "is not served any more" if state.path is None else "stays as it was"
                 _log.error("'%s' %s: %s", name, end, error)
-            fresh = replace(known, fault=error)
+            fresh = replace(state, fault=error)
         if name in self._unconfirmed:
             _log.warning("the model of '%s' is confirmed again", name)
             self._unconfirmed.discard(name)
-        if fresh.fault is None and fresh.ranker.model != known.ranker.model:
-            _log.warning("'%s' is %s now, it was %s", name, fresh.ranker.model, known.ranker.model)
+        if fresh.fault is None and fresh.ranker.model != state.ranker.model:
+            _log.warning("'%s' is %s now, it was %s", name, fresh.ranker.model, state.ranker.model)
         with self._lock:
             if name in self._names:
                 self._names[name] = fresh
 
-    def _fresh(self, name: str, known: _Name) -> _Name:
-        if known.path is not None:
-            signature = _signature(known.path)
-            if signature != known.signature or known.fault is not None:
-                return self._of_file(name, known.path)
-        else:
-            store = known.ranker.store
+    def _fresh(self, name: str, state: _NameState) -> _NameState:
+        if state.path is None:
+            store = state.ranker.store
             assert store is not None  # noqa: S101 - told to the type checker
             with _missing():
                 # Also what looks like NAME-HASH may be an alias: shop-20261123.
                 model = Aliases(self.cluster.engine, store).resolve(name)
-                return _Name(self._uploaded(store, model), time.monotonic())
-        return replace(known, confirmed=time.monotonic(), fault=None)
+                return _NameState(self._uploaded(store, model), time.monotonic())
+        if state.fault is not None or _signature(state.path) != state.signature:
+            return self._of_file(name, state.path)
+        return replace(state, confirmed=time.monotonic())
 
 
 def _named(model: Path | str) -> tuple[str, Path | None]:

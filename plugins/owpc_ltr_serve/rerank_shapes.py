@@ -107,7 +107,7 @@ class _Shape:
         request = self.parse(_object(call.body))
         call.check_deadline()
         served = self.rankers.get(request.model)
-        documents = decoded(request.documents, served.feature_names)
+        documents = decoded(request.documents, served.ranker.feature_names)
         return self._ranked(call, clock, request, served, documents)
 
     def at_once(self, call: Call) -> Reply | Work:
@@ -119,7 +119,7 @@ class _Shape:
         served = self.rankers.loaded(request.model)
         if served is None or len(request.documents) > _AT_ONCE_DOCUMENTS:
             return partial(self.answer, call)
-        documents = decoded(request.documents, served.feature_names)
+        documents = decoded(request.documents, served.ranker.feature_names)
         work = partial(self._ranked, call, clock, request, served, documents)
         return work() if served.is_fast and not documents.are_ids else work
 

@@ -26,10 +26,12 @@ from owpc_ltr.engine.search.search import DEADLINE
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.signatures import Help, Plugins, Reads, job, option_name
 from owpc_ltr_serve.app import CONCURRENCY, LARGEST_BODY, ServeSettings, create_app
-from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.endpoint import Endpoint
+from owpc_ltr_serve.gateway import Gateway
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.limits import ACCEPTED, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
+from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
 from owpc_ltr_serve.rerank_shapes import rerank_endpoints
 
@@ -100,10 +102,7 @@ def serve(
         Path | str | None,
         _file("Certificate of the service (PEM): it then speaks https.", "certificate"),
     ] = None,
-    key: Annotated[
-        Path | str | None,
-        _file("Key of the certificate (PEM).", "key"),
-    ] = None,
+    key: Annotated[Path | str | None, _file("Key of the certificate (PEM).", "key")] = None,
     client_ca: Annotated[
         Path | str | None,
         _file("Authority whose certificates clients must show (PEM).", "authority"),
@@ -139,25 +138,12 @@ def serve(
     settings = ServeSettings(concurrency, deadline, largest_body, token=token, hosts=hosts)
     metrics = Metrics(rankers.states)
     log = None if impressions is None else ImpressionLog(impressions, metrics.impression_lost)
-    endpoints = [
-        *rerank_endpoints(rankers, metrics),
-        *gateway_endpoints(rankers, metrics, log),
-        *metrics.endpoints(),
-    ]
-    app = create_app(rankers, settings, metrics, endpoints)
     config = uvicorn.Config(
-        app,
-        http=TimedHttp,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        ws="none",
-        proxy_headers=False,
-        timeout_graceful_shutdown=int(deadline + _GRACE),
-        backlog=ACCEPTED,
-        **tls,
-    )
+        create_app(rankers, settings, metrics, service_endpoints(rankers, metrics, log)),
+        http=TimedHttp, log_config=None, access_log=False, server_header=False, lifespan="on",
+        ws="none", proxy_headers=False, timeout_graceful_shutdown=int(deadline + _GRACE),
+        backlog=ACCEPTED, **tls,
+    )  # fmt: skip
     try:
         config.load()
     except OSError as error:  # what OpenSSL says is one too
@@ -168,11 +154,24 @@ def serve(
     with _listening(host, port) as listener:
         rankers.start()
         names = ", ".join(rankers.names) or "no model yet"
-        print(f"serving {names} at {_address(listener, tls)}", file=sys.stderr, flush=True)
+        where, port = listener.getsockname()[:2]
+        address = f"{'https' if tls else 'http'}://{f'[{where}]' if ':' in where else where}:{port}"
+        print(f"serving {names} at {address}", file=sys.stderr, flush=True)
         # What lives as long as the service is not looked through again and again by the collector.
         gc.collect()
         gc.freeze()
         _Server(config).run([listener])
+
+
+def service_endpoints(
+    rankers: Rankers, metrics: Metrics, log: ImpressionLog | None
+) -> list[Endpoint]:
+    """All that the service answers but `/health`."""
+    return [
+        *rerank_endpoints(rankers, metrics),
+        Endpoint(PATH, Gateway(rankers, metrics, log).answer),
+        Endpoint("/metrics", metrics.answer, methods=("GET",)),
+    ]
 
 
 def find_token(file: Path | str | None) -> Secret | None:
@@ -236,12 +235,12 @@ def _tls(
     certificate: Path | str | None, key: Path | str | None, client_ca: Path | str | None
 ) -> dict[str, Any]:
     """What uvicorn needs to speak https; empty for plain http."""
-    if certificate is None or key is None:
-        if not (certificate is None and key is None and client_ca is None):
-            raise UsageError(
-                f"https needs both {option_name('certificate')} and {option_name('key')}: give both"
-            )
+    if certificate is None and key is None and client_ca is None:
         return {}
+    if certificate is None or key is None:
+        raise UsageError(
+            f"https needs both {option_name('certificate')} and {option_name('key')}: give both"
+        )
     files = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
     if client_ca is None:
         return files
@@ -264,12 +263,6 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(listener: socket.socket, tls: dict[str, Any]) -> str:
-    host, port = listener.getsockname()[:2]
-    where = f"[{host}]" if ":" in host else host
-    return f"{'https' if tls else 'http'}://{where}:{port}"
-
-
 class _Server(uvicorn.Server):
     """A server that a signal ends without an error."""
 
@@ -285,12 +278,10 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        known = {
-            number: signal.signal(number, self.handle_exit)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, self.handle_exit) for number in numbers]
         try:
             yield
         finally:
-            for number, handler in known.items():
+            for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)

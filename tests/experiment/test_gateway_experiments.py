@@ -19,7 +19,7 @@ from owpc_ltr_experiment.record import QUERY, STOPPED, Experiment
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, experiment_status
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
 from owpc_ltr_serve.experiment_search import FIELD, HEADER
-from owpc_ltr_serve.gateway import QUERY_HEADER, gateway_endpoints
+from owpc_ltr_serve.gateway import QUERY_HEADER, Gateway
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
@@ -51,14 +51,14 @@ class Served:
 
     def __post_init__(self) -> None:
         self.keep(STARTED)
-        (self.endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
+        self.gateway = Gateway(self.rankers, self.noted, self.log)
 
     def keep(self, experiment: Experiment) -> None:
         """The record of the experiment from now on, for a new gateway."""
         document = {"experiment": {"format": 1, **experiment.as_dict()}}
         place = {"_seq_no": 1, "_primary_term": 1, "_source": document}
         self.fake.on("GET", RECORD, Reply(place))
-        (self.endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
+        self.gateway = Gateway(self.rankers, self.noted, self.log)
 
     def search(
         self, client: Any = "c1", *, seconds: float = 10.0, own: Any = None, **body: Any
@@ -68,7 +68,7 @@ class Served:
         ext = {"owpc_ltr": {"experiment": "titles", "params": PARAMS, **(own or {})}, "ubi": user}
         content = json.dumps({**SEARCH, **body, "ext": ext}).encode()
         call = Call(PATH, content, time.monotonic() + seconds, {"index": INDEX})
-        reply = self.endpoint.handler(call)
+        reply = self.gateway.answer(call)
         return reply.status, dict(reply.headers), json.loads(reply.body)
 
     def impressions(self, most: int = 0) -> list[dict[str, Any]]:
@@ -424,7 +424,7 @@ def test_hundreds_of_clients_at_once_each_have_their_own_page(served: Served) ->
 
 
 def test_a_record_that_cannot_be_read_for_a_while_is_what_it_was(served: Served) -> None:
-    experiments = served.endpoint.handler.__self__._experiments  # type: ignore[attr-defined]
+    experiments = served.gateway._experiments
     served.search()
     experiments._refresh = 0.0
     served.fake.on("GET", RECORD, Reply({"error": "busy"}, 500))

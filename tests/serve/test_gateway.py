@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
-from owpc_ltr_serve.gateway import QUERY_HEADER, gateway_endpoints
+from owpc_ltr_serve.gateway import QUERY_HEADER, Gateway
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
@@ -52,10 +52,10 @@ class Served:
         self, body: Any, *, index: str = INDEX, seconds: float = 10.0, **params: Any
     ) -> tuple[int, dict[str, str], Any]:
         """Status, headers and content of the gateway's answer."""
-        (endpoint,) = gateway_endpoints(self.rankers, self.noted, self.log)
+        gateway = Gateway(self.rankers, self.noted, self.log)
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in params.items()}
-        reply = endpoint.handler(
+        reply = gateway.answer(
             Call(PATH, content, time.monotonic() + seconds, {"index": index}, texts)
         )
         return reply.status, dict(reply.headers), json.loads(reply.body)

@@ -17,7 +17,7 @@ from opensearchpy.exceptions import RequestError
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER, Call
-from owpc_ltr_serve.gateway import gateway_endpoints
+from owpc_ltr_serve.gateway import Gateway
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.model_search import PATH
 from owpc_ltr_serve.rankers import Rankers
@@ -49,7 +49,7 @@ class Asked:
 
     def __init__(self, small: Small, rankers: Rankers, model: str) -> None:
         self.small, self.rankers, self.model = small, rankers, model
-        (self.endpoint,) = gateway_endpoints(rankers, Metrics(rankers.states))
+        self.gateway = Gateway(rankers, Metrics(rankers.states))
 
     def search(self, words: str, **body: Any) -> tuple[str, dict[str, Any]]:
         """The status and the model of an answer, and its content."""
@@ -57,7 +57,7 @@ class Asked:
         sent = {"query": {"match": {"body": words}}, **body, "ext": {"owpc_ltr": own}}
         until = time.monotonic() + 30
         where = {"index": self.small.index}
-        reply = self.endpoint.handler(Call(PATH, json.dumps(sent).encode(), until, where))
+        reply = self.gateway.answer(Call(PATH, json.dumps(sent).encode(), until, where))
         assert reply.status == 200, reply.body
         model = reply.headers.get(MODEL_HEADER, "")
         return f"{reply.headers[STATUS_HEADER]}; {model}", json.loads(reply.body)

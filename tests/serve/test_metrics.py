@@ -31,9 +31,7 @@ def served(before: np.ndarray | None, model: str = "m-11111111") -> ServedRanker
 
 def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Every figure by its name and labels, as Prometheus reads them."""
-    (endpoint,) = metrics.endpoints()
-    assert (endpoint.path, endpoint.methods) == ("/metrics", ("GET",))
-    reply = endpoint.handler(Call("/metrics", b"", 0.0))
+    reply = metrics.answer(Call("/metrics", b"", 0.0))
     assert reply.content_type.startswith("text/plain; version=")
     families = text_string_to_metric_families(reply.body.decode())
     found = {}

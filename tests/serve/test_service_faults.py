@@ -24,12 +24,11 @@ import uvicorn
 from owpc_ltr_serve import limits
 from owpc_ltr_serve.app import ServeSettings, create_app
 from owpc_ltr_serve.endpoint import MODEL_HEADER, STATUS_HEADER
-from owpc_ltr_serve.gateway import gateway_endpoints
 from owpc_ltr_serve.impressions import ImpressionLog
 from owpc_ltr_serve.limits import FIRST_BYTE, TimedHttp
 from owpc_ltr_serve.metrics import Metrics
 from owpc_ltr_serve.rankers import Rankers
-from owpc_ltr_serve.rerank_shapes import rerank_endpoints
+from owpc_ltr_serve.serve import service_endpoints
 
 from owpc_ltr import connect
 from owpc_ltr.models.linear import LinearModel
@@ -80,11 +79,7 @@ def running(
         cluster = connect(fake.url, store_kind="plugin-free")
         rankers = Rankers(cluster, [folder / "model.json"], INDEX, refresh=0.05)
         metrics = Metrics(rankers.states)
-        endpoints = [
-            *rerank_endpoints(rankers, metrics),
-            *gateway_endpoints(rankers, metrics, impressions),
-            *metrics.endpoints(),
-        ]
+        endpoints = service_endpoints(rankers, metrics, impressions)
         settings = ServeSettings(8, deadline, receive_seconds=0.6)
         app = create_app(rankers, settings, metrics, endpoints)
         config = uvicorn.Config(app, port=0, http=_Quick, log_config=None, access_log=False)
