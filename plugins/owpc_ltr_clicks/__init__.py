@@ -1,7 +1,7 @@
 """Judgments from clicks: logs, click models, simulated users.
 
 - `cleaning`: which events count; the limits above which a session or client is a bot
-- `log_files`, `json_log`: logs in files; `ubi`: User Behavior Insights out of a cluster
+- `log_files`: logs in files; `ubi`: User Behavior Insights out of a cluster
 - `encoding`, `events`, `sessions`, `counting`: from events to counts by query, document and rank
 - `models`: the shipped click models; `model_selection`: the one that predicts held-out clicks best
 - `grading`, `judgments`: grades and weights; `judge_clicks`: the public functions

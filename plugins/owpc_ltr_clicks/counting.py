@@ -19,7 +19,13 @@ from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.encoding import OTHER_FIELD, Lookup, ResolvedDocuments
 from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
 from owpc_ltr_clicks.log_files import EventBatch
-from owpc_ltr_clicks.sessions import ROWS_IN_MEMORY, ListResults, PersonBuckets, changes, results_of
+from owpc_ltr_clicks.sessions import (
+    ROWS_IN_MEMORY,
+    ListResults,
+    changes,
+    person_buckets,
+    results_of,
+)
 
 FOLDS = 5
 """One person in so many is held out."""
@@ -60,9 +66,7 @@ def count_events(
     model, as a result may have more clicks than impressions.
     """
     coder = EventCoder(options)
-    with PersonBuckets(in_memory) as people:
-        for batch in batches:
-            people.add(coder.rows(batch))
+    with person_buckets(map(coder.rows, batches), in_memory) as buckets:
         events = coder.event_counts
         events.first_position_given = options.first_position is not None
         events.first_position = options.first_position or 0
@@ -72,7 +76,7 @@ def count_events(
         documents = coder.documents.resolved(events.document_field, lookup)
         events.looked_up = lookup is not None
         table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
-        for rows in people.buckets():
+        for rows in buckets:
             found = _renamed(rows, documents, events)
             first = events.first_position
             table.add(

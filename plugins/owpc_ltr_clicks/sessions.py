@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,75 +23,50 @@ ROWS_IN_MEMORY = 2 << 20
 """Rows that stay in memory (80 MB); more are kept on disk."""
 
 
-class PersonBuckets:
-    """Rows in buckets by person, in their order; on disk where they are too many for memory."""
+@contextmanager
+def person_buckets(
+    parts: Iterable[Rows], in_memory: int = ROWS_IN_MEMORY
+) -> Iterator[Iterator[Rows]]:
+    """The rows in buckets, after all are read: all rows of a person are in one, in their order.
 
-    def __init__(self, in_memory: int = ROWS_IN_MEMORY) -> None:
-        self.n_rows = 0
-        self._in_memory = in_memory
-        self._held = 0
-        self._waiting: list[Rows] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> PersonBuckets:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave nothing on disk."""
-        self._waiting.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def add(self, rows: Rows) -> None:
-        """Add rows."""
-        self._waiting.append(rows)
-        self.n_rows += len(rows)
-        self._held += len(rows)
-        if self._held > self._in_memory:
-            self._write()
-
-    def buckets(self) -> Iterator[Rows]:
-        """The rows bucket by bucket: all rows of a person are in one bucket."""
-        waiting = np.concatenate(self._waiting or [np.zeros(0, ROW)])
-        self._waiting.clear()
-        ends, waiting = _sorted(waiting)
-        for bucket in range(BUCKETS):
-            held = waiting[ends[bucket] : ends[bucket + 1]]
-            file = self._file(bucket)
-            if file is not None and file.exists():
-                with disk_faults(file):
-                    held = np.concatenate([np.fromfile(file, ROW), held])
-                    file.unlink()
-            if len(held):
-                yield held
-
-    def _write(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="owpc-ltr-events-")
-        ends, rows = _sorted(np.concatenate(self._waiting))
-        for bucket in range(BUCKETS):
-            file = self._file(bucket)
-            if file is not None:
-                with disk_faults(file), file.open("ab") as out:
-                    rows[ends[bucket] : ends[bucket + 1]].tofile(out)
-        self._waiting.clear()
-        self._held = 0
-
-    def _file(self, bucket: int) -> Path | None:
-        return Path(self._folder.name) / f"{bucket}" if self._folder is not None else None
+    Where they are too many for memory they are on disk until the end.
+    """
+    with ExitStack() as stack:
+        waiting, n_waiting, folder = [np.zeros(0, ROW)], 0, None
+        for rows in parts:
+            waiting.append(rows)
+            n_waiting += len(rows)
+            if n_waiting > in_memory:
+                if folder is None:
+                    temporary = tempfile.TemporaryDirectory(prefix="owpc-ltr-events-")
+                    folder = Path(stack.enter_context(temporary))
+                for bucket, held in enumerate(_split(waiting)):
+                    file = folder / f"{bucket}"
+                    with disk_faults(file), file.open("ab") as out:
+                        held.tofile(out)
+                waiting, n_waiting = [np.zeros(0, ROW)], 0
+        yield _buckets(waiting, folder)
 
 
-def _sorted(rows: Rows) -> tuple[list[int], Rows]:
-    """The rows ordered by bucket, and the bounds of each bucket."""
+def _buckets(waiting: list[Rows], folder: Path | None) -> Iterator[Rows]:
+    for bucket, held in enumerate(_split(waiting)):
+        rows = held
+        if folder is not None:
+            file = folder / f"{bucket}"
+            with disk_faults(file):
+                rows = np.concatenate([np.fromfile(file, ROW), held])
+                file.unlink()
+        if len(rows):
+            yield rows
+
+
+def _split(parts: list[Rows]) -> list[Rows]:
+    """The rows of each bucket. The parts are dropped."""
+    rows = np.concatenate(parts)
+    parts.clear()
     bucket = (rows["person"] % np.uint64(BUCKETS)).astype(np.uint8)
-    order = np.argsort(bucket, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=BUCKETS))])
-    return ends.tolist(), rows[order]
+    rows = rows[np.argsort(bucket, kind="stable")]
+    return np.split(rows, np.cumsum(np.bincount(bucket, minlength=BUCKETS))[:-1])
 
 
 _FAR = np.int32(2**31 - 1)
@@ -154,20 +129,18 @@ def _people(rows: Rows, options: EventOptions, events: EventCounts) -> Rows:
     if options.max_clicks_per_session:
         sessions, of_row = np.unique(rows["session"], return_inverse=True)
         clicks = np.bincount(of_row, rows["value"] > 0, len(sessions))
-        rows = _without(
-            rows, clicks[of_row] > options.max_clicks_per_session, events,
-            f"a session of more than {options.max_clicks_per_session} clicks",
-        )  # fmt: skip
+        bots = clicks[of_row] > options.max_clicks_per_session
+        reason = f"a session of more than {options.max_clicks_per_session} clicks"
+        events.leave_out(reason, int(bots.sum()))
+        rows = rows[~bots]
     if options.max_sessions_per_client:
         _, where = np.unique(rows["session"], return_index=True)
         people, of_session = np.unique(rows["person"][where], return_inverse=True)
-        many = people[
-            np.bincount(of_session, minlength=len(people)) > options.max_sessions_per_client
-        ]
-        rows = _without(
-            rows, np.isin(rows["person"], many), events,
-            f"a client of more than {options.max_sessions_per_client} sessions",
-        )  # fmt: skip
+        n_sessions = np.bincount(of_session, minlength=len(people))
+        bots = np.isin(rows["person"], people[n_sessions > options.max_sessions_per_client])
+        reason = f"a client of more than {options.max_sessions_per_client} sessions"
+        events.leave_out(reason, int(bots.sum()))
+        rows = rows[~bots]
     return rows
 
 
@@ -191,7 +164,7 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> Lis
     order = np.lexsort((rows["document"], rows["view"]))
     rows, rank = rows[order], rank[order]
     view, document = rows["view"], rows["document"]
-    starts = _starts(view, document)
+    starts = np.flatnonzero(changes(view, document))
     clicks = rows["value"] > 0
     known = np.where(rank == NO_POSITION, _FAR, rank)
     shown_at = _reduced(np.minimum, np.where(clicks, _FAR, known), starts)
@@ -245,11 +218,6 @@ def _single_events(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> 
     )  # fmt: skip
 
 
-def _without(rows: Rows, bad: Flags, events: EventCounts, reason: str) -> Rows:
-    events.leave_out(reason, int(bad.sum()))
-    return rows[~bad] if bad.any() else rows
-
-
 def changes(*columns: NDArray[Any]) -> Flags:
     """Where any column differs from the entry before; True for the first entry."""
     changed = np.ones(len(columns[0]), bool)
@@ -257,10 +225,6 @@ def changes(*columns: NDArray[Any]) -> Flags:
     for column in columns:
         changed[1:] |= column[1:] != column[:-1]
     return changed
-
-
-def _starts(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    return np.flatnonzero(changes(*columns))
 
 
 def _reduced(function: Any, values: NDArray[Any], starts: NDArray[np.int64]) -> Any:
