@@ -98,11 +98,6 @@ class ResolvedDocuments:
     places: NDArray[np.int32]
     reasons: tuple[str, ...]
 
-    @property
-    def are_as_before(self) -> bool:
-        """Whether every document keeps its code."""
-        return bool(np.array_equal(self.places, np.arange(len(self.places))))
-
 
 OTHER_FIELD = "a document named by"
 """How the reason begins for which documents of another field are left out."""
@@ -152,26 +147,19 @@ class DocumentCodes:
         found: Mapping[str, Sequence[str]] = {word: (word,) for word in words}
         if lookup is not None and field not in {None, ID}:
             found = lookup(str(field), words)
-        told = [found.get(word, ()) for word in words]
-        ids = {its[0]: None for its in told if len(its) == 1}
-        places = {text: place for place, text in enumerate([*ids, *_REASONS])}
-        of_word = {
-            word: places[its[0] if len(its) == 1 else _REASONS[bool(its)]]
-            for word, its in zip(words, told, strict=True)
-        }
-        return self._placed(field, pa.array(list(ids), pa.string()), of_word)
-
-    def _placed(
-        self, field: str | None, ids: pa.Array, of_word: Mapping[str, int]
-    ) -> ResolvedDocuments:
-        """The final place of every code."""
+        matches = {word: found.get(word, ()) for word in words}
+        ids = list(dict.fromkeys(its[0] for its in matches.values() if len(its) == 1))
+        place_of = {text: place for place, text in enumerate([*ids, *_REASONS])}
         places = np.zeros(len(self._words), np.int32)
         reasons = list(_REASONS)
         for name, texts in self._texts.items():
             numbers = list(texts.numbers.values())
             if name in {None, field}:
-                places[numbers] = [of_word[word] for word in texts.numbers]
+                named = [matches[word] for word in texts.numbers]
+                places[numbers] = [
+                    place_of[its[0] if len(its) == 1 else _REASONS[bool(its)]] for its in named
+                ]
             elif numbers:
                 places[numbers] = len(ids) + len(reasons)
                 reasons.append(f"{OTHER_FIELD} {shown(name or ID)}, not by {shown(field or ID)}")
-        return ResolvedDocuments(ids, places, tuple(reasons))
+        return ResolvedDocuments(pa.array(ids, pa.string()), places, tuple(reasons))

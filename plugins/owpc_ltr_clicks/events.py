@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -107,28 +108,27 @@ class EventCoder:
 
     def rows(self, batch: EventBatch) -> Rows:
         """The rows of a batch: single events, then the results of logged lists."""
-        self.event_counts.read += batch.unreadable
-        self.event_counts.leave_out("a line that cannot be read", batch.unreadable)
-        for reason, events in batch.lost.items():
+        for reason, events in {
+            "a line that cannot be read": batch.unreadable,
+            **batch.lost,
+        }.items():
             self.event_counts.read += events
             self.event_counts.leave_out(reason, events)
         self.event_counts.early += batch.early
         if not batch.n_events:
             return np.zeros(0, ROW)
-        columns = dict(batch.columns)
         base = np.zeros(batch.n_events, ROW)
-        keep = np.ones(batch.n_events, bool)
-        base["query"] = self.queries.codes(columns["query"])
-        self._identities(columns, base)
-        lists = self._lists(columns.get("shown"), base, columns)
-        alone = self._alone(columns, base, keep, lists)
-        said = alone["position"][alone["position"] != NO_POSITION]
-        if len(said):
-            lowest = int(said.min())
+        base["query"] = self.queries.codes(batch.columns["query"])
+        self._identities(batch.columns, base)
+        listed = self._listed(batch.columns, base)
+        single = self._single(batch.columns, base)
+        positions = single["position"][single["position"] != NO_POSITION]
+        if len(positions):
+            lowest = int(positions.min())
             self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
-        return np.concatenate([alone, *lists])
+        return np.concatenate([single, listed])
 
-    def _identities(self, columns: dict[str, pa.Array], base: Rows) -> None:
+    def _identities(self, columns: Mapping[str, pa.Array], base: Rows) -> None:
         """Hashes of the person, session and list of each event; person 0 is unknown."""
         session = next(columns[role] for role in ("session", "client", "search") if role in columns)
         person = columns.get("client", session)
@@ -144,18 +144,14 @@ class EventCoder:
         for column in (person, session):
             base["person"][column.is_null().to_numpy(zero_copy_only=False)] = 0
 
-    def _alone(
-        self, columns: dict[str, pa.Array], base: Rows, keep: NDArray[np.bool_], lists: list[Rows]
-    ) -> Rows:
+    def _single(self, columns: Mapping[str, pa.Array], base: Rows) -> Rows:
         """Events of one document each."""
-        event_counts = self.event_counts
         if "document" not in columns or "action" not in columns:
             return base[:0]
-        listed = np.zeros(len(base), bool)
-        if lists:
-            listed = columns["shown"].is_valid().to_numpy(zero_copy_only=False)
-            keep &= ~listed
-        event_counts.read += int(keep.sum())
+        keep = np.ones(len(base), bool)
+        if "shown" in columns:
+            keep = columns["shown"].is_null().to_numpy(zero_copy_only=False)
+        self.event_counts.read += int(keep.sum())
         self._values(columns["action"], base, keep)
         base["document"] = self.documents.codes(columns["document"], columns.get("field"))
         base["position"] = _positions(columns.get("position"), len(base))
@@ -164,7 +160,7 @@ class EventCoder:
         return base[keep]
 
     def _time(
-        self, columns: dict[str, pa.Array], keep: NDArray[np.bool_], owner: Any = slice(None)
+        self, columns: Mapping[str, pa.Array], keep: NDArray[np.bool_], owner: Any = slice(None)
     ) -> None:
         """Leave out events outside of the window; `owner` is the row that has the time of each."""
         if not self._window.open:
@@ -204,13 +200,12 @@ class EventCoder:
                 self.event_counts.others[name] += count
         self._drop(keep, np.isnan(base["value"]), "another action")
 
-    def _lists(
-        self, shown: pa.Array | None, base: Rows, columns: dict[str, pa.Array]
-    ) -> list[Rows]:
+    def _listed(self, columns: Mapping[str, pa.Array], base: Rows) -> Rows:
         """A row for each result of the lists that were shown."""
-        if shown is None:
-            return []
-        lists = shown if pa.types.is_list(shown.type) else _parsed(shown)
+        if "shown" not in columns:
+            return base[:0]
+        lists = columns["shown"]
+        lists = lists if pa.types.is_list(lists.type) else _parsed(lists)
         lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
         owner = np.repeat(np.arange(len(base)), lengths)
         rows = base[owner]
@@ -226,7 +221,7 @@ class EventCoder:
         keep = np.ones(len(rows), bool)
         self._time(columns, keep, owner)
         self._whole(rows, keep, unlinked)
-        return [rows[keep]]
+        return rows[keep]
 
 
 def _parsed(column: pa.Array) -> pa.Array:
