@@ -57,7 +57,7 @@ def parse_actions(text: str) -> dict[str, float]:
     >>> parse_actions("click=1, add_to_cart=2")
     {'click': 1.0, 'add_to_cart': 2.0}
     """
-    found: dict[str, float] = {}
+    actions: dict[str, float] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         try:
@@ -68,8 +68,8 @@ def parse_actions(text: str) -> dict[str, float]:
             raise UsageError(
                 f"cannot read the action '{part.strip()}': write click=1,add_to_cart=2"
             )
-        found[name.strip()] = number
-    return found
+        actions[name.strip()] = number
+    return actions
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -77,15 +77,15 @@ def count_events(
         events.looked_up = lookup is not None
         table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
         for rows in buckets:
-            found = _renamed(rows, documents, events)
+            resolved = _with_resolved_documents(rows, documents, events)
             first = events.first_position
             table.add(
-                results_of(found, options, events, first, every_event=every_event),
+                results_of(resolved, options, events, first, every_event=every_event),
                 are_lists=not every_event,
             )
-    kept = _asked_by_enough(table, options, events)
+    frequent = _frequent_queries(table, options, events)
     _refuse_empty(events, table)
-    return _behaviour(table, kept, coder, documents.texts, options)
+    return _behaviour(table, frequent, coder, documents.texts, options)
 
 
 def refuse_without_clicks(behaviour: Behaviour) -> None:
@@ -93,35 +93,35 @@ def refuse_without_clicks(behaviour: Behaviour) -> None:
     counts, events = behaviour.counts, behaviour.event_counts
     if counts.clicked.any():
         return
-    asked = ", ".join(map(shown, behaviour.options.actions))
+    actions = ", ".join(map(shown, behaviour.options.actions))
     lost = events.unusable.most_common(3)
-    others = ", ".join(f"{n:,} {shown(name)}" for name, n in events.others.most_common(3) if name)
+    logged = ", ".join(f"{n:,} {shown(name)}" for name, n in events.others.most_common(3) if name)
     why = "; ".join(f"{count:,} events left out: {reason}" for reason, count in lost)
     fix = (
         "name the actions that say that a result was chosen"
-        f"{f' (the log has {others})' if others else ''}, or raise the limits above which sessions "
+        f"{f' (the log has {logged})' if logged else ''}, or raise the limits above which sessions "
         "and clients are dropped as bots"
     )
     if why and lost[0][0].startswith(OTHER_FIELD):
         fix = f"name the field that the events name, with {option_name('document_field')}"
     raise BadInput(
         f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
-        f"action {asked}{f' ({why})' if why else ''}: {fix}"
+        f"action {actions}{f' ({why})' if why else ''}: {fix}"
     )
 
 
-def _renamed(rows: Rows, documents: ResolvedDocuments, events: EventCounts) -> Rows:
+def _with_resolved_documents(rows: Rows, documents: ResolvedDocuments, events: EventCounts) -> Rows:
     """The rows with the final codes of their documents, without those that have none."""
     if np.array_equal(documents.places, np.arange(len(documents.places))):
         return rows
-    place = documents.places[rows["document"]]
-    why = place - len(documents.texts)
+    places = documents.places[rows["document"]]
+    reason_numbers = places - len(documents.texts)
     for number, reason in enumerate(documents.reasons):
-        events.leave_out(reason, int((why == number).sum()))
+        events.leave_out(reason, int((reason_numbers == number).sum()))
     rows = rows.copy()
-    rows["document"] = place
-    kept: Rows = rows[why < 0]
-    return kept
+    rows["document"] = places
+    remaining: Rows = rows[reason_numbers < 0]
+    return remaining
 
 
 class _Table:
@@ -138,22 +138,22 @@ class _Table:
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self._waiting = 0
 
-    def add(self, found: ListResults, *, are_lists: bool) -> None:
+    def add(self, results: ListResults, *, are_lists: bool) -> None:
         """Count the results of some people; all results of a person come in one call."""
         # The results of one person are all in one part.
-        held = (found.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
+        held = (results.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
         if are_lists:
-            self.lists.add(found.keep(held))
-        held, found = held[~found.again], found.keep(~found.again)
+            self.lists.add(results.keep(held))
+        held, results = held[~results.again], results.keep(~results.again)
         _, documents, ranks = self.sizes
-        self.shown += int((found.events > found.clicked).sum())
-        key = (found.query.astype(np.int64) * documents + found.document) * ranks + found.rank
+        self.shown += int((results.events > results.clicked).sum())
+        key = (results.query.astype(np.int64) * documents + results.document) * ranks + results.rank
         columns = [
-            np.where(part, getattr(found, name), 0) for part in (~held, held) for name in _NAMES
+            np.where(part, getattr(results, name), 0) for part in (~held, held) for name in _NAMES
         ]
         self._pending.append(_summed(key, np.array(columns, np.float64)))
         self._waiting += len(self._pending[-1][0])
-        self._count_people(found)
+        self._count_people(results)
         if self._waiting > _PENDING:
             self.merge()
 
@@ -165,12 +165,12 @@ class _Table:
         self._pending.clear()
         self._waiting = 0
 
-    def _count_people(self, found: ListResults) -> None:
-        if not len(found.query):
+    def _count_people(self, results: ListResults) -> None:
+        if not len(results.query):
             return
-        self.events += np.bincount(found.query, found.events, len(self.events)).astype(np.int64)
-        order = np.lexsort((found.person, found.query))
-        query, person = found.query[order], found.person[order]
+        self.events += np.bincount(results.query, results.events, len(self.events)).astype(np.int64)
+        order = np.lexsort((results.person, results.query))
+        query, person = results.query[order], results.person[order]
         new = changes(query, person)
         self.people += np.bincount(query[new], minlength=len(self.people))
 
@@ -196,9 +196,9 @@ class _Lists:
         self._size = 0
         self._below = _ALL
 
-    def add(self, found: ListResults) -> None:
+    def add(self, results: ListResults) -> None:
         """Add the lists of some people."""
-        self._parts.append(self._sampled(found))
+        self._parts.append(self._sampled(results))
         self._size += len(self._parts[-1].rank)
         # The sample depends on all that was added, not on the order.
         while self._size > _LISTED:
@@ -217,23 +217,23 @@ class _Lists:
         order = np.argsort(pairs)
         place = np.minimum(np.searchsorted(pairs, coded, sorter=order), len(pairs) - 1)
         pair = order[place]
-        kept = pairs[pair] == coded
-        view, pair, rank, clicked = (each[kept] for each in (view, pair, rank, clicked))
+        matches = pairs[pair] == coded
+        view, pair, rank, clicked = (column[matches] for column in (view, pair, rank, clicked))
         rows = np.lexsort((pair, rank, view))
         number = np.cumsum(changes(view[rows])) - 1
         return ClickLists(
             number, pair[rows], rank[rows].astype(np.int64), clicked[rows].astype(bool)
         )
 
-    def _sampled(self, found: ListResults) -> ListResults:
+    def _sampled(self, results: ListResults) -> ListResults:
         if self._below == _ALL:
-            return found
+            return results
         # Hash the hash again, as its upper half decided who is held out.
-        spread = found.person * np.uint64(0x9E3779B97F4A7C15)
-        return found.keep(spread < np.uint64(self._below))
+        spread = results.person * np.uint64(0x9E3779B97F4A7C15)
+        return results.keep(spread < np.uint64(self._below))
 
 
-def _asked_by_enough(
+def _frequent_queries(
     table: _Table, options: EventOptions, events: EventCounts
 ) -> NDArray[np.bool_]:
     few = table.people < options.min_people
@@ -259,7 +259,7 @@ def _refuse_empty(events: EventCounts, table: _Table) -> None:
 
 def _behaviour(
     table: _Table,
-    kept: NDArray[np.bool_],
+    frequent: NDArray[np.bool_],
     coder: EventCoder,
     ids: pa.Array,
     options: EventOptions,
@@ -269,25 +269,25 @@ def _behaviour(
     _, n_documents, ranks = table.sizes
     pair_key, rank = np.divmod(table.keys, ranks)
     query, document = np.divmod(pair_key, n_documents)
-    chosen = kept[query]
+    chosen = frequent[query]
     query, document, rank = query[chosen], document[chosen], rank[chosen]
-    queries, query, asked = _reordered(coder.queries.ordered(), query)
+    queries, query, codes = _reordered(coder.queries.ordered(), query)
     documents, document, _ = _reordered(ids, document)
     order = np.lexsort((rank, document, query))
     query, document, rank = query[order], document[order], rank[order]
     coded = pair_key[chosen][order]
     new = changes(query, document)
     sums = table.sums[:, chosen][:, order]
-    rest, held = sums[: len(_NAMES)], sums[len(_NAMES) :]
+    fitted_sums, held_out_sums = sums[: len(_NAMES)], sums[len(_NAMES) :]
     whole = ClickCounts(
-        queries=queries, documents=documents, people=table.people[asked],
+        queries=queries, documents=documents, people=table.people[codes],
         pair_query=query[new], pair_document=document[new], pair=np.cumsum(new) - 1, rank=rank,
-        **_columns(rest + held),
+        **_columns(fitted_sums + held_out_sums),
     )  # fmt: skip
-    others, held_out = (replace(whole, **_columns(part)) for part in (rest, held))
+    fitted, held_out = (replace(whole, **_columns(part)) for part in (fitted_sums, held_out_sums))
     lists = table.lists.of(coded[new])
     return Behaviour(
-        whole, others, held_out, lists, event_counts=coder.event_counts, options=options
+        whole, fitted, held_out, lists, event_counts=coder.event_counts, options=options
     )
 
 

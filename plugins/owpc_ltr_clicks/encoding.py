@@ -77,9 +77,9 @@ class TextCodes:
             text = normalised(text, self.keep_case)
         if not text:
             return NO_TEXT
-        known = self.numbers.get(text)
-        if known is not None:
-            return known
+        number = self.numbers.get(text)
+        if number is not None:
+            return number
         if len(text) > _LONGEST or _UNFIT.search(text):
             return UNFIT
         self.numbers[text] = number = len(self.words)
@@ -117,23 +117,23 @@ class DocumentCodes:
             return self._texts[None].codes(ids)
         codes = np.full(len(ids), NO_TEXT, np.int32)
         for name in fields.unique().to_pylist():
-            here = pc.is_null(fields) if name is None else pc.equal(fields, name).fill_null(False)
+            rows = pc.is_null(fields) if name is None else pc.equal(fields, name).fill_null(False)
             texts = self._texts.setdefault(name or None, TextCodes(words=self._words))
-            codes[here.to_numpy(zero_copy_only=False)] = texts.codes(ids.filter(here))
+            codes[rows.to_numpy(zero_copy_only=False)] = texts.codes(ids.filter(rows))
             if name:
-                self._named[name] += here.true_count
+                self._named[name] += rows.true_count
         return codes
 
-    def field(self, asked: str | None) -> str | None:
+    def field(self, requested: str | None) -> str | None:
         """The field that names documents: `asked`, else that of most events; None without any.
 
         Where a subfield is asked for, as sku.raw, and events name its field, it is that.
         """
-        parent = (asked or "").rpartition(".")[0]
-        if asked not in self._named and parent in self._named:
+        parent = (requested or "").rpartition(".")[0]
+        if requested not in self._named and parent in self._named:
             return parent
-        if asked is not None or not self._named:
-            return asked
+        if requested is not None or not self._named:
+            return requested
         return min(self._named, key=lambda name: (-self._named[name], name))
 
     def resolved(self, field: str | None, lookup: Lookup | None = None) -> ResolvedDocuments:
@@ -144,11 +144,11 @@ class DocumentCodes:
         """
         kinds = [self._texts[name] for name in {None: 0, field: 1} if name in self._texts]
         words = list(dict.fromkeys(word for texts in kinds for word in texts.numbers))
-        found: Mapping[str, Sequence[str]] = {word: (word,) for word in words}
+        ids_of: Mapping[str, Sequence[str]] = {word: (word,) for word in words}
         if lookup is not None and field not in {None, ID}:
-            found = lookup(str(field), words)
-        matches = {word: found.get(word, ()) for word in words}
-        ids = list(dict.fromkeys(its[0] for its in matches.values() if len(its) == 1))
+            ids_of = lookup(str(field), words)
+        matches = {word: ids_of.get(word, ()) for word in words}
+        ids = list(dict.fromkeys(hits[0] for hits in matches.values() if len(hits) == 1))
         place_of = {text: place for place, text in enumerate([*ids, *_REASONS])}
         places = np.zeros(len(self._words), np.int32)
         reasons = list(_REASONS)
@@ -157,7 +157,7 @@ class DocumentCodes:
             if name in {None, field}:
                 named = [matches[word] for word in texts.numbers]
                 places[numbers] = [
-                    place_of[its[0] if len(its) == 1 else _REASONS[bool(its)]] for its in named
+                    place_of[hits[0] if len(hits) == 1 else _REASONS[bool(hits)]] for hits in named
                 ]
             elif numbers:
                 places[numbers] = len(ids) + len(reasons)

@@ -165,16 +165,16 @@ class EventCoder:
         """Leave out events outside of the window; `owner` is the row that has the time of each."""
         if not self._window.open:
             n_events = len(next(iter(columns.values())))
-            known, within = self._window.holds(columns.get("time"), n_events)
-            self._drop(keep, ~known[owner], "no time that can be read")
+            dated, within = self._window.holds(columns.get("time"), n_events)
+            self._drop(keep, ~dated[owner], "no time that can be read")
             self._drop(keep, ~within[owner], "outside of the time asked for")
 
     def _whole(self, base: Rows, keep: NDArray[np.bool_], unlinked: pa.Array | None) -> None:
         if unlinked is not None:
-            asked = pa.array(base["query"] != NO_TEXT)
-            why = pc.if_else(asked, None, unlinked).dictionary_encode()
-            codes = why.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            for code, reason in enumerate(why.dictionary.to_pylist()):
+            has_query = pa.array(base["query"] != NO_TEXT)
+            reasons = pc.if_else(has_query, None, unlinked).dictionary_encode()
+            codes = reasons.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            for code, reason in enumerate(reasons.dictionary.to_pylist()):
                 self._drop(keep, codes == code, reason)
         for name, what in (("query", "query"), ("document", "document")):
             self._drop(keep, base[name] == NO_TEXT, f"no {what}")
@@ -189,12 +189,12 @@ class EventCoder:
         """The value of each action; other actions are left out."""
         options, encoded = self.options, actions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
-        known = dict.fromkeys(options.impressions, 0.0) | dict(options.actions)
-        worth = np.array([*(known.get(name, np.nan) for name in names), np.nan], np.float32)
+        value_of = dict.fromkeys(options.impressions, 0.0) | dict(options.actions)
+        values = np.array([*(value_of.get(name, np.nan) for name in names), np.nan], np.float32)
         codes = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        base["value"] = worth[codes]
-        other = keep & np.isnan(base["value"])
-        tally = np.bincount(codes[other], minlength=len(names) + 1)
+        base["value"] = values[codes]
+        unknown = keep & np.isnan(base["value"])
+        tally = np.bincount(codes[unknown], minlength=len(names) + 1)
         for name, count in zip([*names, ""], tally.tolist(), strict=True):
             if count:
                 self.event_counts.others[name] += count
@@ -226,18 +226,18 @@ class EventCoder:
 
 def _parsed(column: pa.Array) -> pa.Array:
     """Lists written as JSON, or as ids separated by |."""
-    found: list[list[str] | None] = []
+    lists: list[list[str] | None] = []
     for text in column.to_pylist():
         if not text:
-            found.append(None)
+            lists.append(None)
             continue
         try:
             content = json.loads(text)
         except (ValueError, RecursionError):
             content = text.split("|")
         listed = content if isinstance(content, list) else [content]
-        found.append([one if isinstance(one, str) else json.dumps(one) for one in listed])
-    return pa.array(found, pa.list_(pa.string()))
+        lists.append([item if isinstance(item, str) else json.dumps(item) for item in listed])
+    return pa.array(lists, pa.list_(pa.string()))
 
 
 def _positions(column: pa.Array | None, count: int) -> NDArray[np.int32]:
@@ -246,8 +246,8 @@ def _positions(column: pa.Array | None, count: int) -> NDArray[np.int32]:
         return np.full(count, NO_POSITION, np.int32)
     fits = pc.match_substring_regex(column, _WHOLE)
     numbers = pc.if_else(fits, pc.utf8_trim_whitespace(column), None).cast(pa.float64())
-    found = numbers.fill_null(float(NO_POSITION)).to_numpy(zero_copy_only=False)
-    whole: NDArray[np.int32] = found.astype(np.int32)
+    positions = numbers.fill_null(float(NO_POSITION)).to_numpy(zero_copy_only=False)
+    whole: NDArray[np.int32] = positions.astype(np.int32)
     return whole
 
 
@@ -291,8 +291,8 @@ def seconds_of(column: pa.Array) -> NDArray[np.float64]:
     """Seconds since 1970 from Arrow's times, ISO 8601, or numbers; NaN for anything else."""
     if pa.types.is_temporal(column.type):
         micro = column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64())
-        found: NDArray[np.float64] = _floats(micro) / 1e6
-        return found
+        seconds: NDArray[np.float64] = _floats(micro) / 1e6
+        return seconds
     number = pc.match_substring_regex(column, r"^[0-9]{1,18}(\.[0-9]+)?$")
     numbers = _floats(pc.if_else(number, column, None))
     numbers = np.where(numbers > _MILLISECONDS, numbers / 1e3, numbers)
@@ -315,8 +315,8 @@ def _iso(column: pa.Array) -> NDArray[np.float64]:
     encoded = column.dictionary_encode()
     values = [_timestamp(text) for text in encoded.dictionary.to_pylist()]
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    found: NDArray[np.float64] = np.array([*values, np.nan])[codes]
-    return found
+    seconds: NDArray[np.float64] = np.array([*values, np.nan])[codes]
+    return seconds
 
 
 def _timestamp(text: str) -> float:

@@ -109,8 +109,8 @@ def worth(counts: ClickCounts, fit: ClickFit, greatest: float) -> Vector:
     """
     clicks, value = counts.by_pair(counts.clicked), counts.by_pair(counts.value)
     mean = _mean_value(counts, greatest)
-    each: Vector = (value + PRIOR_CLICKS * mean) / (clicks + PRIOR_CLICKS) / greatest
-    return fit.attractiveness * each
+    mean_values: Vector = (value + PRIOR_CLICKS * mean) / (clicks + PRIOR_CLICKS) / greatest
+    return fit.attractiveness * mean_values
 
 
 def worth_of_any(counts: ClickCounts, fit: ClickFit, greatest: float) -> float:
@@ -129,8 +129,8 @@ def grades(worths: Vector, top: int | None, of_any: float = 0.0) -> Vector:
     """
     if top is None:
         return worths
-    found = np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
-    return np.where(worths > of_any * (1 + _ROUNDING), found, 0.0)
+    grade = np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
+    return np.where(worths > of_any * (1 + _ROUNDING), grade, 0.0)
 
 
 @dataclass(frozen=True)
@@ -164,18 +164,18 @@ class EffectiveSample:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the weights."""
-        found = []
+        warnings = []
         if self.share < _SMALL_SAMPLE:
-            found.append(
+            warnings.append(
                 f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
                 f"few of them decide; lower {option_name('clip')}, or collect more"
             )
         if self.silent > self.queries:
-            found.append(
+            warnings.append(
                 f"{self.silent:,} of {self.queries + self.silent:,} queries have no click: nothing "
                 "is learnt of them"
             )
-        return tuple(found)
+        return tuple(warnings)
 
 
 def propensity_weights(
@@ -189,12 +189,12 @@ def propensity_weights(
     """
     examined = fit.examination[np.minimum(counts.rank, len(fit.examination)) - 1]
     inverse = 1.0 / np.maximum(examined, 1e-12)
-    each = np.minimum(inverse, clip)
-    summed = counts.by_pair(counts.clicked * each)
+    weight = np.minimum(inverse, clip)
+    summed = counts.by_pair(counts.clicked * weight)
     clicked = summed > 0
     mean = float(summed[clicked].mean()) if clicked.any() else 1.0
-    total = float((counts.clicked * each).sum())
-    squares = float((counts.clicked * each**2).sum())
+    total = float((counts.clicked * weight).sum())
+    squares = float((counts.clicked * weight**2).sum())
     queries = len(np.unique(counts.pair_query[clicked]))
     effective = EffectiveSample(
         int(counts.clicked.sum()),
@@ -226,9 +226,9 @@ def srw_ratings(
     np.minimum.at(best, counts.pair[seen], position[seen])
     expected = rates[best] * counts.by_pair(np.where(seen, counts.shown, 0))
     clicks = counts.by_pair(np.where(seen, counts.clicked, 0))
-    found = np.divide(clicks, expected, out=np.zeros(counts.n_pairs), where=expected > 0)
+    ratings = np.divide(clicks, expected, out=np.zeros(counts.n_pairs), where=expected > 0)
     # Java's %.3f rounds halves away from zero, on the digits of the number.
-    digits: Vector = np.floor(found * 1000 + 0.5 + 1e-9) / 1000
+    digits: Vector = np.floor(ratings * 1000 + 0.5 + 1e-9) / 1000
     return digits
 
 
@@ -261,9 +261,9 @@ def beta_prior(
     >>> round(alpha, 2), round(beta, 2)
     (0.5, 0.5)
     """
-    told = trials > 0
-    k, n = successes[told], trials[told]
-    chance = np.broadcast_to(looked, trials.shape)[told]
+    observed = trials > 0
+    k, n = successes[observed], trials[observed]
+    chance = np.broadcast_to(looked, trials.shape)[observed]
     # Two looks at one pair are what tells how pairs differ.
     twice = np.maximum(n * (n - chance), 0.0)
     rho, mean = 0.1, 0.5
@@ -271,9 +271,9 @@ def beta_prior(
         strength = 1.0 / rho - 1.0
         weights = n / (n + strength)
         # Half a success and half a failure more: no rate is 0 or 1 for certain.
-        known = float(n.sum())
+        n_trials = float(n.sum())
         mean = float((weights * k / n).sum()) / max(float(weights.sum()), 1e-300)
-        mean = (mean * known + 0.5) / (known + 1.0)
+        mean = (mean * n_trials + 0.5) / (n_trials + 1.0)
         mean = min(mean, 1.0 - 1e-6)
         before, rho = rho, _correlation(k, n, twice, mean, rho)
         if abs(rho - before) < 1e-9:
@@ -293,8 +293,8 @@ def expected_looks(counts: ClickCounts, examination: Vector) -> tuple[Vector, Ve
 def posterior_mean(successes: Vector, trials: Vector, prior: tuple[float, float]) -> Vector:
     """The mean of each rate, given its trials."""
     alpha, beta = prior
-    found: Vector = (successes + alpha) / (trials + alpha + beta)
-    return found
+    means: Vector = (successes + alpha) / (trials + alpha + beta)
+    return means
 
 
 def _correlation(k: Vector, n: Vector, twice: Vector, mean: float, rho: float) -> float:

@@ -144,7 +144,7 @@ def judge_clicks(
     grading = GradingOptions(
         grades, weights, query_weights, (CLIP if clip is None else clip) if ips else None
     )
-    own = (grades, weights, query_weights) != (GRADES, "certainty", "none")
+    graded = (grades, weights, query_weights) != (GRADES, "certainty", "none")
     name, grades_of = option_name, option_name("ips" if ips else "as_srw")
     faults = (
         (
@@ -170,7 +170,7 @@ def judge_clicks(
         ),
         (ips and as_srw, f"{name('ips')} and {name('as_srw')} exclude each other: choose one"),
         (
-            own and (ips or as_srw),
+            graded and (ips or as_srw),
             f"{grades_of} has grades and weights of its own: leave {name('grades')}, "
             f"{name('weights')} and {name('query_weights')} out",
         ),
@@ -292,20 +292,20 @@ def _searched_index(cluster: Cluster | None, of_ubi: set[str]) -> str | None:
     from owpc_ltr.engine.cluster import index_names
 
     with suppress(OwpcLtrError):  # the list may need a right that reading does not
-        others = set(index_names(_connected(cluster).engine)) - of_ubi
-        return others.pop() if len(others) == 1 else None
+        indices = set(index_names(_connected(cluster).engine)) - of_ubi
+        return indices.pop() if len(indices) == 1 else None
     return None
 
 
 def _live_options(index: str | None, cluster: Cluster | None) -> tuple[str, ...]:
     """The options with which the next commands find the same index and engine."""
-    found = [] if index is None else ["--index", index]
+    options = [] if index is None else ["--index", index]
     if cluster is not None:
         engine = cluster.engine.settings
-        found += ["--url", engine.url]
-        found += [] if engine.ca is None else ["--ca", str(engine.ca)]
-        found += ["--insecure"] if engine.insecure else []
-    return tuple(found)
+        options += ["--url", engine.url]
+        options += [] if engine.ca is None else ["--ca", str(engine.ca)]
+        options += ["--insecure"] if engine.insecure else []
+    return tuple(options)
 
 
 def _connected(cluster: Cluster | None) -> Cluster:
@@ -341,6 +341,6 @@ def _models(
     if name == "auto":
         if settings:
             raise UsageError("settings are of one click model: name it")
-        return {found.name: found.cls() for found in registry.all("click-model")}
+        return {plugin.name: plugin.cls() for plugin in registry.all("click-model")}
     cls = registry.find("click-model", name)
     return {name: configure(cls, settings)}

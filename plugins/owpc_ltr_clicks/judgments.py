@@ -89,23 +89,23 @@ class ClickJudgments:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the judgments."""
-        found = () if self.selection is None else tuple(_warnings(self.behaviour, self.selection))
-        return found if self.effective is None else (*found, *self.effective.warnings)
+        notes = () if self.selection is None else tuple(_warnings(self.behaviour, self.selection))
+        return notes if self.effective is None else (*notes, *self.effective.warnings)
 
     def as_dict(self) -> dict[str, Any]:
         """What became of the events, the fit, and the judgments, as JSON."""
-        found: dict[str, Any] = {} if self.path is None else {"judgments": str(self.path)}
-        found |= {
+        content: dict[str, Any] = {} if self.path is None else {"judgments": str(self.path)}
+        content |= {
             "documents": len(self.table),
             "events": self.behaviour.event_counts.as_dict(),
         }
         if self.effective is not None:
-            found |= {**self.effective.as_dict(), "model": self.chosen.name}
+            content |= {**self.effective.as_dict(), "model": self.chosen.name}
         elif self.selection is not None:
             grades_given = _histogram(np.asarray(self.table["grade"]))
-            found |= _fit_as_dict(self.behaviour, self.selection)
-            found |= {"grades": grades_given, "warnings": list(self.warnings)}
-        return found if self.next_steps is None else found | self.next_steps.as_dict()
+            content |= _fit_as_dict(self.behaviour, self.selection)
+            content |= {"grades": grades_given, "warnings": list(self.warnings)}
+        return content if self.next_steps is None else content | self.next_steps.as_dict()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -183,8 +183,8 @@ def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) ->
         most = f"1/examination, {options.clip:g} at most"
         applied = (("grades", "1 for a click"), ("weights", most))
         return ClickJudgments(behaviour, chosen, pa.table(columns), applied, effective)
-    of = counts, chosen.fit, behaviour.options.greatest_value
-    columns = _columns(behaviour, grades(worth(*of), top, worth_of_any(*of)))
+    fitted = counts, chosen.fit, behaviour.options.greatest_value
+    columns = _columns(behaviour, grades(worth(*fitted), top, worth_of_any(*fitted)))
     if options.weights != "none":
         certain = options.weights == "certainty"
         weights = chosen.fit.certainty if certain else chosen.fit.trials
@@ -234,10 +234,10 @@ def write_columns(table: pa.Table, path: Path | str) -> None:
         file.write(sink.getvalue())
 
 
-def _histogram(given: Vector) -> dict[str, int]:
+def _histogram(grades: Vector) -> dict[str, int]:
     """The number of documents of each grade; of probabilities, in tenths."""
-    whole = bool((given == np.floor(given)).all())
-    values, counts = np.unique(given if whole else np.floor(given * 10) / 10, return_counts=True)
+    whole = bool((grades == np.floor(grades)).all())
+    values, counts = np.unique(grades if whole else np.floor(grades * 10) / 10, return_counts=True)
     return {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
 
 
@@ -258,36 +258,36 @@ def _fit_as_dict(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
             for rank, (n, rate, e) in enumerate(zip(shown, rates, fit.examination, strict=False), 1)
         ],
         "ranks_vary": ranks_vary(counts),
-        "held_out": [one.as_dict() for one in chosen.held_out],
+        "held_out": [score.as_dict() for score in chosen.held_out],
     }
 
 
-def _lines(found: ClickJudgments) -> Iterator[str]:
+def _lines(judgments: ClickJudgments) -> Iterator[str]:
     """The result as text: events, the fit, the judgments, and what comes next."""
-    yield from _event_lines(found.behaviour.event_counts)
-    if found.effective is not None:
-        one = found.effective
+    yield from _event_lines(judgments.behaviour.event_counts)
+    if judgments.effective is not None:
+        effective = judgments.effective
         yield (
-            f"{one.clicks:,} clicks, weighted by {found.chosen.name}, are worth "
-            f"{one.effective:,.0f} equal ones; {one.clipped:,} were clipped"
+            f"{effective.clicks:,} clicks, weighted by {judgments.chosen.name}, are worth "
+            f"{effective.effective:,.0f} equal ones; {effective.clipped:,} were clipped"
         )
-        if one.silent:
-            yield f"{one.silent:,} queries have no click"
-    elif found.selection is not None:
-        yield from _fit_lines(found)
-    judge_name = "the SRW's COEC" if found.selection is None else found.selection.name
-    yield f"{len(found.table):,} documents of {found.n_queries:,} queries, by {judge_name}"
-    if found.next_steps is not None:
+        if effective.silent:
+            yield f"{effective.silent:,} queries have no click"
+    elif judgments.selection is not None:
+        yield from _fit_lines(judgments)
+    judge_name = "the SRW's COEC" if judgments.selection is None else judgments.selection.name
+    yield f"{len(judgments.table):,} documents of {judgments.n_queries:,} queries, by {judge_name}"
+    if judgments.next_steps is not None:
         yield ""
-        yield str(found.next_steps)
+        yield str(judgments.next_steps)
 
 
 def _event_lines(counts: EventCounts) -> Iterator[str]:
-    told = counts.as_dict()
+    content = counts.as_dict()
     yield f"{counts.read:,} events read, {counts.used:,} used"
-    for reason, count in told["unusable"].items():
+    for reason, count in content["unusable"].items():
         yield wrapped_text(f"  {count:,} not used: {reason}", first="  ", others="    ")
-    others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in told["other_actions"].items())
+    others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in content["other_actions"].items())
     if others:
         yield wrapped_text(f"other actions: {others}", first="  ", others="    ")
     if counts.early:
@@ -299,8 +299,8 @@ def _event_lines(counts: EventCounts) -> Iterator[str]:
     yield f"positions begin with {counts.first_position} ({how})"
 
 
-def _fit_lines(found: ClickJudgments) -> Iterator[str]:
-    told, chosen = found.as_dict(), found.chosen
+def _fit_lines(judgments: ClickJudgments) -> Iterator[str]:
+    content, chosen = judgments.as_dict(), judgments.chosen
     yield ""
     rows = [
         (
@@ -322,7 +322,7 @@ def _fit_lines(found: ClickJudgments) -> Iterator[str]:
             one["examination"],
             "█" * round(_BAR * one["examination"]),
         )
-        for one in told["ranks"][:_RANKS_SHOWN]
+        for one in content["ranks"][:_RANKS_SHOWN]
     ]
     yield text_table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
     alpha, beta = chosen.fit.prior
@@ -331,7 +331,7 @@ def _fit_lines(found: ClickJudgments) -> Iterator[str]:
         f"prior: a document attracts {alpha / (alpha + beta):.3f} of those who examine it, which "
         f"weighs as {alpha + beta:.1f} examinations"
     )
-    shares = ", ".join(f"{count:,} of {grade}" for grade, count in told["grades"].items())
+    shares = ", ".join(f"{count:,} of {grade}" for grade, count in content["grades"].items())
     yield wrapped_text(f"grades: {shares}")
 
 
@@ -384,7 +384,7 @@ def _unidentified(moved: float, chosen: ChosenModel) -> str:
         f"only {moved:.1%} of the impressions show a document at another rank than usual: where "
         "the ranking never changes, clicks do not identify examination"
     )
-    relying = [one.model for one in chosen.held_out if not one.identified]
+    relying = [score.model for score in chosen.held_out if not score.identified]
     if not chosen.fit.identified:
         why = f"the grades of {chosen.name} are no better than a guess at it"
     elif relying:

@@ -33,7 +33,7 @@ def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> 
     Raises BadInput where a column that is given or needed does not exist.
     """
     have = set(names)
-    found: dict[str, str] = {}
+    roles: dict[str, str] = {}
     for role, candidates in _candidates(given).items():
         column = next((name for name in candidates if name in have), None)
         if column is not None:
@@ -41,24 +41,24 @@ def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> 
                 raise BadInput(
                     f"cannot read {place}: it has two columns {shown(column)}: rename one"
                 )
-            found[role] = column
+            roles[role] = column
         elif role in given:
             raise BadInput(
                 f"cannot read {place}: it has no column {shown(given[role])}: {_of(names)}"
             )
-    listed = "shown" in found
+    listed = "shown" in roles
     for role in ("query", *(() if listed else ("document", "position", "action"))):
-        if role not in found:
+        if role not in roles:
             raise BadInput(
                 f"cannot read {place}: no column says the {role}: name it as "
                 f"--columns {role}=COLUMN; {_of(names)}"
             )
-    if not {"session", "client", "search"} & set(found):
+    if not {"session", "client", "search"} & set(roles):
         raise BadInput(
             f"cannot read {place}: no column says whose events these are: name it as "
             f"--columns session=COLUMN (or client, or search); {_of(names)}"
         )
-    return found
+    return roles
 
 
 def _candidates(columns: Mapping[str, str]) -> dict[str, Sequence[str]]:
@@ -109,16 +109,16 @@ def read_events(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
 
 def table_events(table: Any, columns: Mapping[str, str]) -> Iterator[EventBatch]:
     """The events of an Arrow table."""
-    found = find_columns(_names(table.schema), columns, "the table")
+    roles = find_columns(_names(table.schema), columns, "the table")
     for batch in table.to_batches(max_chunksize=_ROWS):
-        yield _roles(batch, found, "the table")
+        yield _roles(batch, roles, "the table")
 
 
 def _column_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
     with open_columns(path) as file:
-        found = find_columns(_names(file.schema), columns, str(path))
-        for batch in file.batches(list(dict.fromkeys(found.values()))):
-            yield _roles(batch, found, str(path))
+        roles = find_columns(_names(file.schema), columns, str(path))
+        for batch in file.batches(list(dict.fromkeys(roles.values()))):
+            yield _roles(batch, roles, str(path))
 
 
 def _text_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
@@ -150,24 +150,24 @@ def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
 
 def _names(schema: Any) -> list[str]:
     """The names of all columns; fields of objects with the path to them."""
-    found: list[str] = []
+    names: list[str] = []
     for column in schema:
-        found += _paths(column)
-    return found
+        names += _paths(column)
+    return names
 
 
-def _paths(field: Any, above: str = "") -> list[str]:
-    name = f"{above}{field.name}"
-    if not pa.types.is_struct(field.type):
+def _paths(column: Any, above: str = "") -> list[str]:
+    name = f"{above}{column.name}"
+    if not pa.types.is_struct(column.type):
         return [name]
-    inner = [field.type.field(i) for i in range(field.type.num_fields)]
-    return [path for one in inner for path in _paths(one, f"{name}.")]
+    fields = [column.type.field(i) for i in range(column.type.num_fields)]
+    return [path for field in fields for path in _paths(field, f"{name}.")]
 
 
-def _roles(batch: Any, found: Mapping[str, str], place: str, unreadable: int = 0) -> EventBatch:
+def _roles(batch: Any, roles: Mapping[str, str], place: str, unreadable: int = 0) -> EventBatch:
     """The columns by role; a column that a batch lacks is all null."""
     columns = {
-        role: _plain(_column(batch, name), role, name, place) for role, name in found.items()
+        role: _plain(_column(batch, name), role, name, place) for role, name in roles.items()
     }
     return EventBatch(columns, unreadable)
 
@@ -242,7 +242,7 @@ class DelimitedBlocks:
             raise BadInput(f"{place}: {len(names)} columns, more than {MOST_COLUMNS}: cut it")
         return cls(path, tuple(names), delimiter), line + 1, block[end:]
 
-    def read(self, line: int, block: bytes, wanted: Sequence[str]) -> tuple[Any, int]:
+    def read(self, line: int, block: bytes, columns: Sequence[str]) -> tuple[Any, int]:
         """The `wanted` columns of a block, and the number of lines with too few or many cells.
 
         Raises BadInput where a line is no UTF-8 text.
@@ -267,8 +267,8 @@ class DelimitedBlocks:
                     delimiter=self.delimiter, invalid_row_handler=skip, newlines_in_values=True
                 ),
                 pyarrow.csv.ConvertOptions(
-                    include_columns=wanted,
-                    column_types=dict.fromkeys(wanted, pa.string()),
+                    include_columns=columns,
+                    column_types=dict.fromkeys(columns, pa.string()),
                     strings_can_be_null=True,
                     null_values=[""],
                 ),
@@ -410,12 +410,12 @@ def _json_paths(row: JsonObject, above: str = "") -> Iterator[str]:
 
 def _value(row: JsonObject, name: str, whole: bool = True) -> Any:
     """What stands under a whole name, or where its dots lead; an object says nothing."""
-    found: Any = row.get(name) if whole else None
-    if found is None and "." in name:
-        found = row
+    value: Any = row.get(name) if whole else None
+    if value is None and "." in name:
+        value = row
         for part in name.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-    return None if isinstance(found, dict) else found
+            value = value.get(part) if isinstance(value, dict) else None
+    return None if isinstance(value, dict) else value
 
 
 def _text(value: Any) -> str | None:
@@ -426,7 +426,7 @@ def _type_of(values: Sequence[Any], role: str) -> Any:
     """Arrow's type of all values, None where there is none."""
     kinds = {kind_of(value) for value in values} - {"null"}
     if kinds == {"a list"} and role == "shown":
-        inner = _type_of([one for value in values if value is not None for one in value], "shown")
+        inner = _type_of([item for value in values if value is not None for item in value], "shown")
         return None if inner is None or pa.types.is_nested(inner) else pa.list_(inner)
     if kinds <= {"a text"}:
         return pa.string()

@@ -73,11 +73,11 @@ def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chos
     """
     if not models:
         raise UsageError("there is no click model: install one, or name a file with --plugin")
-    told = [held_out(name, models[name], behaviour) for name in sorted(models)]
-    fit_to_choose = [one for one in told if one.identified] or told
-    best = max(fit_to_choose, key=lambda one: one.session_log_likelihood)
+    scores = [held_out(name, models[name], behaviour) for name in sorted(models)]
+    fit_to_choose = [score for score in scores if score.identified] or scores
+    best = max(fit_to_choose, key=lambda score: score.session_log_likelihood)
     model = models[best.model]
-    return ChosenModel(best.model, model, checked_fit(model, behaviour.counts), tuple(told))
+    return ChosenModel(best.model, model, checked_fit(model, behaviour.counts), tuple(scores))
 
 
 def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore:
@@ -85,11 +85,13 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore
     fit, counts = checked_fit(model, behaviour.rest), behaviour.held_out
     chance = np.clip(fit.click_probability(counts), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     missed = counts.shown - counts.clicked
-    told = counts.clicked * np.log(chance) + missed * np.log1p(-chance)
+    log_likelihoods = counts.clicked * np.log(chance) + missed * np.log1p(-chance)
     shown = counts.by_rank(counts.shown)
-    mean = np.divide(counts.by_rank(told), shown, out=np.zeros_like(shown), where=shown > 0)
+    mean = np.divide(
+        counts.by_rank(log_likelihoods), shown, out=np.zeros_like(shown), where=shown > 0
+    )
     total = max(int(shown.sum()), 1)
-    mean_of_all = float(told.sum()) / total
+    mean_of_all = float(log_likelihoods.sum()) / total
     lists = behaviour.lists
     # Summed exactly, so that the order of the lists changes no bit.
     of_lists = math.fsum(list_log_likelihoods(model, fit, lists).tolist()) / max(lists.n_lists, 1)
@@ -126,19 +128,19 @@ def examination_interval(
 
 def _part(counts: ClickCounts, chosen: NDArray[np.bool_]) -> ClickCounts:
     """The counts of some queries."""
-    kept = chosen[counts.pair_query]
-    found = counts.take(np.flatnonzero(kept[counts.pair]))
+    pairs = chosen[counts.pair_query]
+    part = counts.take(np.flatnonzero(pairs[counts.pair]))
     return replace(
-        found,
-        pair_query=counts.pair_query[kept],
-        pair_document=counts.pair_document[kept],
-        pair=(np.cumsum(kept) - 1)[found.pair],
+        part,
+        pair_query=counts.pair_query[pairs],
+        pair_document=counts.pair_document[pairs],
+        pair=(np.cumsum(pairs) - 1)[part.pair],
     )
 
 
-def _at_all(found: Vector, whole: Vector) -> Vector:
+def _at_all(examination: Vector, whole: Vector) -> Vector:
     """The examination extended to all ranks, by `whole` at the ranks that a group lacks."""
     filled = whole.copy()
-    seen = min(len(found), len(whole))
-    filled[:seen] = found[:seen]
+    seen = min(len(examination), len(whole))
+    filled[:seen] = examination[:seen]
     return filled

@@ -47,16 +47,18 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
             "judge the queries that were logged"
         )
     owner = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))[rows]
-    kept, sizes = np.unique(owner, return_counts=True)
+    owners, sizes = np.unique(owner, return_counts=True)
     weights = _numbers(judged, "weight")
-    found = replace(
+    relabelled = replace(
         data,
         features=data.features[rows],
         labels=_numbers(judged, "grade")[place[rows]],
         offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
-        query_ids=data.query_ids.take(pa.array(kept)),
+        query_ids=data.query_ids.take(pa.array(owners)),
         doc_ids=data.doc_ids.take(pa.array(rows)),
-        query_params=None if data.query_params is None else data.query_params.take(pa.array(kept)),
+        query_params=None
+        if data.query_params is None
+        else data.query_params.take(pa.array(owners)),
         query_weights=None,
         document_weights=None if weights is None else weights[place[rows]],
         comments=None,
@@ -64,7 +66,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
         origin=None,
         manifest=_judged_by(data, judged, place[rows]),
     )
-    return Relabelled(found, len(judged) - matched)
+    return Relabelled(relabelled, len(judged) - matched)
 
 
 def _judged_by(
@@ -93,10 +95,10 @@ def _places(
         raise BadInput("a document is judged twice for one query: leave one of the grades")
     query = np.repeat(_codes(pc.index_in(queries, texts.dictionary)), np.diff(data.offsets))
     document = _codes(pc.index_in(data.doc_ids, documents.dictionary))
-    wanted = np.where((query < 0) | (document < 0), -1, query * size + document)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    there = keys[at] == wanted
-    return np.where(there, order[at], -1), len(np.unique(at[there]))
+    row_keys = np.where((query < 0) | (document < 0), -1, query * size + document)
+    at = np.minimum(np.searchsorted(keys, row_keys), len(keys) - 1)
+    judged_rows = keys[at] == row_keys
+    return np.where(judged_rows, order[at], -1), len(np.unique(at[judged_rows]))
 
 
 def _codes(indices: Any) -> NDArray[np.int64]:

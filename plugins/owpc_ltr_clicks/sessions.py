@@ -95,9 +95,9 @@ class ListResults:
     events: NDArray[np.int64]
     again: Flags
 
-    def keep(self, kept: Flags) -> ListResults:
+    def keep(self, rows: Flags) -> ListResults:
         """Some of them."""
-        return ListResults(**{name: values[kept] for name, values in vars(self).items()})
+        return ListResults(**{name: values[rows] for name, values in vars(self).items()})
 
 
 def results_of(
@@ -112,19 +112,19 @@ def results_of(
 
     With `every_event` each event counts by itself, whatever its list and person.
     """
-    rows = _people(rows, options, events)
+    rows = _without_bots(rows, options, events)
     rows, rank = _ranked(rows, options, events, first)
     if every_event:
         return _single_events(rows, rank, events)
-    found = _one_a_list(rows, rank, events)
+    results = _results_by_list(rows, rank, events)
     if not options.keep_repeats:
-        found = _one_a_person(found, events)
-    events.implied += int((found.clicked & ~found.shown & ~found.again).sum())
+        results = _first_clicks(results, events)
+    events.implied += int((results.clicked & ~results.shown & ~results.again).sum())
     # What was clicked was there.
-    return replace(found, shown=found.shown | found.clicked)
+    return replace(results, shown=results.shown | results.clicked)
 
 
-def _people(rows: Rows, options: EventOptions, events: EventCounts) -> Rows:
+def _without_bots(rows: Rows, options: EventOptions, events: EventCounts) -> Rows:
     """The rows without those of bots."""
     if options.max_clicks_per_session:
         sessions, of_row = np.unique(rows["session"], return_inverse=True)
@@ -151,24 +151,24 @@ def _ranked(
     position = rows["position"]
     rank = np.where(position > LISTED, position - LISTED, position + np.int32(1 - first))
     rank = np.where(position == NO_POSITION, NO_POSITION, rank).astype(np.int32)
-    known = rank != NO_POSITION
-    above, below = known & (rank < 1), known & (rank > options.depth)
+    has_rank = rank != NO_POSITION
+    above, below = has_rank & (rank < 1), has_rank & (rank > options.depth)
     events.leave_out("a position before the first", int(above.sum()))
     events.leave_out(f"below rank {options.depth}", int(below.sum()))
     keep = ~(above | below)
     return rows[keep], rank[keep]
 
 
-def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:
+def _results_by_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:
     """Each document of a list once: shown at its first rank, clicked if it ever was."""
     order = np.lexsort((rows["document"], rows["view"]))
     rows, rank = rows[order], rank[order]
     view, document = rows["view"], rows["document"]
     starts = np.flatnonzero(changes(view, document))
     clicks = rows["value"] > 0
-    known = np.where(rank == NO_POSITION, _FAR, rank)
-    shown_at = _reduced(np.minimum, np.where(clicks, _FAR, known), starts)
-    clicked_at = _reduced(np.minimum, np.where(clicks, known, _FAR), starts)
+    ranks = np.where(rank == NO_POSITION, _FAR, rank)
+    shown_at = _reduced(np.minimum, np.where(clicks, _FAR, ranks), starts)
+    clicked_at = _reduced(np.minimum, np.where(clicks, ranks, _FAR), starts)
     shown = _reduced(np.logical_or, ~clicks, starts)
     clicked = _reduced(np.logical_or, clicks, starts)
     place = np.where(shown_at < _FAR, shown_at, clicked_at)
@@ -179,29 +179,29 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> Lis
     lowest = _reduced(np.maximum, np.where(clicked & (place < _FAR), place, 0), list_starts)
     # A user who clicked on nothing has examined the whole list.
     last = np.repeat(np.where(lowest == 0, _FAR, lowest), lengths)
-    found = ListResults(
+    results = ListResults(
         person=rows["person"][starts], view=view[starts], query=rows["query"][starts],
         document=document[starts], rank=place, shown=shown, clicked=clicked, reached=place <= last,
         last=clicked & (place == last), value=_reduced(np.maximum, rows["value"], starts),
         events=shown.astype(np.int64) + clicked, again=np.zeros(len(starts), bool),
     )  # fmt: skip
     lost = place == _FAR
-    events.leave_out("no position", int(found.events[lost].sum()))
-    return found.keep(~lost)
+    events.leave_out("no position", int(results.events[lost].sum()))
+    return results.keep(~lost)
 
 
-def _one_a_person(found: ListResults, events: EventCounts) -> ListResults:
+def _first_clicks(results: ListResults, events: EventCounts) -> ListResults:
     """One click per person, query and document: the one at the best rank of all lists."""
-    clicked = np.flatnonzero(found.clicked)
+    clicked = np.flatnonzero(results.clicked)
     # Ties are broken by what is counted, so that the order of the log does not matter.
-    ties = (found.value, found.last, found.reached, found.events)
-    keys = (*ties, found.rank, found.document, found.query, found.person)
+    ties = (results.value, results.last, results.reached, results.events)
+    keys = (*ties, results.rank, results.document, results.query, results.person)
     order = clicked[np.lexsort(tuple(key[clicked] for key in keys))]
-    repeated = ~changes(found.person[order], found.query[order], found.document[order])
-    again = np.zeros(len(found.rank), bool)
+    repeated = ~changes(results.person[order], results.query[order], results.document[order])
+    again = np.zeros(len(results.rank), bool)
     again[order[repeated]] = True
-    events.leave_out("clicked before by the same person", int(found.events[again].sum()))
-    return replace(found, again=again)
+    events.leave_out("clicked before by the same person", int(results.events[again].sum()))
+    return replace(results, again=again)
 
 
 def _single_events(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:

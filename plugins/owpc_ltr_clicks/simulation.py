@@ -172,14 +172,14 @@ def _lists(
     sizes = np.diff(world.offsets)
     query = np.repeat(np.arange(len(sizes)), sizes)
     born = np.where(rng.random(len(query)) < drift, rng.integers(0, len(rankers), len(query)), 0)
-    found = np.full((len(rankers), len(sizes), shown), _NONE)
+    lists = np.full((len(rankers), len(sizes), shown), _NONE)
     for number, ranker in enumerate(rankers):
         scores = np.where(born <= number, _scores(world, ranker, rng), -np.inf)
         order = np.lexsort((-scores, query))
         place = np.arange(len(query)) - np.repeat(world.offsets[:-1], sizes)
-        there = (place < shown) & np.isfinite(scores[order])
-        found[number, query[there], place[there]] = order[there]
-    return found
+        listed = (place < shown) & np.isfinite(scores[order])
+        lists[number, query[listed], place[listed]] = order[listed]
+    return lists
 
 
 def _scores(world: World, ranker: float | Vector, rng: Any) -> Vector:
@@ -191,9 +191,9 @@ def _scores(world: World, ranker: float | Vector, rng: Any) -> Vector:
             )
         return scores
     spread = float(world.attraction.std()) or 1.0
-    known = (world.attraction - world.attraction.mean()) / spread
-    noise = rng.normal(size=len(known))
-    mixed: Vector = ranker * known + np.sqrt(max(1.0 - ranker**2, 0.0)) * noise
+    standardised = (world.attraction - world.attraction.mean()) / spread
+    noise = rng.normal(size=len(standardised))
+    mixed: Vector = ranker * standardised + np.sqrt(max(1.0 - ranker**2, 0.0)) * noise
     return mixed
 
 
@@ -219,8 +219,8 @@ def _events(
 
 
 def _clicked(world: World, users: Users, shown: NDArray[np.int64], rng: Any) -> NDArray[np.bool_]:
-    there = shown != _NONE
-    drawn = (rng.random(shown.shape) < world.attraction[shown]) & there
+    listed = shown != _NONE
+    drawn = (rng.random(shown.shape) < world.attraction[shown]) & listed
     if users.kind == "position":
         looked: NDArray[np.bool_] = rng.random(shown.shape) < users.examination(shown.shape[1])
         seen: NDArray[np.bool_] = drawn & looked

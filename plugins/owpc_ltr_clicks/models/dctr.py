@@ -27,8 +27,8 @@ class DocumentClickThrough:
         """Clicks by impressions; every rank is taken to be looked at."""
         clicks, shown = counts.by_pair(counts.clicked), counts.by_pair(counts.shown)
         prior = beta_prior(clicks, shown)
-        found = posterior_mean(clicks, shown, prior)
-        return ClickFit(found, shown, np.ones(counts.n_ranks), prior)
+        rates = posterior_mean(clicks, shown, prior)
+        return ClickFit(rates, shown, np.ones(counts.n_ranks), prior)
 
 
 @hookimpl

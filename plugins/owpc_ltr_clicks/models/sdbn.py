@@ -31,14 +31,14 @@ class CascadeFit(ClickFit):
         After a click on i users read on with chance 1 − satisfaction_i. Who passes over i may have
         stopped above it: read → read (1 − attractiveness_i) / (1 − read · attractiveness_i).
         """
-        reads, found = np.ones(lists.n_lists), np.empty(len(lists.pair))
+        reads, chance = np.ones(lists.n_lists), np.empty(len(lists.pair))
         for rows in lists.by_place:
             pair, which = lists.pair[rows], lists.list[rows]
             attractive, read = self.attractiveness[pair], reads[which]
-            found[rows] = read * attractive
+            chance[rows] = read * attractive
             passed = read * (1 - attractive) / np.maximum(1 - read * attractive, 1e-12)
             reads[which] = np.where(lists.clicked[rows], 1 - self.satisfaction[pair], passed)
-        return found
+        return chance
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def _value(document: Mapping[str, Any], path: str) -> Any:
 def _texts(value: Any) -> list[str | None] | None:
     if value is None:
         return None
-    return [text_of(one) for one in (value if isinstance(value, list) else [value])]
+    return [text_of(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def join_queries(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Iterator[EventBatch]:
@@ -111,28 +111,28 @@ def join_queries(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Ite
 def _lists(table: pa.Table, searches: Searches) -> EventBatch:
     """The lists that were shown. The clicks of a query whose id others have are unknown."""
     query = _array(table, "query")
-    found = searches.of(_array(table, "search"))
-    shared = found.ambiguous
-    client = pc.coalesce(_array(table, "client"), found.client)
-    batch = _batch(table, pc.if_else(pa.array(shared), None, query), client, found.session)
-    batch["unlinked"] = pc.if_else(pa.array(shared), AMBIGUOUS, None)
+    search_info = searches.of(_array(table, "search"))
+    ambiguous = search_info.ambiguous
+    client = pc.coalesce(_array(table, "client"), search_info.client)
+    batch = _batch(table, pc.if_else(pa.array(ambiguous), None, query), client, search_info.session)
+    batch["unlinked"] = pc.if_else(pa.array(ambiguous), AMBIGUOUS, None)
     return EventBatch(batch)
 
 
 def _events(table: pa.Table, searches: Searches) -> EventBatch:
     search = _array(table, "search")
-    found = searches.of(search)
-    own = pc.coalesce(_array(table, "client"), _array(table, "user"))
+    search_info = searches.of(search)
+    named_client = pc.coalesce(_array(table, "client"), _array(table, "user"))
     # An event that has its query's text needs no join.
-    query = pc.coalesce(found.query, _array(table, "query"))
-    query = pc.if_else(pa.array(found.ambiguous), None, query)
-    client = pc.coalesce(found.client, own)
-    session = pc.coalesce(found.session, _array(table, "session"))
+    query = pc.coalesce(search_info.query, _array(table, "query"))
+    query = pc.if_else(pa.array(search_info.ambiguous), None, query)
+    client = pc.coalesce(search_info.client, named_client)
+    session = pc.coalesce(search_info.session, _array(table, "session"))
     batch = _batch(table, query, client, session)
-    why = pc.if_else(pa.array(found.ambiguous), AMBIGUOUS, UNKNOWN)
+    why = pc.if_else(pa.array(search_info.ambiguous), AMBIGUOUS, UNKNOWN)
     batch["unlinked"] = pc.if_else(search.is_valid(), why, _NO_ID)
-    batch["field"] = pc.coalesce(batch["field"], found.field)
-    early = seconds_of(_array(table, "time")) < found.time
+    batch["field"] = pc.coalesce(batch["field"], search_info.field)
+    early = seconds_of(_array(table, "time")) < search_info.time
     return EventBatch(batch, early=int(early.sum()))
 
 
@@ -181,19 +181,19 @@ class Searches:
 
     def add(self, table: pa.Table) -> None:
         """Add searches."""
-        known = table.filter(pc.is_valid(table["search"])).combine_chunks()
-        if len(known):
-            texts = [_array(known, name).dictionary_encode() for name in _TEXTS]
-            times = seconds_of(_array(known, "time"))
-            self._parts.append((hashed([_array(known, "search")], 4), times, *texts))
+        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(rows):
+            texts = [_array(rows, name).dictionary_encode() for name in _TEXTS]
+            times = seconds_of(_array(rows, "time"))
+            self._parts.append((hashed([_array(rows, "search")], 4), times, *texts))
 
     def add_events(self, table: pa.Table) -> None:
         """Add the sessions and clients that events name for searches."""
-        known = table.filter(pc.is_valid(table["search"])).combine_chunks()
-        if len(known):
-            client = pc.coalesce(_array(known, "client"), _array(known, "user"))
-            texts = [one.dictionary_encode() for one in (_array(known, "session"), client)]
-            self._events.append((hashed([_array(known, "search")], 4), *texts))
+        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(rows):
+            client = pc.coalesce(_array(rows, "client"), _array(rows, "user"))
+            texts = [column.dictionary_encode() for column in (_array(rows, "session"), client)]
+            self._events.append((hashed([_array(rows, "search")], 4), *texts))
 
     def freeze(self) -> None:
         """Sort what was added, each id once; nothing is added afterwards."""
@@ -231,19 +231,19 @@ class Searches:
             texts = pa.chunked_array([part[number] for part in self._events])
             column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
             # Of several sessions the first counts; several clients are ambiguous.
-            found = _first_text(column, starts, alike=name == "client").take(rows).cast(pa.string())
-            self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), found)
+            first = _first_text(column, starts, alike=name == "client").take(rows).cast(pa.string())
+            self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), first)
         self._events.clear()
 
     def of(self, search: pa.Array) -> SearchInfo:
         """The known facts of each search."""
         keys = hashed([search.fill_null("")], 4)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        found = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
-        rows = pa.array(place, mask=~found)
+        is_known = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
+        rows = pa.array(place, mask=~is_known)
         texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in self._texts}
-        times = np.where(found, self._times[place], np.nan)
-        return SearchInfo(**texts, time=times, ambiguous=found & self._ambiguous[place])
+        times = np.where(is_known, self._times[place], np.nan)
+        return SearchInfo(**texts, time=times, ambiguous=is_known & self._ambiguous[place])
 
 
 def _first_text(column: Any, starts: NDArray[np.int64], *, alike: bool) -> pa.Array:
@@ -260,8 +260,8 @@ def _is_ambiguous(queries: Any, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether an id has several queries, in normal form."""
     texts = [normalised(text or "") for text in queries.dictionary.to_pylist()]
     normal = pa.array(texts, pa.string()).dictionary_encode()
-    known = pa.DictionaryArray.from_arrays(queries.indices, normal.indices).cast(pa.int32())
-    column = pa.DictionaryArray.from_arrays(known, normal.dictionary)
+    indices = pa.DictionaryArray.from_arrays(queries.indices, normal.indices).cast(pa.int32())
+    column = pa.DictionaryArray.from_arrays(indices, normal.dictionary)
     lowest, highest, _ = _extremes(column, starts)
     return highest > lowest
 

@@ -77,10 +77,10 @@ class ScanWindow:
 
         OpenSearch loses some of the latter where they come last in the order of time.
         """
-        timed = [_sliced(each, number, TIME) for each in range(number)]
+        timed = [_sliced(part, number, TIME) for part in range(number)]
         # Elasticsearch slices text ids by their place, not by what they are.
-        rest = 1 if elastic else number
-        untimed = [_sliced(each, rest, "_id") for each in range(rest)]
+        parts = 1 if elastic else number
+        untimed = [_sliced(part, parts, "_id") for part in range(parts)]
         return [
             *(ScanSlice(self._query, (TIME, "_id", "_index"), body) for body in timed),
             *(ScanSlice(without_time(), ("_id", "_index"), body, untimed=True) for body in untimed),
@@ -93,14 +93,14 @@ class ScanWindow:
     def keep(self, table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
         """The rows within the time, of documents without one in the index; others by reason."""
         times = table["time"].combine_chunks()
-        known, asked = self._window.holds(times, len(table))
-        keep, lost = asked & known, {UNREADABLE: int((~known).sum())}
+        dated, within = self._window.holds(times, len(table))
+        keep, lost = within & dated, {UNREADABLE: int((~dated).sum())}
         if self._window.open:
-            keep, lost = asked | ~known, {}
+            keep, lost = within | ~dated, {}
         if self._late is not None:
             _, early = TimeWindow(None, self._late).holds(times, len(table))
-            lost[FUTURE] = int((keep & known & ~early).sum())
-            keep &= early | ~known
+            lost[FUTURE] = int((keep & dated & ~early).sum())
+            keep &= early | ~dated
         return table.filter(pa.array(keep)), {why: n for why, n in lost.items() if n}
 
 
@@ -125,8 +125,8 @@ def within(**bounds: str) -> EngineQuery:
     """Documents whose time is within bounds, in milliseconds."""
     # The plugin's own form of dates does not parse in a range; and of a bare range over many
     # documents OpenSearch 3 may give too few.
-    asked = {"range": {TIME: {**bounds, "format": "epoch_millis"}}}
-    return {"constant_score": {"filter": asked}}
+    time_range = {"range": {TIME: {**bounds, "format": "epoch_millis"}}}
+    return {"constant_score": {"filter": time_range}}
 
 
 def without_time() -> EngineQuery:
@@ -187,7 +187,7 @@ def pages(
 
 
 def slices_of(
-    engine: EngineLike, pinned: PointInTime, index: str, window: ScanWindow, asked: int | None
+    engine: EngineLike, pinned: PointInTime, index: str, window: ScanWindow, requested: int | None
 ) -> int:
     """The number of slices: as asked, else one per shard, 8 at most.
 
@@ -200,15 +200,15 @@ def slices_of(
         raise
     except (NotAllowed, EngineRefusal, LookupError, TypeError):
         return 1
-    wanted = asked or min(shards or 1, MAX_SLICES)
-    if wanted == 1:
+    number = requested or min(shards or 1, MAX_SLICES)
+    if number == 1:
         return 1
     try:
-        first = window.slices(wanted, elastic=True)[0]
+        first = window.slices(number, elastic=True)[0]
         count(pinned, index, first.query, **first.body)
     except EngineRefusal:  # the first versions with points in time do not slice them
         return 1
-    return wanted
+    return number
 
 
 @contextmanager
@@ -365,24 +365,24 @@ class FieldLookup:
             snapshot(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
             RequestThreads(_AT_ONCE) as threads,
         ):
-            told = threads.map(lambda part: self._found(pinned, name, part), parts)
-        return {value: ids for found in told for value, ids in found.items()}
+            results = threads.map(lambda part: self._found(pinned, name, part), parts)
+        return {value: ids for ids_of in results for value, ids in ids_of.items()}
 
     def _searchable(self, field: str) -> tuple[str, bool]:
         """The field, or a keyword subfield, that has whole values; whether they are numbers."""
         path = f"/{quote(check_index(self.index), safe='')}/_field_caps"
         answer = self.engine.request("GET", path, params={"fields": f"{field},{field}.*"})
-        known = part_of(answer, "fields", f"the fields of '{self.index}'")
-        kinds = {name: set(told) - {"unmapped"} for name, told in known.items()}
-        own = kinds.get(field, set())
-        if own and (own <= _WORDS or own <= _WHOLE):
-            return field, own <= _WHOLE
+        fields = part_of(answer, "fields", f"the fields of '{self.index}'")
+        kinds = {name: set(types_of) - {"unmapped"} for name, types_of in fields.items()}
+        types = kinds.get(field, set())
+        if types and (types <= _WORDS or types <= _WHOLE):
+            return field, types <= _WHOLE
         # Fields of an object are no subfields; of several, keyword is the usual one.
         below = sorted(kinds.keys() - {field}, key=lambda name: (name != f"{field}.keyword", name))
-        for name in below if own.isdisjoint({"object", "nested"}) else ():
+        for name in below if types.isdisjoint({"object", "nested"}) else ():
             if kinds[name] and kinds[name] <= _WORDS:
                 return name, False
-        what = f"is {' and '.join(sorted(known[field]))}" if field in known else "is not there"
+        what = f"is {' and '.join(sorted(fields[field]))}" if field in fields else "is not there"
         raise Refused(
             f"documents of '{self.index}' cannot be found by {shown(field)}, which {what}: name a "
             "keyword or a whole number as --document-field"
@@ -405,10 +405,10 @@ class FieldLookup:
         return _by_value(answer.hits, name, set(values))
 
 
-def _by_value(hits: Sequence[Hit], name: str, wanted: set[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+def _by_value(hits: Sequence[Hit], name: str, values: set[str]) -> dict[str, list[str]]:
+    ids_of: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
         for value in dict.fromkeys(map(text_of, (hit.get("fields") or {}).get(name, ()))):
-            if value in wanted and len(found[value]) < 2:
-                found[value].append(hit["_id"])
-    return {value: sorted(ids) for value, ids in found.items()}
+            if value in values and len(ids_of[value]) < 2:
+                ids_of[value].append(hit["_id"])
+    return {value: sorted(ids) for value, ids in ids_of.items()}
