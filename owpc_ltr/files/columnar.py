@@ -16,6 +16,7 @@ from owpc_ltr.files.input import (
     LARGEST_RATIO,
     open_bytes,
     open_for_arrow,
+    open_regular,
     read_bytes,
 )
 
@@ -25,6 +26,12 @@ _LARGEST = 1 << 30
 _ROWS = 1 << 16
 """Rows that are decoded together."""
 _DECODED_BYTES = 256 << 20
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as Parquet does."""
+    with open_regular(path) as file:
+        return file.read(len(PARQUET)) == PARQUET
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,11 @@ class ColumnFile:
         categories are written out. Raises BadInput for rows that inflate out of proportion, Arrow's
         errors for damage.
         """
-        found = self._arrow_batches if self._metadata is None else self._row_groups
-        for batch in found(columns):
+        read = self._arrow_batches if self._metadata is None else self._row_groups
+        for batch in read(columns):
             # Before anything else: the size of a text or a list is read from its offsets.
             batch.validate(full=True)
-            if any(map(_has_categories, batch.schema.types)):
+            if any(_plain_type(kind) != kind for kind in batch.schema.types):
                 for start in range(0, len(batch), _ROWS):
                     yield self._written_out(batch.slice(start, _ROWS))
             else:
@@ -60,11 +67,11 @@ class ColumnFile:
         import pyarrow as pa
 
         names = self.schema.names
-        wanted = None
+        fields = None
         if columns is not None:
             outer = {name if name in names else name.split(".")[0] for name in columns}
-            wanted = sorted(names.index(name) for name in outer)
-        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted)
+            fields = sorted(names.index(name) for name in outer)
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
         self._file.seek(0)
         reader = pa.ipc.open_file(self._file, options=options)
         for number in range(reader.num_record_batches):
@@ -94,11 +101,11 @@ class ColumnFile:
             # A thread that reads ahead would outlive an error.
             pre_buffer=False,
         )
-        wanted = None if columns is None else list(columns)
-        yield from parquet.iter_batches(_ROWS, columns=wanted, use_threads=False)
+        names = None if columns is None else list(columns)
+        yield from parquet.iter_batches(_ROWS, columns=names, use_threads=False)
 
     def _written_out(self, batch: Any) -> Any:
-        """The batch with its categories as what they stand for."""
+        """The batch with its categories replaced by their values."""
         import pyarrow as pa
 
         columns, size = [], 0
@@ -121,7 +128,7 @@ class ColumnFile:
 def open_columns(path: Path) -> Iterator[ColumnFile]:
     """A Parquet or Arrow file, also one that is compressed as a whole.
 
-    What goes wrong in the block is told as `open_for_arrow` does.
+    Errors in the block become those of `open_for_arrow`.
     """
     import pyarrow as pa
 
@@ -163,37 +170,28 @@ def columns_in(file: IO[bytes] | Any, path: Path | str, size: int) -> ColumnFile
     )
 
 
-def _has_categories(kind: Any) -> bool:
-    from pyarrow import types
-
-    if types.is_list(kind) or types.is_large_list(kind):
-        return _has_categories(kind.value_type)
-    if types.is_struct(kind):
-        return any(_has_categories(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(types.is_dictionary(kind))
-
-
 def _plain_type(kind: Any) -> Any:
+    """The type without categories, also not in lists and objects."""
     import pyarrow as pa
 
-    if not _has_categories(kind):
-        return kind
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_struct(kind):
         inner = [kind.field(number) for number in range(kind.num_fields)]
         return pa.struct([field.with_type(_plain_type(field.type)) for field in inner])
-    make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-    return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+    return kind
 
 
 def _size_of(column: Any) -> int:
-    """The bytes of a column, with the texts that its categories stand for."""
+    """The bytes of a column, with the texts of its categories."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type
-    if not _has_categories(kind):
+    if _plain_type(kind) == kind:
         return int(column.nbytes)
     if pa.types.is_struct(kind):
         return sum(map(_size_of, column.flatten()))

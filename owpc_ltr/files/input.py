@@ -10,8 +10,9 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 READ = "cannot read"
 
 
-def open_regular(path: Path, cannot: str = READ) -> IO[bytes]:
+def open_regular(path: Path, cannot: str = READ) -> BufferedReader:
     """The file, open for reading; `cannot` begins the messages, as in "cannot import".
 
     Raises BadInput where it is absent, unreadable or no plain file, DiskFault where the disk fails.
@@ -45,8 +46,8 @@ def open_regular(path: Path, cannot: str = READ) -> IO[bytes]:
 
 
 @contextmanager
-def open_for_arrow(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[IO[bytes]]:
-    """The file, open; what goes wrong in the block is BadInput, or DiskFault of the disk."""
+def open_for_arrow(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[BufferedReader]:
+    """The file, open; errors in the block become BadInput, or DiskFault for those of the disk."""
     import pyarrow as pa
 
     with open_regular(path) as file:
@@ -93,9 +94,9 @@ def _unreadable(path: Path, cannot: str, error: OSError | ValueError) -> BadInpu
 
 
 LARGEST_RATIO = 200
-"""Text that inflates more than this, beyond the first bytes, is taken for a bomb."""
+"""A file that inflates more than this, beyond `FREE_BYTES`, counts as a decompression bomb."""
 FREE_BYTES = 64 << 20
-"""What a compressed file may always inflate to."""
+"""The size to which every compressed file may inflate."""
 
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive: unpack it"),
@@ -160,7 +161,7 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
     """The file as a `ByteSource`.
 
     Raises BadInput for what is no regular, readable file, and, unless `any_content` is welcome,
-    for what is known to be no text.
+    for formats that are not text.
     """
     with open_regular(path) as raw:
         head = raw.read(8)
@@ -172,16 +173,16 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
 
 
 def line_of(source: ByteSource, wanted: bytes) -> int:
-    """The first line in which these bytes, which are there, stand."""
-    block, rest, line = memoryview(bytearray(1 << 20)), b"", 1
+    """The first line that contains these bytes; the source does contain them."""
+    block, partial, line = memoryview(bytearray(1 << 20)), b"", 1
     while got := source.readinto(block):
-        content = rest + block[:got]
-        found = content.find(wanted)
-        if found >= 0:
-            return line + content.count(b"\n", 0, found)
+        content = partial + block[:got]
+        at = content.find(wanted)
+        if at >= 0:
+            return line + content.count(b"\n", 0, at)
         keep = len(content) - len(wanted) + 1
         line += content.count(b"\n", 0, keep)
-        rest = content[keep:]
+        partial = content[keep:]
     raise ValueError(f"{wanted!r} stands nowhere in {source.path}")
 
 
@@ -226,11 +227,23 @@ def read_bytes(path: Path, largest: int = 1 << 30, any_content: bool = False) ->
 
 
 def shown(token: bytes | str, longest: int = 48) -> str:
-    """A value of a file as an error shows it: one line, printable, quoted, not too long."""
+    """A value of a file for an error message: one line, printable, quoted, not too long."""
     text = token if isinstance(token, str) else token.decode("utf-8", "backslashreplace")
     cut = text[:longest]
     safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
     return f"'{safe}{'…' if len(text) > longest else ''}'"
+
+
+def first_duplicate(names: Sequence[str]) -> str | None:
+    """The first name that occurred before; None if each occurs once."""
+    if len(set(names)) == len(names):
+        return None
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _inflating(raw: IO[bytes]) -> tuple[Any, bool]:
@@ -258,28 +271,28 @@ def line_blocks(source: ByteSource, quoted: bool = False) -> Iterator[tuple[int,
     `quoted`: a line goes on where it ends within double quotes, as in CSV. Raises BadInput for a
     line that is longer than 16 MiB.
     """
-    rest, line, buffer = b"", 1, memoryview(bytearray(BLOCK))
+    partial, line, buffer = b"", 1, memoryview(bytearray(BLOCK))
     begun = False
     while got := source.readinto(buffer):
-        content = rest + bytes(buffer[:got])
+        content = partial + bytes(buffer[:got])
         if not begun:
             content, begun = content.removeprefix(codecs.BOM_UTF8), True
         end = _end(content, quoted)
-        rest = content[end:]
+        partial = content[end:]
         if end:
             yield line, content[:end]
             line += content.count(b"\n", 0, end)
-        if len(rest) > LONGEST_LINE:
+        if len(partial) > LONGEST_LINE:
             raise BadInput(
                 f"cannot read {source.path}, line {line}: it is longer than "
                 f"{LONGEST_LINE >> 20} MiB: cut it, or leave it out"
             )
-    if rest.strip():
-        yield line, rest
+    if partial.strip():
+        yield line, partial
 
 
 def bad_line_of(path: Path, line: int, block: bytes) -> BadInput:
-    """What is wrong with a block, of which this is the first line, that is no UTF-8 text."""
+    """The error for a block that is not UTF-8 text; `line` is its first line."""
     try:
         block.decode()
     except UnicodeDecodeError as error:
@@ -342,28 +355,28 @@ INVISIBLE = r"[\x{200b}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2064}\x{2066
 """For Arrow's regular expressions."""
 _PYTHON = re.compile(re.sub(r"\\x\{(\w+)\}", r"\\u\1", INVISIBLE))
 _BEGIN = (b"\xe2\x80", b"\xe2\x81", b"\xef\xbb\xbf")
-"""The bytes with which they begin, beside a few others."""
+"""Bytes with which the invisible characters begin, and a few others."""
 
 
 def why_unseen(text: str) -> str | None:
-    """What is wrong with an id that has one of these characters; None for others."""
-    found = _PYTHON.search(text)
-    if found is None:
+    """The fault of an id that contains an invisible character; None for other ids."""
+    match = _PYTHON.search(text)
+    if match is None:
         return None
     return (
-        f"has a character in it that cannot be seen (U+{ord(found.group()):04X}): two ids that "
+        f"has a character in it that cannot be seen (U+{ord(match.group()):04X}): two ids that "
         "look alike would be two"
     )
 
 
 UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
-"""What no id is or holds, for Arrow's regular expressions and Python's."""
+"""Matches ids that are not allowed, in Arrow's regular expressions and Python's."""
 
 
 def why_no_id(text: str, *, typed: bool = False) -> str | None:
-    """Why a text is no id of a query or a document; None where it is one.
+    """Why a text is not an id of a query or a document; None if it is one.
 
-    Without an id the text of a query stands for it: what is `typed` may hold what is not seen.
+    An id that is `typed`, the text of a query without an id, may contain invisible characters.
     """
     if not text:
         return "is empty"
@@ -374,8 +387,8 @@ def why_no_id(text: str, *, typed: bool = False) -> str | None:
 
 
 def first_unseen(content: bytes | bytearray, ids: pa.StringArray) -> int | None:
-    """The first of the ids, whose bytes are the content, with such a character in it."""
+    """The first id that contains an invisible character; `content` is the bytes of all ids."""
     if not any(begin in content for begin in _BEGIN):
         return None
-    found = (row for row, text in enumerate(ids.to_pylist()) if _PYTHON.search(text))
-    return next(found, None)
+    rows = (row for row, text in enumerate(ids.to_pylist()) if _PYTHON.search(text))
+    return next(rows, None)

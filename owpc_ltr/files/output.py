@@ -1,8 +1,8 @@
-"""What is written: a plain file, replaced whole, or `-`, standard output; locks, and journals.
+"""Output: a plain file, replaced as a whole, or `-`, standard output; locks, and journals.
 
-Files and folders in shared places are never another user's, and are locked by one process at a
-time. A journal has the finished pieces of a resumable job. No crash leaves half a file, a lock or
-half a piece behind.
+Files and folders of another user are refused in shared places, and one process at a time holds a
+lock. A journal has the finished pieces of a resumable job. A crash leaves no half-written file,
+lock or piece.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DESCRIPTORS = re.compile(r"/proc/[^/]+(/task/[^/]+)?/fd|/dev/fd")
 
 
 def is_standard_output(path: Path | str) -> bool:
-    """Whether `-` is meant; a file of that name is named by its whole path."""
+    """Whether a path is `-`; a file of that name needs a longer path."""
     return str(path) == STANDARD_OUTPUT
 
 
@@ -65,8 +65,8 @@ def output_file(
 ) -> Path | None:
     """The file that an output's name leads to, None for standard output.
 
-    It is absent or a plain file, and none of the inputs, under whatever name; a folder among these
-    stands for the files in it. Binary output goes to no terminal. Raises UsageError.
+    It is absent or a plain file, and not one of the inputs, under any name; a folder among these
+    stands for the files in it. Binary output to a terminal is refused. Raises UsageError.
     """
     if is_standard_output(path):
         if binary and os.isatty(1):
@@ -117,7 +117,7 @@ def same_file(one: Path | str, other: Path | str) -> bool:
 
 @contextmanager
 def disk_faults(path: Path | str) -> Iterator[None]:
-    """Errors of the disk in this block, as one line that names the output."""
+    """Turns errors of the disk in this block into one line that names the output."""
     try:
         yield
     except BrokenPipeError:
@@ -150,7 +150,7 @@ def finite_json(value: Any) -> Any:
 
 
 def _followed(path: Path) -> Path:
-    """Where links lead in the end.
+    """The end of a chain of links.
 
     Raises UsageError for one to an open descriptor, and for one that another user has put into a
     folder of all, as /tmp is: the rule of Linux for opening files.
@@ -175,7 +175,7 @@ def _followed(path: Path) -> Path:
 
 
 def _is_plain(path: Path, target: Path) -> bool:
-    """Whether a plain file is there; False where nothing is. Raises UsageError for all else."""
+    """Whether a plain file exists; False if nothing does. Raises UsageError for all else."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:

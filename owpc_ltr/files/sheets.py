@@ -19,7 +19,7 @@ from owpc_ltr.files.input import shown
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SPLITS = re.compile(r"[;\t\r]")
-"""What stands between cells where spreadsheets take another delimiter."""
+"""Delimiters of cells in spreadsheets, beside the comma."""
 
 
 def inert_cell(text: str) -> str:
@@ -37,31 +37,31 @@ def inert_column(name: str, cells: Iterable[object]) -> list[object]:
     >>> inert_column("doc_id", ["=x", "'=x"]), inert_column("doc_id", ["'a", 2])
     (["'doc_id", "'=x", "''=x"], ['doc_id', "'a", 2])
     """
-    given = list(cells)
-    inert = [inert_cell(cell) if isinstance(cell, str) else cell for cell in given]
-    escaped = inert != given or name.startswith("'") or inert_cell(name) != name
+    values = list(cells)
+    inert = [inert_cell(cell) if isinstance(cell, str) else cell for cell in values]
+    escaped = inert != values or name.startswith("'") or inert_cell(name) != name
     return [f"'{name}" if escaped else name, *inert]
 
 
 def read_column(
     name: str, cells: Sequence[str], path: Path | str = "the sheet"
 ) -> tuple[str, Sequence[str]]:
-    """The name and the cells that `inert_column` was given; other columns stay as they are.
+    """The name and the cells before `inert_column`; other columns stay as they are.
 
-    Raises BadInput where a cell without its `'` is the same as one that has none.
+    Raises BadInput if a cell without its `'` equals another cell of the column.
 
     >>> read_column("'doc_id", ["'=x", "''=x"]), read_column("doc_id", ["'=x"])
     (('doc_id', ['=x', "'=x"]), ('doc_id', ["'=x"]))
     """
     if not name.startswith("'"):
         return name, cells
-    found = set(cells)
-    escaped = {cell for cell in found if cell[:1] == "'" and inert_cell(cell[1:]) == cell}
-    twice = next((one for one in sorted(escaped) if one[1:] in found - escaped), None)
-    if twice is not None:
+    texts = set(cells)
+    escaped = {cell for cell in texts if cell[:1] == "'" and inert_cell(cell[1:]) == cell}
+    ambiguous = next((one for one in sorted(escaped) if one[1:] in texts - escaped), None)
+    if ambiguous is not None:
         raise BadInput(
-            f"cannot read {path}: its column {shown(name)} has both {shown(twice)} and "
-            f"{shown(twice[1:])}, which mean the same: write the same cell in all lines"
+            f"cannot read {path}: its column {shown(name)} has both {shown(ambiguous)} and "
+            f"{shown(ambiguous[1:])}, which mean the same: write the same cell in all lines"
         )
     return name[1:], [cell[1:] if cell in escaped else cell for cell in cells]
 

@@ -6,9 +6,10 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.input import first_duplicate, read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
     from owpc_ltr.arrays import Vector
 
+T = TypeVar("T")
+
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200
 _LARGEST_OBJECT = 10_000_000
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
-"""A text with its quotes, or what there is of one that does not end: one pass, whatever comes."""
+"""A text with its quotes, or an unterminated one up to the end; matched in one pass."""
 
 
 def parse_json(content: bytes | str, where: str) -> Any:
@@ -37,7 +40,7 @@ def parse_json(content: bytes | str, where: str) -> Any:
 
 
 def why_no_json(raw: bytes, error: Exception) -> str:
-    """Why the bytes are no JSON: what the parser says, if they are a text at all."""
+    """Why the bytes are not JSON: the parser's message, if they are text at all."""
     binary = isinstance(error, UnicodeDecodeError) or b"\0" in raw
     return "it holds binary data" if binary else str(error)
 
@@ -53,25 +56,23 @@ def take(content: Any, key: str, where: str) -> Any:
 
 def take_object(content: Any, key: str, where: str) -> dict[str, Any]:
     """A JSON object under a key. Raises BadInput."""
-    value = take(content, key, where)
-    if not isinstance(value, dict):
-        raise BadInput(f"'{key}' of {where} is {a_json(value)}, not an object")
-    return value
+    return _take_of_type(content, key, where, dict, "an object")
 
 
 def take_list(content: Any, key: str, where: str) -> list[Any]:
     """A JSON list under a key. Raises BadInput."""
-    value = take(content, key, where)
-    if not isinstance(value, list):
-        raise BadInput(f"'{key}' of {where} is {a_json(value)}, not a list")
-    return value
+    return _take_of_type(content, key, where, list, "a list")
 
 
 def take_text(content: Any, key: str, where: str) -> str:
     """A JSON string under a key. Raises BadInput."""
+    return _take_of_type(content, key, where, str, "text")
+
+
+def _take_of_type(content: Any, key: str, where: str, kind: type[T], words: str) -> T:
     value = take(content, key, where)
-    if not isinstance(value, str):
-        raise BadInput(f"'{key}' of {where} is {a_json(value)}, not text")
+    if not isinstance(value, kind):
+        raise BadInput(f"'{key}' of {where} is {a_json(value)}, not {words}")
     return value
 
 
@@ -113,7 +114,7 @@ def take_numbers(content: Any, key: str, where: str) -> Vector:
 
 
 def a_json(value: object) -> str:
-    """What a JSON value is, shortly, for messages."""
+    """The kind of a JSON value, or a short value itself, for messages."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     try:
@@ -128,7 +129,7 @@ def shown(text: str) -> str:
 
 
 def nesting(raw: bytes) -> int:
-    """How many objects and lists of a JSON text stand in one another."""
+    """The depth of nested objects and lists in a JSON text."""
     import numpy as np
 
     bare = np.frombuffer(_STRING.sub(b"", raw), dtype=np.uint8)
@@ -147,7 +148,7 @@ class NoJson(ValueError):
 
 
 def read_json_value(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, which says in a few words why, for all else.
+    """The value of a JSON text. Raises ValueError with a short reason for anything else.
 
     It is a `NoJson` where the syntax is broken.
 
@@ -175,13 +176,8 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object (for `object_pairs_hook`). Raises ValueError for a key that stands twice in it."""
     content = dict(pairs)
     if len(content) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(
-                    f"the key '{shown(key)}' stands twice in one object: leave one of them"
-                )
-            seen.add(key)
+        key = first_duplicate([key for key, _ in pairs]) or ""
+        raise ValueError(f"the key '{shown(key)}' stands twice in one object: leave one of them")
     return content
 
 
@@ -191,7 +187,7 @@ def json_text(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words.
+    """The kind of a JSON value, in words.
 
     >>> [kind_of(value) for value in (True, 3, "x", [1], {}, None)]
     ['true or false', 'a number', 'a text', 'a list', 'an object', 'null']
@@ -210,7 +206,7 @@ def kind_of(value: Any) -> str:
 
 
 def not_finite(value: Any) -> float | None:
-    """A number in the value that is NaN or infinite, if there is one."""
+    """The first number in the value that is NaN or infinite; None if there is none."""
     if isinstance(value, float):
         return None if math.isfinite(value) else value
     if isinstance(value, dict):
@@ -237,8 +233,6 @@ def _finite(word: str) -> float:
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file. Raises BadInput naming the file and the place of the fault."""
-    from owpc_ltr.files.input import read_text
-
     try:
         content = read_json_value(read_text(path, largest=_LARGEST_OBJECT))
     except ValueError as error:
