@@ -23,8 +23,8 @@ from owpc_ltr.data.external_features.columns import columns_for, external_values
 from owpc_ltr.data.external_features.sources import (
     DocumentPairs,
     ExternalSource,
+    document_pairs,
     external_entry,
-    pairs_of,
     sources_in,
 )
 from owpc_ltr.data.external_features.table import Texts, hashed
@@ -301,11 +301,15 @@ def test_a_name_belongs_to_one_feature() -> None:
 
 def test_a_query_without_what_a_table_asks_for_is_named() -> None:
     with pytest.raises(UsageError, match=r"by 'query_id', and this query has no id.*--query-id"):
-        table_of({"query_id": ["a"], "x": [1]}).find(pairs_of(None, {"query": "a"}, ["d"]))
+        table_of({"query_id": ["a"], "x": [1]}).find(
+            document_pairs([(None, {"query": "a"}, ["d"])])
+        )
     by_text = table_of({"query": ["a"], "x": [1]})
     with pytest.raises(UsageError, match="query 'q7' has no text"):
-        by_text.find(pairs_of("q7", {"keywords": 3}, ["d"]))
-    assert by_text.find(pairs_of(None, {"keywords": [1], "query": "a"}, ["d"])).tolist() == [0]
+        by_text.find(document_pairs([("q7", {"keywords": 3}, ["d"])]))
+    assert by_text.find(
+        document_pairs([(None, {"keywords": [1], "query": "a"}, ["d"])])
+    ).tolist() == [0]
 
 
 def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_order() -> None:

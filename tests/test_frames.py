@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr import OwpcLtrError, RankingDataset, from_frame, make_dataset
-from owpc_ltr.data.conversion import table_of
+from owpc_ltr.data.construction import table_of
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
 

@@ -192,11 +192,11 @@ def test_parts_are_unpacked_once(memory: int, tmp_path: Path, small_parts: None)
     written(dataset(), folder)
     parts = open_partitioned(folder, memory)
     before = sums(parts)
-    assert parts.files.kept.bytes <= memory
+    assert parts.files.cache.bytes <= memory
     for path in folder.glob("bucket=*/*"):
         path.unlink()
     assert sums(parts) == before
-    parts.files.kept.release()
+    parts.files.cache.release()
     with pytest.raises(BadInput, match="no such file"):
         sums(parts)
 

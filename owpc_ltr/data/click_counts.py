@@ -22,7 +22,7 @@ _MOVED = 0.01
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickCounts(ShortRepr):
-    """All that click models learn from: counts by pair (a query and a document) and rank.
+    """The input of click models: counts by pair (a query and a document) and rank.
 
     `queries` and `documents` are texts, each once, in order; `people` says of each query how many
     asked it. Pair i is of `queries[pair_query[i]]` and `documents[pair_document[i]]`; pairs lie by
@@ -55,18 +55,18 @@ class ClickCounts(ShortRepr):
 
     @cached_property
     def n_ranks(self) -> int:
-        """The lowest place at which anything was shown."""
+        """The lowest rank at which anything was shown."""
         return int(self.rank.max(initial=1))
 
     def by_pair(self, values: NDArray[np.int64] | Vector) -> Vector:
-        """Sums of what there is a row, a pair each."""
-        found: Vector = np.bincount(self.pair, values, self.n_pairs).astype(np.float64)
-        return found
+        """The sums of a column by pair."""
+        sums: Vector = np.bincount(self.pair, values, self.n_pairs).astype(np.float64)
+        return sums
 
     def by_rank(self, values: NDArray[np.int64] | Vector) -> Vector:
-        """Sums of what there is a row, a rank each; the first is that of rank 1."""
-        found: Vector = np.bincount(self.rank - 1, values, self.n_ranks).astype(np.float64)
-        return found
+        """The sums of a column by rank, from rank 1."""
+        sums: Vector = np.bincount(self.rank - 1, values, self.n_ranks).astype(np.float64)
+        return sums
 
     @cached_property
     def moved(self) -> float:
@@ -83,10 +83,10 @@ class ClickCounts(ShortRepr):
 
 
 def ranks_vary(counts: ClickCounts) -> bool:
-    """Whether documents change ranks, so that clicks on one and the same can be compared by rank.
+    """Whether documents change ranks, so that clicks on the same document can be compared by rank.
 
-    They do where at least one impression in a hundred is away from its document's usual rank, or
-    where there is one rank alone.
+    They do if at least one impression in a hundred is not at its document's usual rank, or if there
+    is only one rank.
     """
     return counts.n_ranks == 1 or counts.moved >= _MOVED
 
@@ -111,6 +111,6 @@ class ClickLists(ShortRepr):
     @cached_property
     def by_place(self) -> tuple[Codes, ...]:
         """The rows of the first results of all lists, then those of the second ones, and so on."""
-        place = np.arange(len(self.list)) - np.searchsorted(self.list, self.list)
-        order = np.argsort(place, kind="stable")
-        return tuple(np.split(order, np.cumsum(np.bincount(place))[:-1])) if len(place) else ()
+        index = np.arange(len(self.list)) - np.searchsorted(self.list, self.list)
+        order = np.argsort(index, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(index))[:-1])) if len(index) else ()

@@ -1,9 +1,12 @@
-"""Datasets made from arrays, or from one data frame: rows are brought together by query."""
+"""Datasets made from arrays, lists or data frames; their conversion to matrices, vectors and ids.
+
+Rows are brought together by query. pandas, polars, Arrow and DuckDB all speak the Arrow C stream,
+so that none of them is needed here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, is_frame
-from owpc_ltr.data.conversion import (
-    column_of,
-    feature_matrix,
-    numbers_of,
-    numeric_column,
-    table_of,
-    text_ids,
-    vector,
-)
-from owpc_ltr.data.dataset import RankingDataset, check_not_negative
+from owpc_ltr.arrays import Labels, Matrix, is_frame, is_pandas
+from owpc_ltr.data.dataset import RankingDataset, check_not_negative, take_rows
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.input import shown
 from owpc_ltr.signatures import public, row_number
@@ -82,13 +76,11 @@ def from_frame(
     names = _columns_of_features(table, roles, features)
     parts: dict[str, Any] = {"feature_names": names}
     if document is not None:
-        parts["doc_ids"] = _column_of_ids(table, document, "document ids")
+        parts["doc_ids"] = _filled_column(table, document, "document ids")
     if weight is not None:
         parts["document_weights"] = _column_of_numbers(table, weight, "weight")
-    ids, labels = (
-        _column_of_ids(table, query, "query ids"),
-        _column_of_numbers(table, label, "label"),
-    )
+    ids = _filled_column(table, query, "query ids")
+    labels = _column_of_numbers(table, label, "label")
     instead = (
         f"leave it out with features=[…], as in features={_could_be_features(table, names)[:3]}"
     )
@@ -103,27 +95,29 @@ def _grouped(
     parts: dict[str, Any],
 ) -> RankingDataset:
     """The rows by query, brought together where they are not."""
-    groups = group_rows(ids)
-    if groups.order is not None:
+    query_ids, offsets, order, scattered = _row_groups(ids)
+    if order is not None:
         note = (
-            f"the rows of {groups.scattered} of {len(groups.query_ids)} queries did not stand "
-            "together, and were brought together"
+            f"the rows of {scattered} of {len(query_ids)} queries did not stand together, and were "
+            "brought together"
         )
         give_warnings([note])
         parts["notes"] = (*parts.get("notes", ()), note)
         _check_rows("labels", len(labels), len(matrix))
+        matrix, labels = matrix[order], labels[order]
         for name in ("doc_ids", "document_weights", "comments"):
             if parts.get(name) is not None:
                 _check_rows(name, len(parts[name]), len(matrix))
-                parts[name] = groups.arranged(parts[name])
-        if parts.get("document_fields"):
-            fields = parts["document_fields"].items()
-            parts["document_fields"] = {name: groups.arranged(part) for name, part in fields}
+                parts[name] = take_rows(parts[name], order)
+        if fields := parts.get("document_fields"):
+            parts["document_fields"] = {
+                name: take_rows(field, order) for name, field in fields.items()
+            }
     return RankingDataset(
-        features=groups.arranged(matrix),
-        labels=groups.arranged(labels),
-        offsets=groups.offsets,
-        query_ids=groups.query_ids,
+        features=matrix,
+        labels=labels,
+        offsets=offsets,
+        query_ids=query_ids,
         feature_names=names,
         **parts,
     )
@@ -161,79 +155,63 @@ def _check_rows(name: str, count: int, rows: int, given: Any = None) -> None:
     raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
 
 
-@dataclass(frozen=True)
-class RowGroups:
-    """The queries in the order of their first rows; `order` are their rows, None as they stand.
+def _row_groups(
+    ids: pa.StringArray,
+) -> tuple[pa.StringArray, NDArray[np.int64], NDArray[np.int64] | None, int]:
+    """The query ids in the order of their first rows, their offsets, and the order of the rows.
 
-    `scattered` is the number of queries whose rows did not stand together.
+    The order is None if the rows of each query stand together; else the last value is the number of
+    queries whose rows do not. The rows of a query keep their order.
     """
-
-    query_ids: pa.StringArray
-    offsets: NDArray[np.int64]
-    order: NDArray[np.int64] | None = None
-    scattered: int = 0
-
-    def arranged(self, part: Any) -> Any:
-        """One entry a row, in the order of the groups."""
-        if self.order is None or part is None:
-            return part
-        return part[self.order] if isinstance(part, np.ndarray) else part.take(pa.array(self.order))
-
-
-def group_rows(ids: pa.StringArray) -> RowGroups:
-    """The rows of each query id; the rows of a query keep their order."""
     runs = pc.run_end_encode(ids, run_end_type=pa.int64())
     pieces = runs.values.dictionary_encode()
     if len(pieces.dictionary) == len(pieces):
         ends = runs.run_ends.to_numpy()
-        return RowGroups(runs.values, np.concatenate(([0], ends)).astype(np.int64))
+        return runs.values, np.concatenate(([0], ends)).astype(np.int64), None, 0
     rows = ids.dictionary_encode()
     codes = rows.indices.to_numpy()
-    sizes = np.bincount(codes)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(codes)))).astype(np.int64)
     scattered = int((np.bincount(pieces.indices.to_numpy()) > 1).sum())
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    return RowGroups(rows.dictionary, offsets, np.argsort(codes, kind="stable"), scattered)
+    return rows.dictionary, offsets, np.argsort(codes, kind="stable"), scattered
 
 
 def _columns_of_features(
     table: pa.Table, roles: dict[str, str | None], features: Sequence[str] | None
 ) -> tuple[str, ...]:
-    taken = {name: role for role, name in roles.items() if name is not None}
+    roles_of = {name: role for role, name in roles.items() if name is not None}
     if isinstance(features, str):
         raise UsageError(f"features is one text, {shown(features)}: give a list of column names")
     if features is None:
-        names = tuple(name for name in table.column_names if name not in taken)
+        names = tuple(name for name in table.column_names if name not in roles_of)
     else:
         names = tuple(features)
-        both = next((name for name in names if name in taken), None)
-        if both is not None:
-            raise UsageError(f"the column {shown(both)} is {taken[both]} and feature: name one")
+        duplicate = next((name for name in names if name in roles_of), None)
+        if duplicate is not None:
+            raise UsageError(
+                f"the column {shown(duplicate)} is {roles_of[duplicate]} and feature: name one"
+            )
     if not names:
         raise BadInput(
-            f"the data frame has no feature: all its columns are {', '.join(map(shown, taken))}"
+            f"the data frame has no feature: all its columns are {', '.join(map(shown, roles_of))}"
         )
     return names
 
 
-def _column_of_ids(table: pa.Table, name: str, what: str) -> pa.ChunkedArray:
+def _column_of_numbers(table: pa.Table, name: str, what: str) -> NDArray[Any]:
+    column = _filled_column(table, name, f"the {what}")
+    return np.asarray(_numeric(column, name, f"give a {what} column of numbers").to_numpy())
+
+
+def _filled_column(table: pa.Table, name: str, what: str) -> pa.ChunkedArray:
+    """A column by its name. Raises BadInput where it is absent or lacks a value."""
     column = column_of(table, name, what)
-    _refuse_nulls(column, name)
-    return column
-
-
-def _column_of_numbers(table: pa.Table, name: str, what: str) -> Any:
-    column = column_of(table, name, f"the {what}")
-    _refuse_nulls(column, name)
-    return numeric_column(column, name, f"give a {what} column of numbers")
-
-
-def _refuse_nulls(column: pa.ChunkedArray, name: str) -> None:
     if column.null_count:
         row = row_number(pc.index(pc.is_null(column), True).as_py())
         raise BadInput(
             f"the column {shown(name)} has no value in row {row} ({column.null_count} are "
             "missing): fill it, or leave the row out"
         )
+    return column
 
 
 def _could_be_features(table: pa.Table, names: Sequence[str]) -> list[str]:
@@ -244,3 +222,251 @@ def _could_be_features(table: pa.Table, names: Sequence[str]) -> list[str]:
         for name, column in zip(table.column_names, table.columns, strict=True)
         if name in names and any(kind(column.type) for kind in kinds)
     ]
+
+
+_ROWS = 1 << 16
+"""Rows converted at a time, so that a column's copy stays small."""
+
+
+def float_array(values: Any, what: str) -> NDArray[Any]:
+    """The values as a float array; float32 and float64 stay as they are, None is NaN.
+
+    Raises BadInput where one of them is no number, naming it and its place.
+    """
+    array = values if isinstance(values, np.ndarray) else _array(values, what)
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.ma.filled(array.astype(np.float64), np.nan)
+    if array.dtype.kind == "f":
+        return array if array.dtype.itemsize in {4, 8} else array.astype(np.float64)
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype.kind == "O":
+        return _numbers(array, what)
+    example = f" ({shown(str(array.flat[0]))}, for instance)" if array.size else ""
+    raise BadInput(
+        f"{what} must be numbers, and these are {array.dtype}{example}: turn them into numbers, or "
+        "leave them out"
+    )
+
+
+def to_float32(array: NDArray[Any], what: str) -> NDArray[np.float32]:
+    """The array in float32, C-contiguous; not copied where it is. Raises BadInput beyond it."""
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(array, dtype=np.float32)
+    if array.dtype != np.float32 and np.isinf(rounded).any():
+        beyond = np.argwhere(np.isinf(rounded) & np.isfinite(array))
+        if len(beyond):
+            index = tuple(beyond[0].tolist())
+            raise BadInput(
+                f"{_entry(what, index)} is {array[index]}, which is beyond float32: scale it down, "
+                "or leave it out"
+            )
+    return rounded
+
+
+def feature_matrix(values: Any, what: str = "features") -> Matrix:
+    """A float32 matrix, C-contiguous. Raises BadInput where the values are none."""
+    array = float_array(values, what)
+    if array.ndim != 2:
+        hint = "" if array.ndim != 1 else ": give one row a document, [[…], …]"
+        raise BadInput(f"{what} have {array.ndim} dimensions, and must be rows × columns{hint}")
+    return to_float32(array, what)
+
+
+def vector(values: Any, what: str, kind: type[np.floating[Any]]) -> NDArray[Any]:
+    """A one-dimensional array of numbers of this kind."""
+    array = float_array(values, what)
+    if array.ndim != 1:
+        raise BadInput(
+            f"{what} have {array.ndim} dimensions, and must be one number a row: give "
+            "them as a flat list"
+        )
+    return to_float32(array, what) if kind is np.float32 else array.astype(kind)
+
+
+def table_of(frame: Any) -> pa.Table:
+    """A data frame as an Arrow table, copied only where its library must."""
+    try:
+        if is_pandas(frame):
+            # By the stream an index would become a column, and then a feature.
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        if isinstance(frame, pa.Table | pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadInput(
+            f"the data frame cannot be read: {why}: make each column one type"
+        ) from error
+    raise BadInput(
+        f"a {type(frame).__name__} is no data frame: give one of pandas, polars, Arrow or DuckDB, "
+        "or arrays to make_dataset"
+    )
+
+
+def column_of(table: pa.Table, name: str, what: str) -> pa.ChunkedArray:
+    """A column by its name. Raises BadInput, naming those that there are."""
+    positions = [position for position, column in enumerate(table.column_names) if column == name]
+    if len(positions) == 1:
+        return table.column(positions[0])
+    if positions:
+        raise BadInput(f"the data frame has {len(positions)} columns {shown(name)}: rename them")
+    listed = ", ".join(table.column_names[:8]) + ", …" * (table.num_columns > 8)
+    raise BadInput(
+        f"the data frame has no column {shown(name)} for {what}; it has {listed or 'none'}"
+    )
+
+
+def numbers_of(
+    table: pa.Table, names: Sequence[str], kind: type[np.floating[Any]], instead: str
+) -> NDArray[Any]:
+    """The named columns as a C-contiguous matrix, NaN for what is missing.
+
+    `instead` says what to do with a column that holds no numbers.
+    """
+    columns = [_numeric(column_of(table, name, "a feature"), name, instead) for name in names]
+    matrix = np.empty((table.num_rows, len(names)), kind)
+    for first in range(0, table.num_rows, _ROWS):
+        rows = matrix[first : first + _ROWS]
+        for number, column in enumerate(columns):
+            values = column.slice(first, len(rows)).to_numpy()
+            with np.errstate(over="ignore"):
+                rows[:, number] = values
+            refuse_overflow(rows[:, number], values, f"feature {shown(names[number])}, row", first)
+    return matrix
+
+
+def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, first: int) -> None:
+    """Refuse a finite number that is beyond float32; `first` is the number of the first row."""
+    if not np.isinf(rounded).any():
+        return
+    beyond = np.flatnonzero(np.isinf(rounded) & np.isfinite(values))
+    if len(beyond):
+        row = int(beyond[0])
+        raise BadInput(
+            f"{where} {row_number(first + row)}: {values[row]} is beyond float32: scale it down, "
+            "or leave it out"
+        )
+
+
+def numeric(column: Any) -> Any:
+    """The column in a type that NumPy has, nulls included; None where it holds no numbers."""
+    if pa.types.is_dictionary(column.type):
+        column = _decoded(column)
+    kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.uint8())
+    return column if pa.types.is_integer(kind) or pa.types.is_floating(kind) else None
+
+
+def _numeric(column: pa.ChunkedArray, name: str, instead: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = _decoded(column)
+    if (numbers := numeric(column)) is not None:
+        return numbers
+    example = next(map(str, column.drop_null().slice(0, 1).to_pylist()), "")
+    raise BadInput(
+        f"the column {shown(name)} is {column.type} ({shown(example)}, for instance), and numbers "
+        f"are needed: {instead}"
+    )
+
+
+def text_ids(values: Any, what: str) -> pa.StringArray:
+    """Ids as text. Raises BadInput for what has no one way to be written as an id."""
+    ids = _arrow(values, what)
+    if len(ids) == 0:
+        return pa.array([], pa.string())
+    kinds = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_integer,
+    )
+    lacking = pc.is_null(ids, nan_is_null=True)
+    missing = bool(pc.any(lacking).as_py())
+    if pa.types.is_floating(ids.type) and not missing and pc.all(pc.equal(ids, pc.floor(ids))):
+        # A merge of data frames makes floats of whole numbers.
+        ids = ids.cast(pa.int64(), safe=False)
+    if not any(is_known(ids.type) for is_known in kinds) or missing:
+        row = row_number(pc.index(lacking, True).as_py()) if missing else 0
+        raise BadInput(
+            f"{what} must be text or whole numbers, each of them: these are {ids.type}"
+            f"{f', and some are missing: the first in row {row}' * missing}"
+        )
+    return ids.cast(pa.string())
+
+
+def _arrow(values: Any, what: str) -> Any:
+    try:
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            streamed = hasattr(values, "__arrow_c_stream__")
+            values = pa.chunked_array(values) if streamed else pa.array(values)
+        if pa.types.is_dictionary(values.type):
+            values = _decoded(values)
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{what} are of several kinds: make them all text, or all numbers"
+        ) from error
+
+
+def _decoded(column: Any) -> pa.ChunkedArray:
+    """A column of categories as their values; texts as plain strings, which all can be cast to."""
+    kind = column.type.value_type
+    plain = pa.string() if pa.types.is_string_view(kind) else kind
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    decoded = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(plain))
+        for chunk in chunks
+    ]
+    return pa.chunked_array([chunk.dictionary_decode() for chunk in decoded], plain)
+
+
+def _array(values: Any, what: str) -> NDArray[Any]:
+    if hasattr(values, "toarray"):
+        raise BadInput(f"{what} are a sparse matrix, where 0 and missing differ: give X.toarray()")
+    if isinstance(values, pa.Array):
+        values = values.to_numpy(zero_copy_only=False)
+    elif hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        streamed = isinstance(values, pa.ChunkedArray)
+        values = (values if streamed else pa.chunked_array(values)).to_numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        lengths = sorted({len(row) for row in values if hasattr(row, "__len__")})
+        what_not = (
+            f"have rows of different lengths ({lengths[0]} to {lengths[-1]})"
+            if len(lengths) > 1
+            else "hold a list where a number must stand"
+        )
+        raise BadInput(f"{what} {what_not}: give each row one number a column") from error
+    # NumPy makes text of numbers that stand beside text: then nothing says which was which.
+    return np.array(values, dtype=object) if array.dtype.kind in "US" else array
+
+
+def _numbers(array: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """An object array as numbers; a text is refused also where it could be read as one."""
+    flat = array.ravel()
+    numbers = np.empty(len(flat))
+    for index, value in enumerate(flat):
+        if isinstance(value, str | bytes):
+            raise _no_number(array, what, index)
+        missing = value is None or type(value).__name__ == "NAType"
+        try:
+            numbers[index] = np.nan if missing else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise _no_number(array, what, index) from None
+    return numbers.reshape(array.shape)
+
+
+def _no_number(array: NDArray[Any], what: str, place: int) -> BadInput:
+    at = tuple(int(number) for number in np.unravel_index(place, array.shape))
+    return BadInput(
+        f"{_entry(what, at)} is {shown(str(array[at]))}, a {type(array[at]).__name__}, and must be "
+        "a number: turn it into one, or leave it out"
+    )
+
+
+def _entry(what: str, place: tuple[int, ...]) -> str:
+    return f"{what}[{', '.join(map(str, place))}]"

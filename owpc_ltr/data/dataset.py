@@ -17,24 +17,20 @@ from owpc_ltr.data import html
 from owpc_ltr.data.options import TEST_SHARE, VALIDATION_SHARE
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.files.input import first_duplicate
 from owpc_ltr.signatures import row_number
 
 R = TypeVar("R")
 
 _MOST_LABELS = 8
-"""More different labels than these are shown as a range."""
+"""If there are more distinct labels, their range is shown."""
 _OF_DOCUMENTS = ("labels", "doc_ids", "document_weights", "comments")
 _OF_QUERIES = ("query_ids", "query_params", "query_weights")
-_OPTIONAL = {
-    "document_ids": "doc_ids",
-    **{
-        name: name
-        for name in (
-            "query_params", "query_weights", "document_weights", "comments", "document_fields",
-        )
-    },
-}  # fmt: skip
-"""Columns as files name them, and the fields of a dataset that they are."""
+_OPTIONAL = {"doc_ids": "document_ids"} | {
+    name: name
+    for name in ("query_params", "query_weights", "document_weights", "comments", "document_fields")
+}
+"""The optional fields of a dataset, and what files call them."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +127,11 @@ class RankingDataset:
     @property
     def columns(self) -> tuple[str, ...]:
         """The optional columns that it has, by the names of the files."""
-        return tuple(name for name, field in _OPTIONAL.items() if getattr(self, field) is not None)
+        return tuple(name for field, name in _OPTIONAL.items() if getattr(self, field) is not None)
 
     @property
     def head(self) -> RankingDataset:
-        """Itself: what checks look at, of a `PartitionedDataset` its first part."""
+        """Itself; of a `PartitionedDataset`, its first part, which checks look at."""
         return self
 
     def load(self) -> RankingDataset:
@@ -145,7 +141,7 @@ class RankingDataset:
     def each(
         self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
     ) -> Iterator[R]:
-        """What `call` makes of its one part, as of the parts of a `PartitionedDataset`."""
+        """The result of `call` for its one part; a `PartitionedDataset` has several."""
         del threads, whole
         yield call(self)
 
@@ -184,7 +180,7 @@ class RankingDataset:
 
     @cached_property
     def label_counts(self) -> dict[float, int]:
-        """How many documents have each label, in ascending order."""
+        """The number of documents by label, labels ascending."""
         labels, counts = np.unique(self.labels, return_counts=True)
         return dict(zip(labels.tolist(), counts.tolist(), strict=True))
 
@@ -196,22 +192,23 @@ class RankingDataset:
         return html.block(title, *map(html.line, lines))
 
     def _lines(self) -> list[str]:
-        """What is in the dataset, in one to three lines."""
-        sizes = ("query", "queries"), ("document", "documents"), ("feature", "features")
-        counts = (self.n_queries, self.n_documents, self.n_features)
-        named = [f"{n:,} {forms[n != 1]}" for n, forms in zip(counts, sizes, strict=True)]
-        counted = self.label_counts
-        labels = ", ".join(f"{label:g} × {count:,}" for label, count in counted.items())
-        if len(counted) > _MOST_LABELS:
-            labels = f"{len(counted)} different, from {min(counted):g} to {max(counted):g}"
+        """A summary of the dataset, in one to three lines."""
+        sizes = (
+            f"{self.n_queries:,} {'query' if self.n_queries == 1 else 'queries'}",
+            f"{self.n_documents:,} document{'s' * (self.n_documents != 1)}",
+            f"{self.n_features:,} feature{'s' * (self.n_features != 1)}",
+        )
+        counts = self.label_counts
+        labels = ", ".join(f"{label:g} × {count:,}" for label, count in counts.items())
+        if len(counts) > _MOST_LABELS:
+            labels = f"{len(counts)} different, from {min(counts):g} to {max(counts):g}"
         weights = {"query": self.query_weights, "document": self.document_weights}
         weighted = " and ".join(name for name, part in weights.items() if part is not None)
-        facts = [f"labels {labels}"] if labels else []
-        facts += [f"weighted by {weighted}"] if weighted else []
-        source = [f"feature set {self.featureset_hash[:12]}"] if self.featureset_hash else []
-        source += [*([str(self.origin)] if self.origin else []), *self.notes]
-        first = f"RankingDataset: {', '.join(named)}, {self.missing_share:.2%} missing"
-        return [first, *("; ".join(part) for part in (facts, source) if part)]
+        facts = [labels and f"labels {labels}", weighted and f"weighted by {weighted}"]
+        source = [f"feature set {self.featureset_hash[:12]}" if self.featureset_hash else ""]
+        source += [str(self.origin) if self.origin else "", *self.notes]
+        first = f"RankingDataset: {', '.join(sizes)}, {self.missing_share:.2%} missing"
+        return [first, *filter(None, ("; ".join(filter(None, line)) for line in (facts, source)))]
 
     def split(
         self,
@@ -221,8 +218,8 @@ class RankingDataset:
     ) -> DatasetSplits[RankingDataset]:
         """Training, validation and test queries, by the hash of their ids.
 
-        Raises BadInput where a side would be empty, UsageError where they are one side of a split
-        by the same hash already, which says nothing new of them.
+        Raises BadInput if a side would be empty, UsageError if they are a side of a split by the
+        same hash already: the new sides would not be independent of it.
         """
         if self.origin is not None and self.origin.split.salt == salt:
             raise UsageError(
@@ -236,13 +233,13 @@ class RankingDataset:
         return self.select(np.flatnonzero(split.sides(self) == side))
 
     def with_origin(self, origin: Origin | None) -> RankingDataset:
-        """The same queries, said to be a side of a split."""
+        """The same queries, marked as a side of a split."""
         return replace(self, origin=origin)
 
     def select(self, queries: NDArray[np.int64]) -> RankingDataset:
-        """The dataset of these queries, in the order given; rows are copied once.
+        """The dataset of these queries, in this order; rows are copied once.
 
-        It is no side of a split, whatever the dataset was.
+        It is no side of a split, even if this dataset is one.
         """
         queries = np.asarray(queries, dtype=np.int64)
         sizes = np.diff(self.offsets)[queries]
@@ -253,10 +250,11 @@ class RankingDataset:
         return replace(
             self,
             offsets=offsets,
-            document_fields=fields and {name: _take(part, rows) for name, part in fields.items()},
+            document_fields=fields
+            and {name: take_rows(part, rows) for name, part in fields.items()},
             origin=None,
-            **{name: _take(getattr(self, name), rows) for name in ("features", *_OF_DOCUMENTS)},
-            **{name: _take(getattr(self, name), queries) for name in _OF_QUERIES},
+            **{name: take_rows(getattr(self, name), rows) for name in ("features", *_OF_DOCUMENTS)},
+            **{name: take_rows(getattr(self, name), queries) for name in _OF_QUERIES},
         )
 
     def without_missing(self) -> RankingDataset:
@@ -270,11 +268,11 @@ class RankingDataset:
         return replace(self, features=filled)
 
 
-def _take(part: Any, places: NDArray[np.int64]) -> Any:
-    """The entries of an array of either kind, if there is one."""
+def take_rows(part: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a NumPy or an Arrow array; None of None."""
     if part is None or isinstance(part, np.ndarray):
-        return None if part is None else part[places]
-    return part.take(arrow_of(places))
+        return None if part is None else part[rows]
+    return part.take(arrow_of(rows))
 
 
 def numbers_in(array: pa.Array) -> NDArray[Any]:
@@ -294,7 +292,7 @@ def arrow_of(numbers: NDArray[Any]) -> pa.Array:
 
 
 def check_shapes(data: Any) -> None:
-    """Refuse arrays of another kind than compiled code reads."""
+    """Refuse arrays of types that compiled code does not read."""
     if data.features.ndim != 2 or data.features.dtype != np.float32:
         raise BadInput("features must be a float32 matrix, one row a document")
     if not data.features.flags.c_contiguous:
@@ -316,38 +314,35 @@ def check_shapes(data: Any) -> None:
 
 
 def check_lengths(data: Any) -> None:
-    """Refuse parts that are not for the same queries, documents and features."""
+    """Refuse parts whose lengths do not fit together."""
     documents, columns = data.features.shape
     queries = len(data.offsets) - 1
     if queries < 0 or data.offsets[0] != 0 or data.offsets[-1] != documents:
         raise BadInput(f"offsets must run from 0 to the number of documents, {documents}")
     if (np.diff(data.offsets) <= 0).any():
         raise BadInput("offsets must increase: a query without documents cannot be ranked")
-    for name, wanted in (
-        *((name, documents) for name in _OF_DOCUMENTS),
-        *((name, queries) for name in _OF_QUERIES),
-        ("feature_names", columns),
-        ("feature_scales", columns),
+    fields = {
+        f"document field '{name}'": part for name, part in (data.document_fields or {}).items()
+    }
+    for names, size in (
+        (_OF_DOCUMENTS, documents),
+        (_OF_QUERIES, queries),
+        (("feature_names", "feature_scales"), columns),
+        (fields, documents),
     ):
-        part = getattr(data, name)
-        if part is not None and len(part) != wanted:
-            raise BadInput(f"{name} has {len(part)} entries where {wanted} are needed")
-    for name, part in (data.document_fields or {}).items():
-        if len(part) != documents:
-            raise BadInput(
-                f"document field '{name}' has {len(part)} entries where {documents} are needed"
-            )
+        for name in names:
+            part = fields[name] if name in fields else getattr(data, name)
+            if part is not None and len(part) != size:
+                raise BadInput(f"{name} has {len(part)} entries where {size} are needed")
 
 
 def check_values(data: Any) -> None:
-    """Refuse what nothing can be learned from without going wrong."""
+    """Refuse invalid labels and weights, and names of features or queries that occur twice."""
     for name in ("labels", "query_weights", "document_weights"):
         check_not_negative(name, getattr(data, name))
-    duplicate = _first_duplicate(list(data.feature_names))
-    if duplicate is not None:
+    if (duplicate := first_duplicate(data.feature_names)) is not None:
         raise BadInput(f"the feature name '{duplicate}' stands twice")
-    duplicate = _first_duplicate(data.query_ids.to_pylist())
-    if duplicate is not None:
+    if (duplicate := first_duplicate(data.query_ids.to_pylist())) is not None:
         raise BadInput(
             f"query '{duplicate}' stands in two places: put all its rows next to each other"
         )
@@ -362,24 +357,13 @@ def check_not_negative(name: str, part: Any) -> None:
 
 
 def infinite_value(data: Any) -> str:
-    """Where the first infinite feature of a dataset stands, and what to do."""
+    """The place of the first infinite feature of a dataset, and the remedy."""
     for start in range(0, len(data.features), 1 << 14):
-        found = np.argwhere(np.isinf(data.features[start : start + (1 << 14)]))
-        if len(found):
-            row, column = int(found[0][0]) + start, int(found[0][1])
+        places = np.argwhere(np.isinf(data.features[start : start + (1 << 14)]))
+        if len(places):
+            row, column = int(places[0][0]) + start, int(places[0][1])
             return (
                 f"feature '{data.feature_names[column]}' of row {row_number(row)} is "
                 f"{data.features[row, column]}: fix the feature; a missing value is NaN"
             )
     raise ValueError("no feature is infinite")
-
-
-def _first_duplicate(names: list[str]) -> str | None:
-    if len(set(names)) == len(names):
-        return None
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
 from owpc_ltr.errors import UsageError
+from owpc_ltr.files.columnar import is_parquet
 from owpc_ltr.signatures import Argument, Help, Progress, Reads, Writes, job, public, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-
-_OF_ARRAYS = 3
-"""Features, labels and query ids."""
 
 
 @public
@@ -64,21 +61,21 @@ def is_partitioned(path: Path) -> bool:
     try:
         if not path.is_dir():
             return False
-        from owpc_ltr.data.partitioned.writing import SIGNS
+        from owpc_ltr.data.partitioned.writing import FOLDER_PATTERNS
 
-        return any(any(path.glob(sign)) for sign in SIGNS)
+        return any(any(path.glob(pattern)) for pattern in FOLDER_PATTERNS)
     except OSError:
         return False
 
 
 def dataset_of(given: Any, **how: Any) -> Any:
-    """What is given as data: a file or folder read, (features, labels, query ids) as a dataset."""
-    from owpc_ltr.data.construction import make_dataset
-
+    """The dataset of a file, of a folder, or of (features, labels, query ids); others unchanged."""
     if isinstance(given, Path | str):
         return open_or_read(given, **how)
-    if isinstance(given, tuple) and len(given) == _OF_ARRAYS:
+    if isinstance(given, tuple) and len(given) == 3:  # features, labels and query ids
         import numpy as np
+
+        from owpc_ltr.data.construction import make_dataset
 
         # Three folds are a tuple, too.
         if np.ndim(given[1]) == 1:
@@ -90,16 +87,14 @@ def open_or_read(
     path: str | Path, *, memory: int | None = None, max_features: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be read part by part."""
-    from owpc_ltr.data.partitioned.dataset import open_partitioned
-
     if is_partitioned(Path(path)):
-        return open_partitioned(path, memory)
+        return open_dataset(path, memory=memory)
     return read_dataset(path, max_features=max_features)
 
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """What the command line says of a folder of parts."""
+    """The sizes of a folder of parts, for the command line."""
 
     queries: int
     documents: int
@@ -163,23 +158,31 @@ def partition(
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.writing import write_partitioned
 
+    datasets: Iterable[RankingDataset]
     if isinstance(data, RankingDataset):
-        write_partitioned([data], out, buckets=buckets)
-        return open_dataset(out)
-    several = [data] if isinstance(data, str | Path) else list(data)
-    streamed = _stream(list(map(Path, several)), n_features, max_features, progress)
-    write_partitioned(streamed, out, buckets=buckets)
+        datasets = [data]
+    else:
+        paths = [data] if isinstance(data, str | Path) else data
+        datasets = _stream(list(map(Path, paths)), n_features, max_features, progress)
+    write_partitioned(datasets, out, buckets=buckets)
     return open_dataset(out)
 
 
 def _stream(
     paths: Sequence[Path], n_features: int | None, max_features: int | None, progress: Progress
 ) -> Iterator[RankingDataset]:
-    from owpc_ltr.data.partitioned.writing import stream_dataset
+    """The queries of Parquet files or LETOR text, told by content, a part at a time."""
+    from owpc_ltr.data.letor import stream_letor
+    from owpc_ltr.data.partitioned.writing import stream_parquet
 
     queries = 0
     for path in paths:
-        for part in stream_dataset(path, n_features, max_features):
+        parts = (
+            stream_parquet(path)
+            if is_parquet(path)
+            else stream_letor(path, n_features=n_features, max_features=max_features)
+        )
+        for part in parts:
             queries += part.n_queries
             progress(f"{path.name}: {queries:,} queries", None)
             yield part
@@ -189,13 +192,9 @@ def _read(path: Path, n_features: int | None, max_features: int | None) -> Ranki
     """One dataset, told by content: a folder of parts, our Parquet, or LETOR text."""
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import load_dataset
-    from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.files.input import open_regular
 
     if is_partitioned(path):
-        return open_partitioned(path).load()
-    with open_regular(path) as file:
-        parquet = file.read(4) == b"PAR1"
-    if parquet and n_features is None:
+        return open_dataset(path).load()
+    if is_parquet(path) and n_features is None:
         return load_dataset(path)
     return read_letor(path, n_features=n_features, max_features=max_features)

@@ -129,17 +129,17 @@ def with_ids(
 
 def lines_in(path: Path) -> Iterator[bytes]:
     """Lines of a file that may be compressed, read block by block."""
-    rest = b""
+    partial = b""
     with open_bytes(path) as source:
         block = memoryview(bytearray(1 << 20))
         while got := source.readinto(block):
-            *whole, rest = (rest + block[:got]).split(b"\n")
+            *whole, partial = (partial + block[:got]).split(b"\n")
             yield from whole
-    if rest:
-        yield rest
+    if partial:
+        yield partial
 
 
-_TOLD_EVERY = 50_000
+_PROGRESS_EVERY = 50_000
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class DocumentFile:
         hashes = array("q")
         for identifier, _ in self:
             hashes.append(hash(identifier))
-            if len(hashes) % _TOLD_EVERY == 0:
+            if len(hashes) % _PROGRESS_EVERY == 0:
                 progress(f"checked {len(hashes)} documents", None)
         if not hashes:
             raise BadInput(f"{self.path} holds no document: expected one JSON document a line")
@@ -192,7 +192,7 @@ class DocumentFile:
 
 
 IDS = "_id"
-"""Under this name rerankers find the document ids."""
+"""The field under which rerankers find the document ids."""
 
 
 def with_document_fields(
@@ -213,23 +213,23 @@ def with_document_fields(
         )
     ids = data.doc_ids.to_pylist()
     fields[IDS] = data.doc_ids
-    wanted = [name for name in names if name not in fields]
-    if wanted:
+    missing = [name for name in names if name not in fields]
+    if missing:
         if path is None:
             raise BadInput(
-                f"the field '{wanted[0]}' of documents is needed: give the file that was indexed "
+                f"the field '{missing[0]}' of documents is needed: give the file that was indexed "
                 "with --documents FILE"
             )
-        found = _read(path, id_field, set(ids), wanted)
-        absent = next((one for one in ids if one not in found), None)
+        documents = _read(path, id_field, set(ids), missing)
+        absent = next((doc_id for doc_id in ids if doc_id not in documents), None)
         if absent is not None:
             ids_are = f"field '{id_field}'" if id_field else "line numbers"
             raise BadInput(
                 f"{path} does not hold document '{absent}' (ids: {ids_are}): name the field of the "
                 f"ids with {option_name('id_field')}"
             )
-        for column, name in enumerate(wanted):
-            fields[name] = _column(path, name, [found[one][column] for one in ids])
+        for column, name in enumerate(missing):
+            fields[name] = _column(path, name, [documents[doc_id][column] for doc_id in ids])
     return replace(data, document_fields=fields)
 
 
@@ -239,16 +239,16 @@ def fields_of(data: RankingDataset) -> Fields:
 
 
 def value_at(document: Mapping[str, Any], name: str) -> Any:
-    """The value of a field, which may be inside others (`site.name`); None where it is not there.
+    """The value of a field, which may be nested (`site.name`); None if it is absent.
 
     >>> value_at({"site": {"name": "a.org"}}, "site.name")
     'a.org'
     """
     if name in document:
         return document[name]
-    first, dot, rest = name.partition(".")
+    first, dot, inner_name = name.partition(".")
     inner = document.get(first)
-    return value_at(inner, rest) if dot and isinstance(inner, dict) else None
+    return value_at(inner, inner_name) if dot and isinstance(inner, dict) else None
 
 
 def _read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,11 @@ def join_datasets(
     _refuse_shared_queries(parts, names)
     rows = np.cumsum([0, *(part.n_documents for part in parts)])
     starts = [part.offsets[:-1] + first for part, first in zip(parts, rows, strict=False)]
-    scales = [part.feature_scales for part in parts]
+    scales = parts[0].feature_scales
+    same_scales = scales is not None and all(
+        part.feature_scales is not None and np.array_equal(part.feature_scales, scales)
+        for part in parts
+    )
     return RankingDataset(
         features=(
             np.concatenate([part.features for part in parts]) if features is None else features
@@ -40,15 +44,15 @@ def join_datasets(
         offsets=np.append(np.concatenate(starts), rows[-1]),
         query_ids=pa.concat_arrays([part.query_ids for part in parts]),
         feature_names=parts[0].feature_names,
-        doc_ids=_strings(parts, "doc_ids"),
+        doc_ids=_column(parts, "doc_ids"),
         featureset_hash=next((p.featureset_hash for p in parts if p.featureset_hash), None),
-        query_params=_strings(parts, "query_params"),
-        query_weights=_weights(parts, "query_weights", "query_importance"),
-        document_weights=_weights(parts, "document_weights", "weights"),
-        comments=_comments(parts),
-        feature_scales=scales[0] if _all_same(scales) else None,
+        query_params=_column(parts, "query_params"),
+        query_weights=_column(parts, "query_weights", lambda part: part.query_importance),
+        document_weights=_column(parts, "document_weights", lambda part: part.weights),
+        comments=_column(parts, "comments", lambda part: pa.array([""] * part.n_documents)),
+        feature_scales=scales if same_scales else None,
         document_fields=_fields(parts),
-        manifest=joined_manifest(parts),
+        manifest=joined_manifest([part.manifest for part in parts]),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
@@ -98,8 +102,8 @@ def logged_with(data: Any) -> str:
 
 
 def _sets(one: Any, other: Any) -> str:
-    known = one.featureset_hash and other.featureset_hash
-    return f" ({logged_with(one)} and {logged_with(other)})" if known else ""
+    hashes = one.featureset_hash and other.featureset_hash
+    return f" ({logged_with(one)} and {logged_with(other)})" if hashes else ""
 
 
 def _difference(one: Any, other: Any) -> str:
@@ -110,56 +114,42 @@ def _difference(one: Any, other: Any) -> str:
 
 
 def _refuse_shared_queries(parts: Sequence[RankingDataset], names: Sequence[str]) -> None:
-    place: dict[str, str] = {}
+    files: dict[str, str] = {}
     for part, name in zip(parts, names, strict=True):
         queries = part.query_ids.to_pylist()
-        shared = next((query for query in queries if query in place), None)
+        shared = next((query for query in queries if query in files), None)
         if shared is not None:
             raise BadInput(
-                f"query '{shared}' is in {place[shared]} and in {name}: put a query's rows in one "
+                f"query '{shared}' is in {files[shared]} and in {name}: put a query's rows in one "
                 "file, or give the queries of each file ids of their own"
             )
-        place |= dict.fromkeys(queries, name)
+        files |= dict.fromkeys(queries, name)
 
 
-def joined_manifest(parts: Iterable[RankingDataset]) -> dict[str, Any] | None:
-    """Where joined columns are from, and who judged; the rest of a manifest is of one log."""
-    manifests = [part.manifest for part in parts]
-    sources = dict.fromkeys(one for manifest in manifests for one in sources_in(manifest))
+def joined_manifest(manifests: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The sources of external features and the judges; other entries are of one log only."""
+    sources = dict.fromkeys(source for manifest in manifests for source in sources_in(manifest))
     return {**external_entry(tuple(sources)), **joined_judges(manifests)} or None
 
 
-def _strings(parts: Sequence[RankingDataset], name: str) -> pa.StringArray | None:
-    arrays = [getattr(part, name) for part in parts]
-    return None if arrays[0] is None else pa.concat_arrays(arrays)
-
-
-def _comments(parts: Sequence[RankingDataset]) -> pa.StringArray | None:
-    if all(part.comments is None for part in parts):
+def _column(
+    parts: Sequence[RankingDataset],
+    name: str,
+    default: Callable[[RankingDataset], Any] | None = None,
+) -> Any:
+    """A column of all parts, None if no part has it; `default` makes that of a part without it."""
+    columns = [getattr(part, name) for part in parts]
+    if all(column is None for column in columns):
         return None
-    return pa.concat_arrays(
-        [
-            pa.array([""] * part.n_documents) if part.comments is None else part.comments
-            for part in parts
-        ]
-    )
-
-
-def _weights(parts: Sequence[RankingDataset], name: str, filled: str) -> Any:
-    if all(getattr(part, name) is None for part in parts):
-        return None
-    return np.concatenate([getattr(part, filled) for part in parts])
+    if default is not None:
+        pairs = zip(parts, columns, strict=True)
+        columns = [default(part) if column is None else column for part, column in pairs]
+    join = np.concatenate if isinstance(columns[0], np.ndarray) else pa.concat_arrays
+    return join(columns)
 
 
 def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
     if parts[0].document_fields is None:
         return None
-    known = [part.document_fields or {} for part in parts]
-    return {name: pa.concat_arrays([fields[name] for fields in known]) for name in known[0]}
-
-
-def _all_same(scales: Sequence[Any]) -> bool:
-    return all(
-        scale is not None and scales[0] is not None and np.array_equal(scale, scales[0])
-        for scale in scales
-    )
+    fields = [part.document_fields or {} for part in parts]
+    return {name: pa.concat_arrays([one[name] for one in fields]) for name in fields[0]}

@@ -20,7 +20,7 @@ DEFAULT_FORMAT = "tsv"
 """The format that judgments are written in."""
 
 Duplicates = Literal["refuse", "first", "max", "mean"]
-"""What becomes of a document that is judged twice for one query."""
+"""How a document that is judged twice for one query is resolved."""
 
 DuplicatePolicy = Annotated[
     Duplicates, Help("What to do with a document that is judged twice for a query.", panel="Data")
@@ -55,41 +55,43 @@ def parse_columns(text: str, roles: Mapping[str, tuple[str, ...]] = ROLES) -> di
     >>> parse_columns("query=q, document_id=sku")
     {'query': 'q', 'doc_id': 'sku'}
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in text.split(",") if text.strip() else ():
-        given, equals, column = (piece.strip() for piece in part.partition("="))
-        role = _role_of(given, roles)
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        role = _role_of(name, roles)
         if not (equals and column) or role is None:
             raise UsageError(
                 f"cannot read the column '{part.strip()}': write ROLE=COLUMN, where the role is "
                 f"{', '.join(roles)}"
             )
-        if role in found:
+        if role in columns:
             raise UsageError(f"two columns are named for the {role}: name one")
-        found[role] = column
-    return found
+        columns[role] = column
+    return columns
 
 
 def checked_columns(columns: Mapping[str, str]) -> dict[str, str]:
     """The columns of a judgment list by their roles. Raises UsageError for an unknown role."""
-    found = {_role_of(role, ROLES): column for role, column in columns.items()}
-    if None in found:
-        unknown = next(role for role in columns if _role_of(role, ROLES) is None)
-        raise UsageError(
-            f"{option_name('columns')} names the unknown role '{unknown}': use {', '.join(ROLES)}"
-        )
-    return {role: column for role, column in found.items() if role is not None}
+    by_role = {}
+    for name, column in columns.items():
+        role = _role_of(name, ROLES)
+        if role is None:
+            raise UsageError(
+                f"{option_name('columns')} names the unknown role '{name}': use {', '.join(ROLES)}"
+            )
+        by_role[role] = column
+    return by_role
 
 
 def _role_of(name: str, roles: Mapping[str, tuple[str, ...]]) -> str | None:
     """The role that is so called, or whose columns may be."""
     if name in roles:
         return name
-    return next((role for role, known in roles.items() if name in known), None)
+    return next((role for role, names in roles.items() if name in names), None)
 
 
 def judgment_list(what: str = "this is a judgment list, which has no features:") -> str:
-    """What is wrong with judgments where a dataset is expected, and what makes one of them."""
+    """The error for judgments in place of a dataset, with the command that makes one of them."""
     how = (
         "Cluster.log_features(judgments=…)"
         if in_python()

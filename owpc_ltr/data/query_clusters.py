@@ -1,7 +1,7 @@
 """Clusters of queries: spellings of one request, and queries with mostly the same judged documents.
 
-Such queries are won and lost together. A test that takes them for independent finds differences
-that are not there, and a split that separates them measures what was learned by heart. Every query
+Results of such queries are correlated. A test that treats them as independent finds differences
+that do not exist, and a split that separates them measures memorized queries. Every query
 is in one cluster; most clusters are of one query.
 """
 
@@ -24,11 +24,11 @@ MOSTLY = 0.5
 """The share of the judged documents of two queries together that both have: above it, they have
 mostly the same."""
 _COMMON = 0.2
-"""A document that more of the queries have judged says nothing of what a query asks for."""
+"""A document that a larger share of the queries has judged does not characterize a query."""
 _MOST_QUERIES = 200
 _NOT_BY_CHANCE = 5
-"""So many documents have the same grades in two queries whose texts differ in digits only if these
-ask for the same."""
+"""With so many documents and the same grades, two queries whose texts differ in digits are equal
+requests, and not alike by chance."""
 _WORDS = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 _LONGEST_ENDING = 4
@@ -66,7 +66,7 @@ def linked_queries(
     offsets: Codes | None = None,
     grades: NDArray[Any] | None = None,
 ) -> Codes:
-    """The same of queries with these keys (see `_key`), '' where nothing is known.
+    """The clusters of queries with these keys (see `_key`), '' where nothing is known.
 
     `documents` are numbers of the judged documents, query by query, cut at `offsets`; `grades` are
     theirs.
@@ -92,7 +92,7 @@ def linked_queries(
 
 
 def _text_and_others(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """What was typed, and the parameters that are not the same text again."""
+    """The typed text, and the parameters that do not repeat it."""
     name = "keywords" if "keywords" in params else "query"
     text = params.get(name)
     if not isinstance(text, str):
@@ -107,12 +107,12 @@ def _key(request: tuple[str, Mapping[str, Any]], query_id: str) -> str:
     """
     text, others = request
     words = spelling(text)
-    told = (bool(words) and text != query_id) or bool(others)
-    return f"{words}\n{json.dumps(others, sort_keys=True, default=str)}" if told else ""
+    informative = (bool(words) and text != query_id) or bool(others)
+    return f"{words}\n{json.dumps(others, sort_keys=True, default=str)}" if informative else ""
 
 
 def _without_digits(key: str) -> str:
-    """The key, whatever digits are among its words; the other parameters stay."""
+    """The key with 0 for each number among its words; the other parameters stay."""
     words, end, others = key.partition("\n")
     return f"{_DIGITS.sub('0', words)}{end}{others}"
 
@@ -128,14 +128,14 @@ def spelling(text: str) -> str:
 
 def _object(params: str | None) -> Mapping[str, Any]:
     """Parameters as an object; of other tools they may be anything."""
-    found = json.loads(params or "null")
-    return found if isinstance(found, dict) else {}
+    value = json.loads(params or "null")
+    return value if isinstance(value, dict) else {}
 
 
 def _numbers(names: Sequence[str]) -> Codes:
     """A number for each name, the same for the same one."""
-    known: dict[str, int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
 def _singular(word: str) -> str:
@@ -153,12 +153,12 @@ def _linked(keys: Sequence[str]) -> tuple[Codes, Codes]:
     """Each query with the first one of its key; none where the key is empty."""
     first: dict[str, int] = {}
     pairs = [
-        (number, place)
+        (number, earlier)
         for number, key in enumerate(keys)
-        if key and (place := first.setdefault(key, number)) != number
+        if key and (earlier := first.setdefault(key, number)) != number
     ]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    links = np.array(pairs, np.int64).reshape(-1, 2)
+    return links[:, 0], links[:, 1]
 
 
 def _judged_alike(
@@ -184,14 +184,14 @@ def _by_documents(
     n, sizes = len(patterns), np.diff(offsets)
     of = np.repeat(np.arange(n), sizes)
     often = np.bincount(documents)[documents]
-    kept = (often > 1) & (often <= max(2, min(_COMMON * n, _MOST_QUERIES)))
-    if not kept.any():
+    informative = (often > 1) & (often <= max(2, min(_COMMON * n, _MOST_QUERIES)))
+    if not informative.any():
         return []
     from scipy.sparse import csr_array, triu
 
-    ones = np.ones(int(kept.sum()), np.int32)
+    ones = np.ones(int(informative.sum()), np.int32)
     shape = (n, int(documents.max()) + 1)
-    judged = csr_array((ones, (of[kept], documents[kept])), shape=shape)
+    judged = csr_array((ones, (of[informative], documents[informative])), shape=shape)
     shared = triu(judged @ judged.T, k=1).tocoo()
     rows, columns = shared.row.astype(np.int64), shared.col.astype(np.int64)
     mostly = shared.data > MOSTLY * (sizes[rows] + sizes[columns] - shared.data)

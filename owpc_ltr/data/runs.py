@@ -24,14 +24,13 @@ from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import public
 
 _BLANK = r"\s|^$"
-_RANK = r"^[0-9]+$"
 _FIELDS = 6
 _BETWEEN = "\n"
-"""Stands between query and document in a key: no id of a run has it."""
+"""Separates query and document in a key: no id of a run contains it."""
 
 
 class RankedDocuments(NamedTuple):
-    """What a run says of a dataset's queries.
+    """What a run has for the queries of a dataset.
 
     `scores` and `places`, the number of its line, have one entry a document of the dataset, NaN
     and −1 where the run lacks it. `rows` are the run's entries of these queries, `query` the number
@@ -70,36 +69,40 @@ class TrecRun:
         An OwpcLtrWarning says how many these are, and how many of the run's documents the data
         does not judge, which are left out. Raises BadInput where the run has none of the data's.
         """
-        found = self.ranked(data)
-        missing = int(np.isnan(found.scores).sum())
+        ranked = self.ranked(data)
+        missing = int(np.isnan(ranked.scores).sum())
         if missing == data.n_documents:
             raise self.of_other_data(data.n_documents)
-        unjudged = int((~found.judged).sum())
-        notes = [
-            f"{missing} of {data.n_documents} documents are not in it: they are not retrieved"
-            if missing
-            else "",
-            f"{unjudged} of its documents are not in the data: they are left out"
-            if unjudged
-            else "",
-        ]
-        if any(notes):
-            told = "; ".join(filter(None, notes))
-            give_warnings([f"{self.name}: {told}"])
-        return found.scores
+        unjudged = int((~ranked.judged).sum())
+        counts = {
+            f"{missing} of {data.n_documents} documents are not in it: they are not retrieved": (
+                missing
+            ),
+            f"{unjudged} of its documents are not in the data: they are left out": unjudged,
+        }
+        if any(counts.values()):
+            messages = "; ".join(message for message, count in counts.items() if count)
+            give_warnings([f"{self.name}: {messages}"])
+        return ranked.scores
 
     def ranked(self, data: RankingDataset) -> RankedDocuments:
         """The scores of a dataset's documents, and what else the run has for its queries."""
-        wanted = _keys(_repeated(data), document_names(data))
-        found = pc.index_in(wanted, value_set=self._entries)
+        keys = _keys(_repeated(data), document_names(data))
+        matches = pc.index_in(keys, value_set=self._entries)
         scores = np.append(self.scores, np.nan)
-        places = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-        places_of = pc.index_in(self.query_ids, value_set=data.query_ids)
-        asked = np.array(pc.fill_null(places_of, -1)).astype(np.int64)
+        lines = pc.fill_null(matches, -1).to_numpy().astype(np.int64)
+        matching_queries = pc.index_in(self.query_ids, value_set=data.query_ids)
+        queries = np.array(pc.fill_null(matching_queries, -1)).astype(np.int64)
         judged = np.zeros(len(self.scores) + 1, np.bool_)
-        judged[places] = True
-        rows = np.flatnonzero(asked >= 0)
-        return RankedDocuments(np.asarray(scores[places]), places, rows, asked[rows], judged[rows])
+        judged[lines] = True
+        rows = np.flatnonzero(queries >= 0)
+        return RankedDocuments(
+            np.asarray(scores[lines]),
+            lines,
+            rows,
+            queries[rows],
+            judged[rows],
+        )
 
     @cached_property
     def _entries(self) -> pa.StringArray:
@@ -119,7 +122,7 @@ class TrecRun:
         }
 
     def of_other_data(self, documents: int) -> BadInput:
-        """What is said of a run that ranks none of so many documents."""
+        """The error for a run that ranks none of the data's documents."""
         return BadInput(
             f"{self.name} ranks none of the data's {documents} documents "
             f"({shown(str(self.query_ids[0]))}, {shown(str(self.doc_ids[0]))} is its "
@@ -163,14 +166,19 @@ def write_scores(
     queries, documents = _repeated(data), document_names(data)
     _check_ids(data.query_ids, "query id")
     _check_ids(documents, "document id")
-    _refuse_twice(queries, documents)
+    if (repeated := _second(_keys(queries, documents))) is not None:
+        row = repeated[1]
+        raise BadInput(
+            f"document {shown(str(documents[row]))} stands twice in query "
+            f"{shown(str(queries[row]))}: a run tells documents apart by their ids"
+        )
     order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
     # Documents that were not retrieved are the last ones of their query: NaN is sorted last.
     ranks = _within(data)
-    kept = ~np.isnan(scores[order])
+    selected = ~np.isnan(scores[order])
     if depth is not None:
-        kept &= ranks < depth
-    order, ranks = order[kept], ranks[kept]
+        selected &= ranks < depth
+    order, ranks = order[selected], ranks[selected]
     columns = (
         queries.take(pa.array(order)),
         "Q0",
@@ -201,7 +209,7 @@ def write_ranking(
 
 
 def is_run(path: Path) -> bool:
-    """Whether a file begins as a run does; False where there is none."""
+    """Whether a file begins like a run; False if there is none."""
     if not path.is_file():
         return False
     with open_regular(path) as file:
@@ -219,7 +227,7 @@ def read_run(path: Path | str) -> TrecRun:
     def bad(row: int, what: str) -> BadInput:
         return bad_line(path, "line", int(numbers[row]), what)
 
-    for column, pattern, what in ((ranks, _RANK, "rank"), (scores, NUMBER, "score")):
+    for column, pattern, what in ((ranks, r"^[0-9]+$", "rank"), (scores, NUMBER, "score")):
         row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
         if row >= 0:
             raise bad(row, f"the {what} {shown(str(column[row]))} is no number")
@@ -231,9 +239,9 @@ def read_run(path: Path | str) -> TrecRun:
     if row >= 0:
         first = shown(str(tags[0]))
         raise bad(row, f"the tag {shown(str(tags[row]))} after {first}: keep one run a file")
-    twice = _second(_keys(queries, documents))
-    if twice is not None:
-        before, row = twice
+    duplicate = _second(_keys(queries, documents))
+    if duplicate is not None:
+        before, row = duplicate
         raise bad(
             row,
             f"document {shown(str(documents[row]))} of query {shown(str(queries[row]))} is ranked "
@@ -257,8 +265,8 @@ def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
             path, "line", int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'"
         )
     flat = fields.flatten()
-    places = np.arange(0, len(flat), _FIELDS)
-    return filled + 1, [flat.take(pa.array(places + field)) for field in range(_FIELDS)]
+    firsts = np.arange(0, len(flat), _FIELDS)
+    return filled + 1, [flat.take(pa.array(firsts + field)) for field in range(_FIELDS)]
 
 
 def document_names(data: RankingDataset) -> pa.StringArray:
@@ -275,11 +283,11 @@ def _checked(scores: Vector, data: RankingDataset, retrieved: NDArray[np.bool_] 
         raise BadInput(
             f"scores have shape {scores.shape} where {data.n_documents} documents need one each"
         )
-    strange = np.flatnonzero(~np.isfinite(scores) & (True if retrieved is None else retrieved))
-    if len(strange):
+    malformed = np.flatnonzero(~np.isfinite(scores) & (True if retrieved is None else retrieved))
+    if len(malformed):
         raise BadInput(
-            f"scores[{strange[0]}] is {scores[strange[0]]}, which has no place in a run: fix the "
-            "model or its features"
+            f"scores[{malformed[0]}] is {scores[malformed[0]]}, which has no place in a run: fix "
+            "the model or its features"
         )
     # One zero: a reader may order −0 and 0, which are equal here.
     return scores + 0.0 if retrieved is None else np.where(retrieved, scores + 0.0, np.nan)
@@ -294,25 +302,16 @@ def _check_ids(ids: pa.StringArray, what: str) -> None:
         )
 
 
-def _refuse_twice(queries: pa.StringArray, documents: pa.StringArray) -> None:
-    twice = _second(_keys(queries, documents))
-    if twice is not None:
-        raise BadInput(
-            f"document {shown(str(documents[twice[1]]))} stands twice in query "
-            f"{shown(str(queries[twice[1]]))}: a run tells documents apart by their ids"
-        )
-
-
 def _second(keys: pa.StringArray) -> tuple[int, int] | None:
-    """The first entry that was there before, and where; None where there is none."""
+    """The first repeated entry: the rows of its first occurrence and of the repetition, or None."""
     codes = keys.dictionary_encode()
     if len(codes.dictionary) == len(keys):
         return None
     indices = codes.indices.to_numpy()
     _, first = np.unique(indices, return_index=True)
-    again = np.ones(len(indices), dtype=bool)
-    again[first] = False
-    row = int(np.flatnonzero(again)[0])
+    repeated = np.ones(len(indices), dtype=bool)
+    repeated[first] = False
+    row = int(np.flatnonzero(repeated)[0])
     return int(np.flatnonzero(indices == indices[row])[0]), row
 
 

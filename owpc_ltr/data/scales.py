@@ -40,9 +40,9 @@ def check_normalisation(name: str) -> None:
 def deviation_within_queries(data: JudgedTable) -> Vector:
     """Standard deviation of each feature around its query's mean, (n_features,)."""
     squares, largest = np.zeros(data.n_features), np.zeros(data.n_features)
-    for own, highest in data.each(_squares_within_queries):
-        squares += own
-        np.maximum(largest, highest, out=largest)
+    for part_squares, part_largest in data.each(_squares_within_queries):
+        squares += part_squares
+        np.maximum(largest, part_largest, out=largest)
     deviation: Vector = np.sqrt(squares / max(data.n_documents, 1))
     # What is left of a constant feature is rounding, not signal.
     deviation[deviation <= 1e-7 * largest] = 0.0

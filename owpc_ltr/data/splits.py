@@ -12,10 +12,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments.grouping import CLICKS, JudgedQuery, machines_among
@@ -28,44 +30,36 @@ SIDES = ("train", "validation", "test")
 
 
 class JudgedQueries(Protocol):
-    """What can be split: queries by their ids, as a dataset has them."""
+    """Queries that can be split by their ids, as those of a dataset."""
 
     @property
     def query_ids(self) -> pa.StringArray:
         """One id a query."""
-        ...
 
     @property
     def query_params(self) -> pa.StringArray | None:
-        """Of each query its parameters as JSON, if they are known."""
-        ...
+        """The parameters of each query as JSON, if they are known."""
 
     @property
     def n_queries(self) -> int:
-        """How many there are."""
-        ...
+        """The number of queries."""
 
     @property
     def origin(self) -> Origin | None:
-        """The split that they are a side of already."""
-        ...
+        """The split of which they are a side."""
 
     @property
     def fingerprint(self) -> str:
         """Digest of the data."""
-        ...
 
     def on_side(self, split: HashSplit, side: str) -> Self:
         """The queries on one side of a split; there may be none."""
-        ...
 
     def select(self, queries: NDArray[np.int64]) -> Self:
         """These queries, in this order."""
-        ...
 
     def with_origin(self, origin: Origin | None) -> Self:
-        """The same, said to be a side of a split."""
-        ...
+        """The same, marked as a side of a split."""
 
 
 Data = TypeVar("Data", bound=JudgedQueries)
@@ -83,9 +77,8 @@ class HashSplit:
     salt: str = "owpc-ltr"
 
     def __post_init__(self) -> None:
-        # The shares are not below 0, and no NaN.
-        sound = self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1
-        if not sound:
+        # A share that is NaN is refused too.
+        if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
             raise UsageError(
                 f"the validation share ({self.validation}) and the test share ({self.test}) must "
                 "be 0 or more, and below 1 together, to leave queries to train on"
@@ -97,8 +90,7 @@ class HashSplit:
 
     def sides_of(self, query_ids: Iterable[str]) -> NDArray[np.str_]:
         """The same for queries of which only the ids are known."""
-        position = positions_of(query_ids, self.salt)
-        return self.sides_at(position)
+        return self.sides_at(positions_of(query_ids, self.salt))
 
     def sides_at(self, position: NDArray[np.float64]) -> NDArray[np.str_]:
         """The same for queries of which only the numbers in [0, 1) are known."""
@@ -109,9 +101,9 @@ class HashSplit:
         )
 
     def part(self, data: Data, side: str) -> Data:
-        """The queries of one side, which know the split; not where they were one's side before.
+        """The queries of one side; the split is their origin, unless the data have one already.
 
-        Raises BadInput where there is none.
+        Raises BadInput if there is none.
         """
         part = data.on_side(self, side)
         if not part.n_queries:
@@ -130,7 +122,7 @@ class HashSplit:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where queries are from: the fingerprint of the whole dataset, its split, and the side."""
+    """The origin of queries: the fingerprint of the whole dataset, its split, and the side."""
 
     fingerprint: str
     split: HashSplit
@@ -143,7 +135,7 @@ class Origin:
         )
 
     def source(self) -> dict[str, Any]:
-        """What a model's record says of it."""
+        """The origin in a model's record."""
         return {"fingerprint": self.fingerprint, "split": self.split.as_dict()}
 
 
@@ -185,9 +177,9 @@ class DatasetSplits(Generic[Data]):
         validation = self.optional_validation
         if validation is None or self.training is self.everything:
             return self.training
-        ids = {*self.training.query_ids.to_pylist(), *validation.query_ids.to_pylist()}
-        known = [query in ids for query in self.everything.query_ids.to_pylist()]
-        return self.everything.select(np.flatnonzero(known))
+        ids = pa.concat_arrays([self.training.query_ids, validation.query_ids])
+        seen = pc.is_in(self.everything.query_ids, value_set=ids)
+        return self.everything.select(np.flatnonzero(seen))
 
     def __iter__(self) -> Iterator[Data]:
         """The sides that there are."""
@@ -215,11 +207,11 @@ class DatasetSplits(Generic[Data]):
 def split_queries(
     data: Data, split: HashSplit, name: str | None = None, wanted: Sequence[str] = SIDES
 ) -> DatasetSplits[Data]:
-    """The wanted sides of a dataset; where no share is kept out, the whole of it trains.
+    """The sides of a dataset that are `wanted`; without held-out shares, all of it is for training.
 
     `name` is the file's, for the record. Raises BadInput where a wanted side would be empty.
     """
-    source = {**_named(name), "fingerprint": data.fingerprint}
+    source = _source(data, name)
     if split.validation == split.test == 0:
         return DatasetSplits(data, {"train": data}, source)
     shares = {"train": 1.0, "validation": split.validation, "test": split.test}
@@ -230,14 +222,18 @@ def split_queries(
 def with_validation(
     data: Data, given: Data, name: str | None = None, given_name: str | None = None
 ) -> DatasetSplits[Data]:
-    """All queries of a dataset to learn from, and those of another to choose settings on."""
-    source = {
-        **_named(name),
-        "fingerprint": data.fingerprint,
-        **({} if given_name is None else {"validation": given_name}),
-        "validation_fingerprint": given.fingerprint,
-    }
+    """All queries of a dataset for training, and those of another for validation."""
+    source = _source(data, name) | _source(
+        given, given_name, "validation", "validation_fingerprint"
+    )
     return DatasetSplits(data, {"train": data, "validation": given}, source)
+
+
+def _source(
+    data: JudgedQueries, name: str | None, key: str = "data", digest: str = "fingerprint"
+) -> dict[str, Any]:
+    """The name of a dataset, if it has one, and its fingerprint."""
+    return ({} if name is None else {key: name}) | {digest: data.fingerprint}
 
 
 def _cluster_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
@@ -254,8 +250,7 @@ def _cluster_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
         return positions
     by_id = np.argsort(np.array(data.query_ids.to_pylist(), np.str_), kind="stable")
     _, first = np.unique(codes[by_id], return_index=True)
-    of_cluster: NDArray[np.float64] = positions[by_id[first]][codes]
-    return of_cluster
+    return positions[by_id[first]][codes]
 
 
 def query_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
@@ -278,14 +273,10 @@ def hashes_of(query_ids: Iterable[str], salt: str) -> NDArray[np.uint64]:
 
 def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.int64]:
     """A fold number for each query; of sizes that differ by one at most, but for clusters."""
-    places, codes = np.unique(_cluster_positions(data, salt), return_inverse=True)
-    if not 2 <= folds <= len(places):
-        raise BadInput(f"cannot cut {len(places)} independent queries into {folds} folds")
+    positions, codes = np.unique(_cluster_positions(data, salt), return_inverse=True)
+    if not 2 <= folds <= len(positions):
+        raise BadInput(f"cannot cut {len(positions)} independent queries into {folds} folds")
     return codes % folds
-
-
-def _named(name: str | None) -> dict[str, Any]:
-    return {} if name is None else {"data": name}
 
 
 Queries = JudgedQueries | Sequence[JudgedQuery]
@@ -306,14 +297,13 @@ class QueryDigests:
 
     def by_id(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the id of a query that was seen."""
-        known: NDArray[np.bool_] = np.isin(self.ids, seen.ids)
-        return known
+        return np.isin(self.ids, seen.ids)
 
     def by_text(self, seen: QueryDigests) -> NDArray[np.bool_]:
         """Which of these queries have the text of a query that was seen."""
         texts = seen.texts[seen.texts != 0]
-        known: NDArray[np.bool_] = np.isin(self.texts, texts)
-        return known if self.typed is None else known | np.isin(self.typed, texts)
+        matches = np.isin(self.texts, texts)
+        return matches if self.typed is None else matches | np.isin(self.typed, texts)
 
     def joined(self, other: QueryDigests) -> QueryDigests:
         """These queries and others."""
@@ -357,7 +347,7 @@ def source_of(
     given: Mapping[str, Any] | None = None,
     base: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a record says of the queries: where they are from, and which they are.
+    """The entry of a record on the queries: their origin, and their digests.
 
     Where they are from is as `given`; else the split that they are sides of, if there is one.
     `base` is the record of a model that is part of the new one: what it has seen, is seen.
@@ -378,15 +368,15 @@ def source_of(
 
 
 def seen_queries(queries: Queries) -> dict[str, Any]:
-    """What a record says of a model that was trained elsewhere, on these queries."""
+    """The entry of a record for a model that was trained by other software, on these queries."""
     return {"queries": _as_dict({"train": digests_of(queries)})}
 
 
 def joint_source(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Which queries any of several models has seen; nothing where one does not tell."""
-    told = [_recorded(record) for record in records]
-    known = [seen for seen in told if seen is not None]
-    return {"queries": _as_dict(_union(known))} if len(known) == len(told) else {}
+    """The queries that any of several models has seen; nothing if one record does not say."""
+    recorded = [_recorded(record) for record in records]
+    complete = [seen for seen in recorded if seen is not None]
+    return {"queries": _as_dict(_union(complete))} if len(complete) == len(recorded) else {}
 
 
 def known_sides(
@@ -403,12 +393,12 @@ def known_sides(
         return _older_sides(record, queries)
     digests = digests or digests_of(queries)
     split = (record.get("source") or {}).get("split")
-    others = np.full(len(digests.ids), "test", dtype="<U10")
+    defaults = np.full(len(digests.ids), "test", dtype="<U10")
     if split is not None and is_own(record, queries):
         # Validation queries are none to measure on, although the model was not chosen on them.
-        others = HashSplit(**split).sides(queries)  # type: ignore[arg-type]
+        defaults = HashSplit(**split).sides(queries)  # type: ignore[arg-type]
     on = [digests.by_id(seen[side]) | digests.by_text(seen[side]) for side in _SEEN if side in seen]
-    return np.select(on, _SEEN[: len(on)], others)
+    return np.select(on, _SEEN[: len(on)], defaults)
 
 
 def is_own(record: Mapping[str, Any], queries: Queries) -> bool:
@@ -425,10 +415,10 @@ def tells_queries(record: Mapping[str, Any]) -> bool:
 
 
 def known_by_id_alone(record: Mapping[str, Any], digests: QueryDigests) -> int:
-    """How many queries have the id of a query that was seen, and a text that none of these has."""
-    known = (_recorded(record) or {}).values()
-    by_id = np.any([digests.by_id(seen) & bool(seen.texts.size) for seen in known], axis=0)
-    by_text = np.any([digests.by_text(seen) for seen in known], axis=0)
+    """The number of queries with the id of a seen query and a text that no seen query has."""
+    sides = (_recorded(record) or {}).values()
+    by_id = np.any([digests.by_id(seen) & bool(seen.texts.size) for seen in sides], axis=0)
+    by_text = np.any([digests.by_text(seen) for seen in sides], axis=0)
     return int(np.sum(by_id & ~by_text & (digests.texts != 0)))
 
 
@@ -467,7 +457,7 @@ def _hashes(texts: Iterable[str]) -> Digests:
 
 
 def _recorded(record: Mapping[str, Any]) -> dict[str, QueryDigests] | None:
-    """What a record tells of the queries on each side; None where it tells nothing."""
+    """The digests of the queries on each side in a record; None if it has none."""
     try:
         sides = record["source"]["queries"]
         return {
@@ -482,9 +472,8 @@ def _recorded(record: Mapping[str, Any]) -> dict[str, QueryDigests] | None:
 
 def _union(several: Iterable[Mapping[str, QueryDigests]]) -> dict[str, QueryDigests]:
     joined: dict[str, QueryDigests] = {}
-    for seen in several:
-        for side, digests in seen.items():
-            joined[side] = joined[side].joined(digests) if side in joined else digests
+    for side, digests in chain.from_iterable(seen.items() for seen in several):
+        joined[side] = joined[side].joined(digests) if side in joined else digests
     return joined
 
 
@@ -499,12 +488,12 @@ def _older_sides(record: Mapping[str, Any], queries: Queries) -> NDArray[np.str_
         return HashSplit(**source["split"]).sides_of(_ids(queries))
     if isinstance(queries, Sequence):
         return None
-    for known, side in (
+    for fingerprint, side in (
         (source.get("fingerprint"), "train"),
         (record.get("fingerprint"), "train"),
         (source.get("validation_fingerprint"), "validation"),
     ):
-        if known and known == queries.fingerprint:
+        if fingerprint and fingerprint == queries.fingerprint:
             return np.full(queries.n_queries, side)
     return None
 

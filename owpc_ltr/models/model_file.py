@@ -281,12 +281,12 @@ def model_matrix(model: RankingModel, features: Any) -> NDArray[Any]:
     if isinstance(features, np.ndarray) and features.dtype.kind == "f":
         matrix: NDArray[Any] = features
     elif is_frame(features):
-        from owpc_ltr.data.conversion import numbers_of, table_of
+        from owpc_ltr.data.construction import numbers_of, table_of
 
         instead = "give the numbers that the model was trained on"
         return numbers_of(table_of(features), names, np.float64, instead)
     else:
-        from owpc_ltr.data.conversion import float_array
+        from owpc_ltr.data.construction import float_array
 
         matrix = float_array(features, "features")
     if matrix.ndim == 1 and len(matrix) == len(names):

@@ -345,7 +345,7 @@ def _walk(
         )
     if isinstance(data, PartitionedDataset):
         # The next path is of other queries, as a rule.
-        data.files.kept.release()
+        data.files.cache.release()
     return rows
 
 

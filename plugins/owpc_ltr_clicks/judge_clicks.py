@@ -323,7 +323,7 @@ def _lookup(cluster: Cluster | None, index: str | None) -> Lookup | None:
 
 
 def _batches(events: Any, columns: Mapping[str, str] | None) -> Iterable[EventBatch]:
-    from owpc_ltr.data.conversion import table_of
+    from owpc_ltr.data.construction import table_of
     from owpc_ltr_clicks.log_files import read_events, table_events
 
     if isinstance(events, str | PathLike):

@@ -2,6 +2,6 @@
 
 - table: rows found by their keys, read from a Parquet file or a data frame
 - columns: the values of judged pairs, and of a search's hits
-- sources: what a dataset and a model say of where external features are from, and pairs of query
+- sources: the sources of external features, as a dataset and a model name them, and pairs of query
   and document
 """

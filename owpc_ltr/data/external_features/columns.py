@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.sources import (
+    DOCUMENT_ID,
+    NOWHERE,
     DocumentPairs,
     ExternalSource,
+    document_pairs,
     external_names,
     in_words,
-    judged_pairs,
-    pairs_of,
     refuse_taken,
 )
 from owpc_ltr.errors import BadInput, UsageError
@@ -43,26 +43,20 @@ class ExternalColumns:
 
         Raises UsageError at once where a table's key is not known of the query.
         """
-        self._check(pairs_of(query_id, params, []))
-
-        def values(doc_ids: Sequence[str]) -> Matrix:
-            return self.values(pairs_of(query_id, params, doc_ids))
-
-        return values
+        pairs = document_pairs([(query_id, params, [])])
+        for table in self.tables:
+            for name in table.source.keys:
+                pairs.key(name, table.source.file)
+        return lambda doc_ids: self.values(document_pairs([(query_id, params, doc_ids)]))
 
     def values(self, pairs: DocumentPairs) -> Matrix:
         """One row a pair, one column a feature."""
-        found = {
+        columns = {
             name: column
             for table in self.tables
             for name, column in zip(table.feature_names, table.at(table.find(pairs)).T, strict=True)
         }
-        return np.stack([found[name] for name in self.feature_names], axis=1)
-
-    def _check(self, pairs: DocumentPairs) -> None:
-        for table in self.tables:
-            for name in table.source.keys:
-                pairs.key(name, table.source.file)
+        return np.stack([columns[name] for name in self.feature_names], axis=1)
 
 
 def tables_of(extra_features: Any) -> tuple[ExternalTable, ...]:
@@ -128,36 +122,27 @@ def external_values(
     Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
     ids are of another kind.
     """
-    from owpc_ltr.data.external_features.table import NOWHERE
-
-    pairs = judged_pairs(queries)
+    pairs = document_pairs((query.query_id, query.params, query.doc_ids) for query in queries)
     parts, accounts = [], []
     for table in tables:
         refuse_taken(table.feature_names, table.source.file, taken, "the feature set")
         rows = table.find(pairs)
         if (rows == NOWHERE).all():
-            raise _strange(table, pairs)
+            raise _other_ids(table, pairs)
         parts.append(table.at(rows))
-        accounts.append({**table.source.as_dict(), **_account(table, rows)})
+        matched = rows[rows != NOWHERE]
+        counts = {
+            "rows": len(table),
+            "matched": len(matched),
+            "unmatched": len(rows) - len(matched),
+            "unused": len(table) - len(np.unique(matched)),
+        }
+        accounts.append({**table.source.as_dict(), **counts})
     names = tuple(name for table in tables for name in table.feature_names)
     return ExternalValues(names, np.hstack(parts), accounts)
 
 
-def _account(table: ExternalTable, rows: NDArray[np.int64]) -> dict[str, int]:
-    from owpc_ltr.data.external_features.table import NOWHERE
-
-    met = rows[rows != NOWHERE]
-    used = np.zeros(len(table), bool)
-    used[met] = True
-    return {
-        "rows": len(table),
-        "matched": len(met),
-        "unmatched": len(rows) - len(met),
-        "unused": len(table) - int(used.sum()),
-    }
-
-
-def _strange(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
+def _other_ids(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
     """The error for a table of other ids, with an example of both sides."""
     from owpc_ltr.data.external_features.table import keys_in_words
 
@@ -165,8 +150,8 @@ def _strange(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
     judged = ", ".join(
         f"{name} {shown(pairs.key(name, source.file)[0].as_py())}" for name in source.keys
     )
-    what = "pair" if len(source.keys) > 1 else "document" if "document_id" in source.keys else (
-        "query")  # fmt: skip
+    what = "document" if source.keys == (DOCUMENT_ID,) else "query"
+    what = "pair" if len(source.keys) > 1 else what
     return BadInput(
         f"cannot use {source.file}: none of its {len(table):,} rows is of a judged {what}: it has "
         f"{keys_in_words(source, table.texts, 0)}, for instance, and the judgments {judged}: are "

@@ -1,10 +1,11 @@
-"""Where external features are from, as manifests and records say, and what they are found by."""
+"""Sources of external features in manifests and records, and the pairs by which rows are found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,9 @@ from owpc_ltr.plain_text import ShortRepr
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.grouping import JudgedQuery
-
 
 KEY = "joined_tables"
-"""Where it stands in a manifest, in a record, and beside the content of a stored model."""
+"""The key of the sources in a manifest, in a record, and beside the content of a stored model."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,27 +37,24 @@ class ExternalSource(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The source as JSON."""
-        return {
-            "file": self.file,
-            "sha256": self.sha256,
-            "keys": list(self.keys),
-            "features": list(self.features),
-        }
+        return {**asdict(self), "keys": list(self.keys), "features": list(self.features)}
 
 
 def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[ExternalSource, ...]:
     """The sources that a manifest, record or definition names. Raises BadInput for what is none."""
-    told = (content or {}).get(KEY) or ()
+    entries = (content or {}).get(KEY) or ()
     try:
-        if not isinstance(told, list | tuple):
+        if not isinstance(entries, list | tuple):
             raise TypeError("no list")
         return tuple(
             ExternalSource(
-                _text(one["file"]), _text(one["sha256"]), _texts(one["keys"]),
-                _texts(one["features"]),
+                _text(entry["file"]),
+                _text(entry["sha256"]),
+                _texts(entry["keys"]),
+                _texts(entry["features"]),
             )
-            for one in told
-        )  # fmt: skip
+            for entry in entries
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{place} is damaged: its '{KEY}' are no sources of columns") from error
 
@@ -76,16 +72,16 @@ def external_entry(sources: Sequence[ExternalSource]) -> dict[str, Any]:
 def in_words(names: Sequence[str], sources: Sequence[ExternalSource]) -> str:
     """Some external features, and what each is from: `'ctr' (from ctr.parquet)`."""
     files = {name: source.file for source in sources for name in source.features}
-    told = [f"'{name}' (from {files[name]})" for name in names[:3]]
-    return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    listed = ", ".join(f"'{name}' (from {files[name]})" for name in names[:3])
+    return listed + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def refuse_taken(features: Sequence[str], file: str, taken: Sequence[str], whose: str) -> None:
     """Refuse a column whose name another feature has."""
-    both = next((name for name in features if name in set(taken)), None)
-    if both is not None:
+    duplicate = next((name for name in features if name in set(taken)), None)
+    if duplicate is not None:
         raise BadInput(
-            f"cannot use {file}: {whose} has a feature {shown(both)} too: rename the column"
+            f"cannot use {file}: {whose} has a feature {shown(duplicate)} too: rename the column"
         )
 
 
@@ -102,6 +98,8 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
+NOWHERE = -1
+"""The row of a pair that a table does not have."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +119,7 @@ class DocumentPairs(ShortRepr):
         return len(self.documents)
 
     def key(self, name: str, table: str) -> pa.StringArray:
-        """What a table is asked for under one of its keys, one text a pair.
+        """The values of a table's key, one text for each pair.
 
         Raises UsageError, naming the table, for queries that have no such key.
         """
@@ -141,34 +139,23 @@ class DocumentPairs(ShortRepr):
         return pa.array(np.repeat(np.arange(len(self.sizes)), self.sizes))
 
 
-def judged_pairs(queries: Sequence[JudgedQuery]) -> DocumentPairs:
-    """All judged pairs, in order."""
-    import pyarrow as pa
-
-    return DocumentPairs(
-        [query.query_id for query in queries],
-        [text_of(query.params) for query in queries],
-        np.array([len(query.doc_ids) for query in queries], np.int64),
-        pa.array([one for query in queries for one in query.doc_ids], pa.string()),
-    )
-
-
-def pairs_of(
-    query_id: str | None, params: Mapping[str, Any], documents: Sequence[str]
+def document_pairs(
+    queries: Iterable[tuple[str | None, Mapping[str, Any], Sequence[str]]],
 ) -> DocumentPairs:
-    """The pairs of one query."""
+    """The pairs of queries, in order; of each query its id, its parameters, and its documents."""
     import pyarrow as pa
 
+    ids, params, documents = zip(*queries, strict=True)
     return DocumentPairs(
-        [query_id],
-        [text_of(params)],
-        np.array([len(documents)], np.int64),
-        pa.array(list(documents), pa.string()),
+        ids,
+        [_text_of(values) for values in params],
+        np.array(list(map(len, documents)), np.int64),
+        pa.array(chain.from_iterable(documents), pa.string()),
     )
 
 
-def text_of(params: Mapping[str, Any]) -> str | None:
-    """What the user typed, by the parameters of a query."""
+def _text_of(params: Mapping[str, Any]) -> str | None:
+    """The text that the user typed, by the parameters of a query."""
     texts = (params.get(name) for name in ("keywords", "query"))
     return next((text for text in texts if isinstance(text, str)), None)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, is_frame
 from owpc_ltr.compiling import compiled
-from owpc_ltr.data.conversion import table_of, text_ids
+from owpc_ltr.data.construction import numeric, table_of, text_ids
 from owpc_ltr.data.external_features.sources import (
     DOCUMENT_ID,
+    NOWHERE,
     QUERY,
     QUERY_ID,
     DocumentPairs,
@@ -38,26 +39,18 @@ from owpc_ltr.signatures import public, row_number
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
 
 
-@dataclass(frozen=True)
-class TableColumns:
-    """The columns of a table: those of its `keys`, by the key's name, and those of numbers."""
-
-    keys: dict[str, str]
-    features: tuple[str, ...]
-
-
-def columns_of(names: Sequence[str], file: str) -> TableColumns:
-    """The roles of a table's columns, names of keys in any case of letters.
+def columns_of(names: Sequence[str], file: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The columns of a table's keys by key, in any case of letters, and those of its numbers.
 
     Raises BadInput, naming the file, for a table without a key or without anything else, for two
     columns of one role, and for a name that no feature can have.
     """
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise _bad(file, f"it has two columns {shown(twice)}: rename one")
+    duplicate = next((name for name in names if list(names).count(name) > 1), None)
+    if duplicate is not None:
+        raise _bad(file, f"it has two columns {shown(duplicate)}: rename one")
     keys: dict[str, str] = {}
-    for role, known in _KEYS.items():
-        present = [name for name in names if name.lower() in known]
+    for role, aliases in _KEYS.items():
+        present = [name for name in names if name.lower() in aliases]
         if len(present) > 1:
             both = " and ".join(map(shown, present[:2]))
             raise _bad(file, f"the columns {both} both name the {role}: take one out")
@@ -71,27 +64,23 @@ def columns_of(names: Sequence[str], file: str) -> TableColumns:
         )
     features = tuple(name for name in names if name not in keys.values())
     if not keys:
-        found = ", ".join(map(shown, names[:8])) or "none"
+        listed_names = ", ".join(map(shown, names[:8])) or "none"
         raise _bad(
             file,
             f"none of its columns says what a row is of: it needs {QUERY_ID} or {QUERY}, or "
-            f"{DOCUMENT_ID}, or both; found {found}",
+            f"{DOCUMENT_ID}, or both; found {listed_names}",
         )
     if not features:
         raise _bad(file, "it has keys and no column of numbers: add what is to be a feature")
     for name in features:
-        _check_name(name, file)
-    return TableColumns(keys, features)
-
-
-def _check_name(name: str, file: str) -> None:
-    if name.lower() in RESERVED_NAMES:
-        why = "a dataset has a column of that name itself"
-    elif not name or "," in name:
-        why = "an empty name, or one with a comma, cannot name a feature"
-    else:
-        return
-    raise _bad(file, f"the column {shown(name)}: {why}; rename it, or leave it out")
+        if name.lower() in RESERVED_NAMES:
+            why = "a dataset has a column of that name itself"
+        elif not name or "," in name:
+            why = "an empty name, or one with a comma, cannot name a feature"
+        else:
+            continue
+        raise _bad(file, f"the column {shown(name)}: {why}; rename it, or leave it out")
+    return keys, features
 
 
 def _bad(file: str, what: str) -> BadInput:
@@ -111,13 +100,13 @@ def read_external_features(given: Any) -> tuple[ExternalTable, ...]:
     """
     if given is None:
         return ()
-    one = isinstance(given, str | Path | ExternalTable) or is_frame(given)
+    single = isinstance(given, str | Path | ExternalTable) or is_frame(given)
     tables: list[ExternalTable] = []
-    for number, source in enumerate([given] if one else given, 1):
+    for number, source in enumerate([given] if single else given, 1):
         table = source if isinstance(source, ExternalTable) else _read(source, number)
-        for other in tables:
-            names = other.feature_names
-            refuse_taken(table.feature_names, table.source.file, names, other.source.file)
+        for earlier in tables:
+            names = earlier.feature_names
+            refuse_taken(table.feature_names, table.source.file, names, earlier.source.file)
         tables.append(table)
     return tuple(tables)
 
@@ -133,41 +122,42 @@ def _read(source: Any, number: int) -> ExternalTable:
 
 def _from_file(path: Path) -> ExternalTable:
     with open_for_arrow(path, "Parquet file") as file:
-        digest = _file_digest(file)
-        # What was digested is what is read, should another file take the name meanwhile.
-        found = columns_in(file, path, os.fstat(file.fileno()).st_size)
-        if found.rows is None:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        # The file that was digested is read, even if another one takes its name meanwhile.
+        columns = columns_in(file, path, os.fstat(file.fileno()).st_size)
+        if columns.rows is None:
             raise BadInput(f"cannot use {path}: it is an Arrow file; write it as Parquet")
-        if DATASET_KEY in (found.schema.metadata or {}):
+        if DATASET_KEY in (columns.schema.metadata or {}):
             raise BadInput(
                 f"cannot use {path}: it is a dataset of owpc-ltr, with labels: give a table of "
                 "keys and numbers"
             )
-        return _from_batches(path.name, digest, found.schema, found.rows, found.batches())
+        return _from_batches(path.name, digest, columns.schema, columns.rows, columns.batches())
 
 
 def _from_batches(
     file: str, digest: str | None, schema: pa.Schema, rows: int, batches: Iterable[pa.RecordBatch]
 ) -> ExternalTable:
     """The table; of a frame the digest is that of its keys and values."""
-    columns = columns_of(schema.names, file)
+    keys, features = columns_of(schema.names, file)
     if not rows:
         raise BadInput(f"cannot use {file}: it has columns, and no row")
-    values = np.empty((rows, len(columns.features)), np.float32)
-    pieces: list[list[pa.StringArray]] = [[] for _ in columns.keys]
+    values = np.empty((rows, len(features)), np.float32)
+    pieces: list[list[pa.StringArray]] = [[] for _ in keys]
     row = 0
     for batch in batches:
         if row + len(batch) > rows:
             raise BadInput(f"cannot use {file}: it has more rows than it says: write it again")
-        for place, name in enumerate(columns.keys.values()):
-            pieces[place].append(_ids(batch.column(name), name, file, row))
-        _fill(values[row : row + len(batch)], batch, columns, file, row)
+        for number, name in enumerate(keys.values()):
+            pieces[number].append(_ids(batch.column(name), name, file, row))
+        _fill(values[row : row + len(batch)], batch, features, file, row)
         row += len(batch)
     if row < rows:
         raise BadInput(f"cannot use {file}: it has fewer rows than it says: write it again")
     texts = tuple(map(Texts, pieces))
     source = ExternalSource(
-        file, digest or _frame_digest(columns, texts, values), tuple(columns.keys), columns.features
+        file, digest or _frame_digest(keys, features, texts, values), tuple(keys), features
     )
     return make_table(source, texts, values)
 
@@ -187,15 +177,15 @@ def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
 
 
 def _fill(
-    rows: Matrix, batch: pa.RecordBatch, columns: TableColumns, file: str, first: int
+    rows: Matrix, batch: pa.RecordBatch, features: Sequence[str], file: str, first: int
 ) -> None:
     """The numbers of a batch as float32; null and NaN are missing values."""
-    for place, name in enumerate(columns.features):
+    for number, name in enumerate(features):
         numbers = _numbers(batch.column(name), name, file, first)
         with np.errstate(over="ignore"):
-            rows[:, place] = numbers
-        if np.isinf(rows[:, place]).any():
-            row = int(np.flatnonzero(np.isinf(rows[:, place]))[0])
+            rows[:, number] = numbers
+        if np.isinf(rows[:, number]).any():
+            row = int(np.flatnonzero(np.isinf(rows[:, number]))[0])
             why = "infinite" if np.isinf(numbers[row]) else "beyond float32"
             raise BadInput(
                 f"cannot use {file}, row {row_number(first + row)}: {shown(name)} is "
@@ -204,38 +194,25 @@ def _fill(
 
 
 def _numbers(column: pa.Array, name: str, file: str, first: int) -> Any:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.uint8())
-    elif pa.types.is_null(kind) or pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        if column.null_count == len(column):
-            # Rows of text may follow, which can be shown; where none does, all are missing.
-            return np.full(len(column), np.nan)
-        row = pc.index(pc.is_valid(column), True).as_py()
-        raise BadInput(
-            f"cannot use {file}, row {row_number(first + row)}: {shown(name)} is "
-            f"{shown(str(column[row].as_py()))}, and the column holds {kind}: features are "
-            "numbers; turn it into one, or leave it out"
-        )
-    return column.to_numpy(zero_copy_only=False)
+    if (numbers := numeric(column)) is not None:
+        return numbers.to_numpy(zero_copy_only=False)
+    if column.null_count == len(column):
+        # Rows of text may follow, which can be shown; where none does, all are missing.
+        return np.full(len(column), np.nan)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    row = pc.index(pc.is_valid(column), True).as_py()
+    raise BadInput(
+        f"cannot use {file}, row {row_number(first + row)}: {shown(name)} is "
+        f"{shown(str(column[row].as_py()))}, and the column holds {kind}: features are "
+        "numbers; turn it into one, or leave it out"
+    )
 
 
-def _file_digest(file: IO[bytes]) -> str:
-    """Hex SHA-256 of a file, which is then at its beginning again."""
-    digest = hashlib.sha256()
-    while block := file.read(1 << 20):
-        digest.update(block)
-    file.seek(0)
-    return digest.hexdigest()
-
-
-def _frame_digest(columns: TableColumns, texts: Sequence[Texts], values: Matrix) -> str:
+def _frame_digest(
+    keys: Iterable[str], features: Sequence[str], texts: Sequence[Texts], values: Matrix
+) -> str:
     """Hex SHA-256 of what a frame says, wherever its pieces are cut."""
-    digest = hashlib.sha256("\0".join([*columns.keys, "", *columns.features]).encode())
+    digest = hashlib.sha256("\0".join([*keys, "", *features]).encode())
     digest.update(np.ascontiguousarray(row_hashes(tuple(texts), 0)).data)
     digest.update(np.ascontiguousarray(values).data)
     return digest.hexdigest()
@@ -254,7 +231,7 @@ def hashed(columns: Sequence[pa.StringArray], seed: int) -> Hashes:
 
 
 def _buffers(column: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Where each text begins and ends, and the bytes of all of them."""
+    """The bounds of the texts, and the bytes of all of them."""
     _, offsets, content = column.buffers()
     whole = np.frombuffer(offsets, np.int32) if offsets is not None else np.zeros(1, np.int32)
     used = whole[column.offset : column.offset + len(column) + 1]
@@ -310,10 +287,6 @@ class Texts(ShortRepr):
         return together.take(pa.array(back))
 
 
-NOWHERE = -1
-"""The row of a pair that the table has not."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ExternalTable(ShortRepr):
     """The rows of a table, sorted by 64 bits of their keys; `texts` are the keys themselves.
@@ -344,12 +317,12 @@ class ExternalTable(ShortRepr):
         keys = [pairs.key(name, self.source.file) for name in self.source.keys]
         hashes = hashed(keys, self.seed)
         places = np.minimum(_places(self.hashes, hashes), len(self) - 1)
-        found = np.flatnonzero(self.hashes[places] == hashes)
+        candidates = np.flatnonzero(self.hashes[places] == hashes)
         rows = np.full(len(pairs), NOWHERE, np.int64)
-        rows[found] = self.rows[places[found]]
-        asked = pa.array(found)
-        same = _equal(self.texts, rows[found], [key.take(asked) for key in keys])
-        rows[found[~same]] = NOWHERE
+        rows[candidates] = self.rows[places[candidates]]
+        matching = pa.array(candidates)
+        same = _equal(self.texts, rows[candidates], [key.take(matching) for key in keys])
+        rows[candidates[~same]] = NOWHERE
         return rows
 
     def at(self, rows: NDArray[np.int64]) -> Matrix:
@@ -368,15 +341,19 @@ def make_table(
         hashes = row_hashes(texts, seed)
         rows = np.argsort(hashes)
         hashes.sort()
-        twice = np.flatnonzero(hashes[1:] == hashes[:-1])
-        if not len(twice):
+        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
+        if not len(equal):
             kind = np.int32 if len(rows) < 1 << 31 else np.int64
             return ExternalTable(source, texts, values, seed, hashes=hashes, rows=rows.astype(kind))
-        first, second = rows[twice], rows[twice + 1]
+        first, second = rows[equal], rows[equal + 1]
         same = np.flatnonzero(_equal(texts, first, [column.at(second) for column in texts]))
         if len(same):
             pairs = np.sort(np.stack([first[same], second[same]]), axis=0)
-            _refuse_repeated(source, texts, *pairs[:, np.argmin(pairs[1])].tolist())
+            row, again = pairs[:, np.argmin(pairs[1])].tolist()
+            raise BadInput(
+                f"cannot use {source.file}: {keys_in_words(source, texts, row)} stands in row "
+                f"{row_number(row)} and again in row {row_number(again)}: keep one row of each"
+            )
         # Other keys of the same number: once in a million tables of ten million rows.
         seed += 1
 
@@ -390,16 +367,6 @@ def row_hashes(texts: tuple[Texts, ...], seed: int) -> Hashes:
     return hashes
 
 
-def _refuse_repeated(
-    source: ExternalSource, texts: tuple[Texts, ...], first: int, second: int
-) -> None:
-    told = keys_in_words(source, texts, first)
-    raise BadInput(
-        f"cannot use {source.file}: {told} stands in row {row_number(first)} and again in row "
-        f"{row_number(second)}: keep one row of each"
-    )
-
-
 def keys_in_words(source: ExternalSource, texts: tuple[Texts, ...], row: int) -> str:
     """The keys of a row: `query_id 'q1', document_id 'd7'`."""
     return ", ".join(
@@ -411,14 +378,14 @@ def keys_in_words(source: ExternalSource, texts: tuple[Texts, ...], row: int) ->
 def _equal(texts: tuple[Texts, ...], rows: NDArray[np.int64], keys: list[Any]) -> NDArray[np.bool_]:
     """Whether each of these rows has these keys."""
     same = np.ones(len(rows), bool)
-    for column, given in zip(texts, keys, strict=True):
-        same &= pc.equal(column.at(rows), given).to_numpy(zero_copy_only=False)
+    for column, key in zip(texts, keys, strict=True):
+        same &= pc.equal(column.at(rows), key).to_numpy(zero_copy_only=False)
     return same
 
 
-def _places(ascending: Hashes, asked: Hashes) -> NDArray[np.int64]:
-    """Where each would stand; asked for in order, which many times as many find in the cache."""
-    order = np.argsort(asked)
-    places = np.empty(len(asked), np.int64)
-    places[order] = np.searchsorted(ascending, asked[order])
+def _places(ascending: Hashes, hashes: Hashes) -> NDArray[np.int64]:
+    """The place of each among the ascending ones; sorted look-ups use the processor's cache."""
+    order = np.argsort(hashes)
+    places = np.empty(len(hashes), np.int64)
+    places[order] = np.searchsorted(ascending, hashes[order])
     return places

@@ -1,7 +1,7 @@
-"""Judged queries: who judged them, judgments grouped by query, duplicates settled, weights read.
+"""Judgments grouped by query: their judges, their weights, and the resolution of duplicates.
 
-Weights say how sure a judgment is, and how often its query is asked. Where nothing is said a weight
-is 1; what has the weight 0 counts for nothing.
+Weights say how sure a judgment is, and how often its query is asked. The default is 1; judgments
+and queries of weight 0 do not count.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Judgments:
 
 
 JUDGED_BY = "judged_by"
-"""What the column of a table is called, and the entry of a manifest."""
+"""The name of a table's column, and of a manifest's entry."""
 CLICKS = "clicks"
 
 
 _MODELS = re.compile(r"(?i)(models?|llms?|ai|gpt|claude|gemini|llama|mistral|qwen)\b|umbrela")
-"""How the name of a language model begins, as in `model:NAME`."""
+"""Matches the beginning of a language model's name, as in `model:NAME`."""
 
 
 def machines_among(judged: Any) -> dict[str, float]:
@@ -93,12 +93,10 @@ def machines_among(judged: Any) -> dict[str, float]:
 
     `judged` is a dataset, whose manifest tells, or judged queries. Empty where no machine is named.
     """
-    known = getattr(judged, "manifest", None) if not isinstance(judged, Sequence) else None
-    counts = (
-        judges_of(judged).get(JUDGED_BY, {})
-        if isinstance(judged, Sequence)
-        else counts_by_judge(known)
-    )
+    if isinstance(judged, Sequence):
+        counts = judges_of(judged).get(JUDGED_BY, {})
+    else:
+        counts = counts_by_judge(getattr(judged, "manifest", None))
     total = max(sum(counts.values()), 1)
     return {name: count / total for name, count in counts.items() if is_machine(name)}
 
@@ -113,29 +111,32 @@ def judges_of(queries: Iterable[JudgedQuery]) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     for query in queries:
         counts.update(query.judged_by or {"": len(query.doc_ids)})
-    named = any(counts[judge] for judge in counts if judge)
-    return {JUDGED_BY: dict(sorted(counts.items()))} if named else {}
+    return _entry(counts)
 
 
 def joined_judges(manifests: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """The same of several logs together, as what a manifest says of judgments."""
+    """The judges of several logs together, as the entry "judgments" of a manifest."""
     counts: Counter[str] = Counter()
     for manifest in manifests:
         judged = (manifest or {}).get("judged")
-        nobody = {"": judged} if isinstance(judged, int) else {}
-        counts.update(counts_by_judge(manifest) or nobody)
-    if not any(counts[judge] for judge in counts if judge):
-        return {}
-    return {"judgments": {JUDGED_BY: dict(sorted(counts.items()))}}
+        unnamed = {"": judged} if isinstance(judged, int) else {}
+        counts.update(counts_by_judge(manifest) or unnamed)
+    entry = _entry(counts)
+    return {"judgments": entry} if entry else {}
+
+
+def _entry(counts: Counter[str]) -> dict[str, Any]:
+    named = any(count for judge, count in counts.items() if judge)
+    return {JUDGED_BY: dict(sorted(counts.items()))} if named else {}
 
 
 def counts_by_judge(manifest: Mapping[str, Any] | None) -> dict[str, int]:
-    """What a manifest says of how many judgments each judge gave; nothing where it does not."""
+    """The number of judgments by judge, from a manifest; empty if it has none."""
     about = (manifest or {}).get("judgments")
-    said = about.get(JUDGED_BY) if isinstance(about, Mapping) else None
-    if not isinstance(said, Mapping):
+    counts = about.get(JUDGED_BY) if isinstance(about, Mapping) else None
+    if not isinstance(counts, Mapping):
         return {}
-    return {judge: n for judge, n in said.items() if isinstance(n, int) and n > 0}
+    return {judge: n for judge, n in counts.items() if isinstance(n, int) and n > 0}
 
 
 def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> Judgments:
@@ -156,9 +157,9 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
         grades = grades.clip(min=0)
     lines.refuse_negative(grades)
     queries = _group(lines, grades, duplicates)
-    kept = sum(len(query.doc_ids) for query in queries)
-    if kept < len(grades):
-        notes.append(f"{len(grades) - kept} duplicates were merged by '{duplicates}'")
+    remaining = sum(len(query.doc_ids) for query in queries)
+    if remaining < len(grades):
+        notes.append(f"{len(grades) - remaining} duplicates were merged by '{duplicates}'")
     return Judgments(queries, tuple(notes))
 
 
@@ -174,21 +175,22 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     begins = np.append(0, ends[:-1]).astype(np.int64)
     documents = lines.doc_ids.take(pa.array(order)).to_pylist()
     labels: Labels = grades[order].astype(np.float32)
-    sure = None if weights is None else weights[order].astype(np.float32)
+    document_weights = None if weights is None else weights[order].astype(np.float32)
     judges = None if lines.judged_by is None else lines.judged_by.take(pa.array(order)).to_pylist()
     firsts = pa.array(order[begins])
     params = {name: values.take(firsts).to_pylist() for name, values in lines.params.items()}
     return [
         JudgedQuery(
             query_id,
-            {name: values[number] for name, values in params.items() if _said(values[number])},
+            # 0, false and an empty list are values too.
+            {name: values[n] for name, values in params.items() if values[n] not in (None, "")},
             documents[begin:end],
             labels[begin:end],
-            weights=None if sure is None else sure[begin:end],
-            importance=importance[number],
+            weights=None if document_weights is None else document_weights[begin:end],
+            importance=importance[n],
             judged_by=None if judges is None else judges[begin:end],
         )
-        for number, (query_id, begin, end) in enumerate(
+        for n, (query_id, begin, end) in enumerate(
             zip(queries, begins.tolist(), ends.tolist(), strict=True)
         )
     ]
@@ -198,29 +200,24 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
     _, first = np.unique(queries, return_index=True)
     checked: list[object] = []
     for name, column in lines.params.items():
-        if any(column is other for other in checked):
+        if any(column is earlier for earlier in checked):
             continue
         checked.append(column)
         codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
-        other = np.flatnonzero(codes != codes[first][queries])
-        if len(other):
-            row, before = int(other[0]), int(first[queries[other[0]]])
-            one, another = _told(column, row), _told(column, before)
+        differing = np.flatnonzero(codes != codes[first][queries])
+        if len(differing):
+            row, before = int(differing[0]), int(first[queries[differing[0]]])
+            typed = isinstance(column, TypedColumn)
+            value, earlier = (
+                shown(column.told(place) if typed else column[place].as_py())
+                for place in (row, before)
+            )
             raise lines.bad(
                 row,
-                f"query {shown(names[queries[row]])} has {name} {one}, and {another} on "
+                f"query {shown(names[queries[row]])} has {name} {value}, and {earlier} on "
                 f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
                 "document is no column for a judgment list",
             )
-
-
-def _said(value: Any) -> bool:
-    """Whether a parameter has a value: 0, false and an empty list are some."""
-    return value is not None and value != ""
-
-
-def _told(column: Any, row: int) -> str:
-    return shown(column.told(row) if isinstance(column, TypedColumn) else column[row].as_py())
 
 
 def _settle_duplicates(
@@ -231,22 +228,24 @@ def _settle_duplicates(
     documents, names = encode(lines.doc_ids)
     keys = queries * len(names) + documents
     order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
-    if not len(again):
+    repeated = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
+    if not len(repeated):
         return np.arange(len(keys)), grades, weights
     if duplicates == "refuse":
-        worst = again[np.argmin(order[again])]
+        worst = repeated[np.argmin(order[repeated])]
         row, before = int(order[worst]), int(order[worst - 1])
-        one, other = lines.grade(before), lines.grade(row)
+        earlier, grade = lines.grade(before), lines.grade(row)
         policy = option_name("duplicates") if takes("duplicates") else "judge convert --duplicates"
-        how = f"as {other}, and as {one}" if grades[row] != grades[before] else f"as {other}, as"
+        how = (
+            f"as {grade}, and as {earlier}" if grades[row] != grades[before] else f"as {grade}, as"
+        )
         raise lines.bad(
             row,
             f"document {shown(names[documents[row]])} of query {shown(lines.query_id(row))} is "
             f"judged {how} on {lines.place} {lines.numbers[before]}: keep one of them, or "
             f"choose with {policy}: first, max or mean",
         )
-    starts = np.setdiff1d(np.arange(len(order)), again, assume_unique=True)
+    starts = np.setdiff1d(np.arange(len(order)), repeated, assume_unique=True)
     rows = order[starts]
     if duplicates == "max":
         grades, weights = _largest(grades, weights, order, starts)
@@ -265,9 +264,9 @@ def _largest(
     if weights is None:
         return settled, None
     is_best = grades[order] == np.repeat(best, _sizes(order, starts))
-    sure = weights.copy()
-    sure[rows] = np.maximum.reduceat(np.where(is_best, weights[order], 0.0), starts)
-    return settled, sure
+    settled_weights = weights.copy()
+    settled_weights[rows] = np.maximum.reduceat(np.where(is_best, weights[order], 0.0), starts)
+    return settled, settled_weights
 
 
 def _means(
@@ -281,63 +280,47 @@ def _means(
     sums = np.add.reduceat(weights[order], starts)
     weighted = np.add.reduceat((weights * grades)[order], starts)
     settled[rows] = np.divide(weighted, sums, out=settled[rows], where=sums > 0)
-    sure = weights.copy()
-    sure[rows] = sums / sizes
-    return settled, sure
+    settled_weights = weights.copy()
+    settled_weights[rows] = sums / sizes
+    return settled, settled_weights
 
 
 def _sizes(order: Numbers, starts: Numbers) -> Numbers:
     return np.diff(np.append(starts, len(order)))
 
 
-def what_is_lost(given: Judgments, kept: Judgments, name: str) -> list[str]:
+def what_is_lost(written: Judgments, read: Judgments, name: str) -> list[str]:
     """A sentence on what the format `name` does not hold, if there is anything.
 
-    Raises PluginError where documents or grades are others, which no format may do.
+    Raises PluginError if documents or grades differ, which no format may change.
     """
-    pairs = list(zip(given.queries, kept.queries, strict=False))
-    if len(given.queries) != len(kept.queries) or not all(_same_grades(a, b) for a, b in pairs):
+    pairs = list(zip(written.queries, read.queries, strict=False))
+    if len(written.queries) != len(read.queries) or not all(
+        a.doc_ids == b.doc_ids and np.array_equal(a.grades, b.grades) for a, b in pairs
+    ):
         raise PluginError(
             f"what judgment reader '{name}' wrote reads back as other judgments: report this to "
             "its author, and write tsv"
         )
-    lost = [
-        *(["the ids of queries"] if any(a.query_id != b.query_id for a, b in pairs) else []),
-        *_params(pairs),
-    ]
-    if any((weights_of(a) != weights_of(b)).any() for a, b in pairs):
-        lost.append("the weights of judgments")
-    if any(importance_of(a) != importance_of(b) for a, b in pairs):
-        lost.append("the importance of queries")
-    if any(_judges(a) != _judges(b) for a, b in pairs):
-        lost.append("who judged")
+    changed_params = dict.fromkeys(
+        param
+        for a, b in pairs
+        for param in a.params
+        if a.params[param] != b.params.get(param) and a.params[param] != ""
+    )
+    differences: dict[str, Iterable[Any]] = {
+        "the ids of queries": (a.query_id != b.query_id for a, b in pairs),
+        **{f"the parameter {shown(param)} of queries": (True,) for param in changed_params},
+        "the weights of judgments": ((weights_of(a) != weights_of(b)).any() for a, b in pairs),
+        "the importance of queries": (importance_of(a) != importance_of(b) for a, b in pairs),
+        "who judged": (judges_by_document(a) != judges_by_document(b) for a, b in pairs),
+    }
+    lost = [what for what, differ in differences.items() if any(differ)]
     return [f"the format {name} does not hold {', '.join(lost)}"] if lost else []
 
 
-_Pairs = Sequence[tuple[JudgedQuery, JudgedQuery]]
-
-
-def _same_grades(one: JudgedQuery, other: JudgedQuery) -> bool:
-    return one.doc_ids == other.doc_ids and np.array_equal(one.grades, other.grades)
-
-
-def _judges(query: JudgedQuery) -> list[str]:
-    return query.judged_by or [""] * len(query.doc_ids)
-
-
-def _params(pairs: _Pairs) -> list[str]:
-    """Texts and parameters that are gone, or others."""
-    names = dict.fromkeys(
-        name
-        for a, b in pairs
-        for name in a.params
-        if a.params[name] != b.params.get(name) and a.params[name] != ""
-    )
-    return [f"the parameter {shown(name)} of queries" for name in names]
-
-
 WEIGHT, IMPORTANCE = "weight", "query_weight"
-"""What the columns of tables are called."""
+"""The names of the columns of tables."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 _NO_WEIGHT = (
@@ -361,14 +344,19 @@ class Weighed(NamedTuple):
 
 
 def weights_of(query: JudgedQuery) -> Labels:
-    """The weights of a query's documents; ones where nothing was said."""
+    """The weights of a query's documents; ones by default."""
     if query.weights is None:
         return np.ones(len(query.doc_ids), np.float32)
     return query.weights
 
 
+def judges_by_document(query: JudgedQuery) -> list[str]:
+    """The judge of each of a query's documents; '' if none is named."""
+    return query.judged_by or [""] * len(query.doc_ids)
+
+
 def importance_of(query: JudgedQuery) -> float:
-    """How often a query is asked; 1 where nothing was said."""
+    """How often a query is asked; 1 by default."""
     return 1.0 if query.importance is None else query.importance
 
 
@@ -413,28 +401,28 @@ def read_importance(
 ) -> list[float | None]:
     """The importance of each query; `queries` numbers those of the judgments.
 
-    What one line of a query says holds for those that say nothing. Raises BadInput for what is no
-    weight, and for a query that has two.
+    The importance on one line of a query holds for lines without any. Raises BadInput for cells
+    that are no weights, and for a query that has two.
     """
     if lines.importance is None:
         return [None] * len(names)
-    found, said = _read(lines, lines.importance, IMPORTANCE, _LARGEST)
-    rows = np.flatnonzero(said)
+    numbers, filled = _read(lines, lines.importance, IMPORTANCE, _LARGEST)
+    rows = np.flatnonzero(filled)
     firsts = np.full(len(names), -1, np.int64)
     # In reverse, so that the first line of a query is the last to be written.
     firsts[queries[rows[::-1]]] = rows[::-1]
-    other = rows[found[rows] != found[firsts[queries[rows]]]]
-    if len(other):
-        row = int(other[0])
+    differing = rows[numbers[rows] != numbers[firsts[queries[rows]]]]
+    if len(differing):
+        row = int(differing[0])
         before = int(firsts[queries[row]])
-        one, another = (text_at(lines.importance, each) for each in (row, before))
+        value, earlier = (shown(text_at(lines.importance, place)) for place in (row, before))
         raise lines.bad(
             row,
-            f"query {shown(names[queries[row]])} has the {IMPORTANCE} {shown(one)}, and "
-            f"{shown(another)} on {lines.place} {lines.numbers[before]}: give it one; how sure a "
-            f"judgment is stands in a column '{WEIGHT}'",
+            f"query {shown(names[queries[row]])} has the {IMPORTANCE} {value}, and {earlier} on "
+            f"{lines.place} {lines.numbers[before]}: give it one; how sure a judgment is stands in "
+            f"a column '{WEIGHT}'",
         )
-    return [None if row < 0 else float(found[row]) for row in firsts.tolist()]
+    return [None if row < 0 else float(numbers[row]) for row in firsts.tolist()]
 
 
 def _read(

@@ -26,7 +26,7 @@ _COLUMNS = ("query_ids", "doc_ids", "judged_by", *_OF_NUMBERS)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JudgmentLines(ShortRepr):
-    """One entry a judgment, in the order of the file: lists of text, or Arrow columns.
+    """One entry for each judgment, in the order of the file: lists of text, or Arrow columns.
 
     `numbers` are those of the lines (or whatever else `place` calls them), from 1. `grades` may
     be Arrow's numbers. `params` holds, by name, the columns that say something of the query, as
@@ -50,20 +50,23 @@ class JudgmentLines(ShortRepr):
     judged_by: Column | None = None
 
     def __post_init__(self) -> None:
-        """Make columns of the lists. Raises ValueError where they differ in length."""
+        """Turn lists into columns. Raises ValueError if they differ in length."""
         # Both names of the query's text mostly hold one list, which becomes one column.
-        columns = {id(values): _param_column(values) for values in self.params.values()}
+        columns = {
+            id(values): values if isinstance(values, TypedColumn) else text_column(values)
+            for values in self.params.values()
+        }
         params = {name: columns[id(values)] for name, values in self.params.items()}
         object.__setattr__(self, "params", params)
-        held = [*params.values()]
+        all_columns = [*params.values()]
         for name in _COLUMNS:
             values = getattr(self, name)
             if values is not None:
                 column = number_column(values) if name in _OF_NUMBERS else text_column(values)
                 object.__setattr__(self, name, column)
-                held.append(column)
-        if any(len(column) != len(self.numbers) for column in held):
-            lengths = ", ".join(str(len(column)) for column in held)
+                all_columns.append(column)
+        if any(len(column) != len(self.numbers) for column in all_columns):
+            lengths = ", ".join(str(len(column)) for column in all_columns)
             raise ValueError(f"{len(self.numbers)} judgments have columns of {lengths} values")
 
     def bad(self, row: int, what: str) -> BadInput:
@@ -71,7 +74,7 @@ class JudgmentLines(ShortRepr):
         return bad_line(self.path, self.place, self.numbers[row], what)
 
     def check_ids(self) -> None:
-        """Refuse ids that are empty, or that would not be found as they stand."""
+        """Refuse ids that are empty, or that could not be looked up."""
         for what, ids in (("query id", self.query_ids), ("document id", self.doc_ids)):
             # Where queries have no ids, their texts stand for them: people type what they type.
             typed = (
@@ -110,7 +113,11 @@ class JudgmentLines(ShortRepr):
                 number = not_finite(value)
                 if number is not None:
                     row = int(np.argmax(column.codes == code))
-                    raise self.bad(row, no_number(name, number))
+                    raise self.bad(
+                        row,
+                        f"the parameter {shown(name)} holds {number}, which is no finite number: "
+                        "fix it, or leave it empty",
+                    )
 
     def grade(self, row: int) -> str:
         """A grade as the file has it, or would have it in text."""
@@ -132,31 +139,21 @@ def bad_line(path: Path, place: str, number: int, what: str) -> BadInput:
     return BadInput(f"cannot read {path}, {place} {number}: {what}")
 
 
-def no_number(name: str, number: float) -> str:
-    """What is wrong with a parameter that holds NaN or infinity."""
-    return (
-        f"the parameter {shown(name)} holds {number}, which is no finite number: fix it, or leave "
-        "it empty"
-    )
-
-
-def _param_column(values: Column | TypedColumn) -> Column | TypedColumn:
-    return values if isinstance(values, TypedColumn) else text_column(values)
-
-
 def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, list[str]]:
     """The lines that have a grade, and a note of how many have none.
 
     Raises BadInput for lines without a grade unless they are to be skipped, and where none has one.
     """
-    graded = _graded(lines)
-    rows = np.flatnonzero(graded)
-    lacking = len(graded) - len(rows)
+    if not is_text(lines.grades):
+        return lines, []
+    blank = np.asarray(pc.equal(pc.utf8_trim_whitespace(lines.grades), ""), np.bool_)
+    rows = np.flatnonzero(~blank)
+    lacking = len(blank) - len(rows)
     if not lacking:
         return lines, []
     if not skip:
         raise lines.bad(
-            int(np.flatnonzero(~graded)[0]),
+            int(np.argmax(blank)),
             f"the grade '' is not a number that fits; {lacking} of {len(lines.grades)} lines have "
             "none: grade them, or leave them out with --skip-unjudged",
         )
@@ -165,25 +162,17 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
 
     taken = pa.array(rows)
     columns = {name: getattr(lines, name) for name in _COLUMNS}
-    kept = replace(
+    graded_lines = replace(
         lines,
         numbers=np.asarray(lines.numbers)[rows].tolist(),
         params={name: values.take(taken) for name, values in lines.params.items()},
-        **{name: each.take(taken) for name, each in columns.items() if each is not None},
+        **{name: column.take(taken) for name, column in columns.items() if column is not None},
     )
-    return kept, [f"{lacking} lines without a grade were left out"]
-
-
-def _graded(lines: JudgmentLines) -> NDArray[np.bool_]:
-    """Which lines have a grade: numbers always have."""
-    if not is_text(lines.grades):
-        return np.ones(len(lines.grades), dtype=np.bool_)
-    blank = pc.equal(pc.utf8_trim_whitespace(lines.grades), "")
-    return ~np.asarray(blank.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return graded_lines, [f"{lacking} lines without a grade were left out"]
 
 
 Column = Any
-"""A `pyarrow.ChunkedArray`; what makes one takes a sequence of Python values too."""
+"""A `pyarrow.ChunkedArray`; functions that make one take sequences of Python values too."""
 
 Numbers = NDArray[np.int64]
 
@@ -252,10 +241,10 @@ def _numbers(column: Column) -> Vector:
 
 
 JSON = ":json"
-"""How a column's name ends whose cells are JSON: the parameter is called what is before it."""
+"""The end of the name of a column of JSON; the part before it is the name of the parameter."""
 
 Refuse = Callable[[int, str], BadInput]
-"""Makes the error that names the line of a judgment, counted from 0, and says what is wrong."""
+"""Makes the error for a judgment, by its row (from 0) and its fault."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -305,35 +294,32 @@ def json_column(cells: Sequence[str] | Column, name: str, refuse: Refuse) -> Typ
 
 def distinct_values(values: Sequence[Any]) -> TypedColumn:
     """Values, each different one held once."""
-    known: dict[str, int] = {}
-    held: list[Any] = []
+    numbers: dict[str, int] = {}
+    distinct: list[Any] = []
     codes = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
-        codes[row] = known.setdefault(json.dumps(value, sort_keys=True), len(held))
-        if codes[row] == len(held):
-            held.append(value)
-    return TypedColumn(codes, held)
+        codes[row] = numbers.setdefault(json.dumps(value, sort_keys=True), len(distinct))
+        if codes[row] == len(distinct):
+            distinct.append(value)
+    return TypedColumn(codes, distinct)
 
 
 def table_column(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
-    """How a table holds a parameter: the column's name, and its cells; None is an empty one.
+    """The column of a parameter in a table: its name and its cells; None is an empty cell.
 
-    Texts stand as they are, unless the column would have another role.
+    Texts are written as they are, unless the column would have another role.
 
     >>> table_column("vector", [[0.5, 1], None])
     ('vector:json', ['[0.5,1]', ''])
     """
-    if all(value is None or isinstance(value, str) for value in values) and not _is_weight(name):
+    texts = all(value is None or isinstance(value, str) for value in values)
+    if texts and name.lower() not in {"weight", "query_weight"}:
         return name, [value or "" for value in values]
     return f"{name}{JSON}", ["" if value is None else json_text(value) for value in values]
 
 
-def _is_weight(name: str) -> bool:
-    return name.lower() in {"weight", "query_weight"}
-
-
 def whole_numbers(values: Sequence[Any]) -> list[Any]:
-    """Floats that are whole as integers: tables with blanks have no other way to hold these.
+    """Whole floats as integers: tables with empty cells turn integers into floats.
 
     >>> whole_numbers([2010.0, 0.5, None, 1e300])
     [2010, 0.5, None, 1e+300]
@@ -355,7 +341,7 @@ def declared(name: str) -> str | None:
 
 
 def no_json(name: str, text: str, error: ValueError) -> str:
-    """What is wrong with a cell that is declared to be JSON."""
+    """The fault of a cell that is declared to be JSON."""
     return (
         f"the cell {shown(text)} of the column {shown(name)} is not JSON ({error}): write 0.5, "
         'true, [0.1, 0.2], {"a": 1} or "text", or leave it empty'

@@ -34,8 +34,7 @@ from owpc_ltr.files.sheets import sheet_bytes
 from owpc_ltr.files.strict_json import kind_of, read_json_value
 from owpc_ltr.plain_text import printable
 
-_TEXTS = ("query", "keywords", "query_text")
-_IDS = ("query_id", "qid")
+_TEXTS, _IDS = ROLES["query"], ROLES["query_id"]
 _ROLES = ("doc_id", "grade", "weight", "judged_by")
 _OF_DOCUMENTS = frozenset(name for role in _ROLES for name in ROLES[role])
 
@@ -55,7 +54,7 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
     roles = checked_columns(columns or {})
     tabled = roles or set(names) & set(_TEXTS)
     rows = _table(text, mark, path, roles) if tabled else _lines(text)
-    found: dict[str, JudgedQuery] = {}
+    queries: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
             raise BadInput(f"cannot read {path}, line {number}: the query or its id is empty")
@@ -64,17 +63,17 @@ def read_queries(path: Path, columns: Mapping[str, str] | None = None) -> list[J
         query = JudgedQuery(
             query_id, params, [], np.zeros(0, np.float32), weights=None, importance=importance
         )
-        before = found.setdefault(query_id, query)
-        known = before.importance if importance is None else importance
-        if before.params != params or before.importance not in {None, known}:
+        before = queries.setdefault(query_id, query)
+        weight = before.importance if importance is None else importance
+        if before.params != params or before.importance not in {None, weight}:
             raise BadInput(
                 f"cannot read {path}, line {number}: query {shown(query_id)} stands there with "
                 "another text or other parameters than before: give it one"
             )
-        found[query_id] = replace(before, importance=known)
-    if not found:
+        queries[query_id] = replace(before, importance=weight)
+    if not queries:
         raise BadInput(f"cannot read {path}: it has no queries")
-    return list(found.values())
+    return list(queries.values())
 
 
 _Row = tuple[int, str, dict[str, Any], float | None]
@@ -85,8 +84,8 @@ def _lines(text: str) -> list[_Row]:
     rows: list[_Row] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
-            first, tab, rest = line.partition("\t")
-            words = (rest if tab else line).strip()
+            first, tab, text_after_tab = line.partition("\t")
+            words = (text_after_tab if tab else line).strip()
             name = first.strip() if tab else words
             rows.append((number, name, {"keywords": words, "query": words}, None))
     return rows
@@ -96,38 +95,40 @@ def _table(text: str, mark: str, path: Path, roles: Mapping[str, str]) -> list[_
     """The rows below a header."""
     names, fields, lines, _ = table_rows(text, path, mark)
     header = _by_role([name.lower() for name in names], roles, path)
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice is not None or not set(header) & set(_TEXTS):
-        what = f"two columns {shown(twice)}" if twice else f"no column {' or '.join(_TEXTS)}"
+    double = next((name for name in header if name and header.count(name) > 1), None)
+    if double is not None or not set(header) & set(_TEXTS):
+        what = f"two columns {shown(double)}" if double else f"no column {' or '.join(_TEXTS)}"
         raise BadInput(f"cannot read {path}: the header names {what}: name each once")
     place = {name: column for column, name in enumerate(header)}
-    said = next(place[name] for name in _TEXTS if name in place)
-    called = next((place[name] for name in _IDS if name in place), said)
-    weighed = place.get(IMPORTANCE)
-    own = {said, called, weighed} | {place[name] for name in _OF_DOCUMENTS if name in place}
+    text_column = next(place[name] for name in _TEXTS if name in place)
+    id_column = next((place[name] for name in _IDS if name in place), text_column)
+    weight_column = place.get(IMPORTANCE)
+    used = {text_column, id_column, weight_column} | {
+        place[name] for name in _OF_DOCUMENTS if name in place
+    }
     rows: list[_Row] = []
     for number, line in enumerate(lines):
         row = fields[number * len(names) : (number + 1) * len(names)]
-        words = row[said]
+        words = row[text_column]
         params = {"keywords": words, "query": words}
         for column, name in enumerate(names):
-            if column not in own and row[column] and not name.startswith(SHOWN):
+            if column not in used and row[column] and not name.startswith(SHOWN):
                 params |= _param(name, row[column], f"{path}, line {line}")
-        importance = None if weighed is None else _importance(row[weighed], path, line)
-        rows.append((line, row[called], params, importance))
+        importance = None if weight_column is None else _importance(row[weight_column], path, line)
+        rows.append((line, row[id_column], params, importance))
     return rows
 
 
 def _by_role(header: list[str], roles: Mapping[str, str], path: Path) -> list[str]:
     """The header with the columns of these roles called by them; those of documents may lack."""
-    called = {column.lower(): role for role, column in roles.items()}
-    for column, role in called.items():
+    roles_by_column = {column.lower(): role for role, column in roles.items()}
+    for column, role in roles_by_column.items():
         if column not in header and role not in _ROLES:
             raise BadInput(
                 f"cannot read {path}: no column is called {shown(column)}, which is given as the "
                 f"{role}: its columns are {', '.join(map(shown, header))}"
             )
-    return [called.get(name, name) for name in header]
+    return [roles_by_column.get(name, name) for name in header]
 
 
 def _importance(cell: str, path: Path, line: int) -> float | None:
@@ -159,23 +160,23 @@ def write_sheet(
     path: Path,
 ) -> None:
     """Write the documents of queries, with what is `shown` of each by its id, to be graded."""
-    own = ("query_id", "query", "keywords")
-    names = dict.fromkeys(name for query in queries for name in query.params if name not in own)
+    about = ("query_id", "query", "keywords")
+    names = dict.fromkeys(name for query in queries for name in query.params if name not in about)
     further = [table_column(name, [query.params.get(name) for query in queries]) for name in names]
-    called = [name for name, _ in further]
+    param_columns = [name for name, _ in further]
     weighed = any(query.importance is not None for query in queries)
-    called += [IMPORTANCE] if weighed else []
-    header = ["query_id", "query", *called, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
+    param_columns += [IMPORTANCE] if weighed else []
+    header = ["query_id", "query", *param_columns, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
     rows: list[list[str]] = [[*header, "grade"]]
     for number, query in enumerate(queries):
-        said = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
-        if any("\r" in part for part in said):
+        query_cells = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
+        if any("\r" in part for part in query_cells):
             raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
-        said += [importance_cell(query)] if weighed else []
+        query_cells += [importance_cell(query)] if weighed else []
         for document in query.doc_ids:
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]
-            rows.append([query.query_id, *said, document, *cells, ""])
+            rows.append([query.query_id, *query_cells, document, *cells, ""])
     write_output(path, sheet_bytes(rows))
 
 
@@ -207,9 +208,10 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
         failed += len(failures) if isinstance(failures, list) else 0
         texts.append(query)
         sizes.append(len(ratings))
-        own_documents, own_grades = _ratings(ratings, path, len(documents) + 1)
-        documents += own_documents
-        grades += own_grades
+        for rating in ratings:
+            document, grade = _rating(rating, path, len(documents) + 1)
+            documents.append(document)
+            grades.append(grade)
     if not documents:
         raise BadInput(f"cannot read {path}: it has no judgment")
     column = decode(np.repeat(np.arange(len(texts)), sizes), texts)
@@ -236,7 +238,7 @@ def lines_of_list(content: Any, path: Path) -> JudgmentLines:
 
 
 def import_body(judgments: Judgments) -> dict[str, Any]:
-    """What imports the judgments into the workbench.
+    """The request body that imports the judgments into the workbench.
 
     Raises BadInput where a query has no text, or two have the same.
     """
@@ -274,7 +276,7 @@ def refuse_alike(judgments: Judgments) -> None:
 
 
 def _judge(source: dict[str, Any]) -> str | None:
-    """Who gave the ratings, where a list is not imported: users' clicks, or a model."""
+    """The judge of a list that was not imported: clicks, or a language model."""
     if source.get("type") == "UBI_JUDGMENT":
         return CLICKS
     about = source.get("metadata")
@@ -318,19 +320,6 @@ def _query(entry: Any, path: Path, number: int) -> tuple[str, list[Any]]:
             "and a list 'ratings'"
         )
     return query, ratings
-
-
-def _ratings(ratings: list[Any], path: Path, first: int) -> tuple[list[str], list[str]]:
-    """Documents and grades of a query; `first` is the number of its first rating."""
-    try:
-        found = [rating["docId"] for rating in ratings], [rating["rating"] for rating in ratings]
-    except (KeyError, TypeError):
-        found = [None], [None]
-    if not {type(value) for part in found for value in part} <= {str}:
-        # Not as the workbench writes it: looked at one by one.
-        looked_at = [_rating(rating, path, first + n) for n, rating in enumerate(ratings)]
-        found = [one for one, _ in looked_at], [grade for _, grade in looked_at]
-    return found
 
 
 def _rating(rating: Any, path: Path, number: int) -> tuple[str, str]:

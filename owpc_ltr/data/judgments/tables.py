@@ -19,7 +19,7 @@ from owpc_ltr.data.judgments.grouping import (
     JudgedQuery,
     Judgments,
     decimal,
-    importance_cell,
+    judges_by_document,
     weights_of,
 )
 from owpc_ltr.data.judgments.lines import (
@@ -42,10 +42,10 @@ from owpc_ltr.files.sheets import inert_column, read_column
 from owpc_ltr.signatures import option_name, takes
 
 TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
-"""Columns so called are no parameters of a query, even where a role is read from another."""
+"""Names of columns that are never parameters of a query, even if their role has another column."""
 
 SHOWN = "document:"
-"""How the columns begin that show a document and say nothing of the query."""
+"""Prefix of the columns that show a document and are not parameters of the query."""
 
 
 def find_roles(
@@ -56,13 +56,13 @@ def find_roles(
     column: str = "column",
     given: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
-    """Which column has which role. Raises BadInput, saying what was found, where one lacks.
+    """The column of each role. Raises BadInput with the columns that exist if a role has none.
 
     `path` may have a line beside it; `where` and `column` are what messages call header and column.
     `given` names the columns of some roles.
     """
     lowered = [name.lower() for name in names]
-    found = ", ".join(shown(name) for name in names[:12])
+    listed = ", ".join(shown(name) for name in names[:12])
     for name in lowered:
         if not name or lowered.count(name) > 1:
             what = "an empty name" if not name else "two of"
@@ -78,12 +78,12 @@ def find_roles(
         elif column == "column":
             raise BadInput(
                 f"cannot read {path}: no column is called {shown(name)}, which is given as the "
-                f"{role}: its columns are {found}"
+                f"{role}: its columns are {listed}"
             )
-    for role, known in ROLES.items():
+    for role, aliases in ROLES.items():
         if role in given:
             continue
-        present = [name for name in known if name in lowered]
+        present = [name for name in aliases if name in lowered]
         if len(present) > 1 and present[:2] != ["query", "keywords"]:
             raise BadInput(
                 f"cannot read {path}: the {column}s {' and '.join(map(shown, present))} both name "
@@ -99,7 +99,7 @@ def find_roles(
         how = f", or give {option_name('columns')} (query=q,doc_id=sku)" if takes("columns") else ""
         raise BadInput(
             f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
-            f"{found}; {where} must name query_id, query, doc_id, grade{how}"
+            f"{listed}; {where} must name query_id, query, doc_id, grade{how}"
         )
     return columns
 
@@ -161,7 +161,7 @@ def lines_by_role(
 
 
 def _free(path: Path, name: str, stem: str, params: Mapping[str, Any], names: Sequence[str]) -> str:
-    """What a declared column's parameter is called. Raises BadInput where another is so called."""
+    """The parameter of a column declared as JSON. Raises BadInput if another one has that name."""
     if not stem or stem in params or stem in names:
         what = f"the parameter {shown(stem)} has another column too" if stem else "it has no name"
         raise BadInput(
@@ -205,7 +205,7 @@ def parse_table(
 
 
 def header_delimiter(text: str) -> str:
-    """What stands between the names of the first line: a tab, a comma or a semicolon."""
+    """The delimiter of the first line: a tab, a comma or a semicolon."""
     header = text.lstrip("\r\n").partition("\n")[0]
     return next((mark for mark in "\t,;" if mark in header), ",")
 
@@ -316,19 +316,23 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
     out = io.StringIO(newline="")
     plain = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     quoted = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    weights = _weights(judgments.queries)
-    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
+    optional = optional_columns(judgments.queries)
+    plain.writerow([*_FIRST, *optional, *(name for name, _ in further)])
+    optional_cells = zip(*(map(_cell, values) for values in optional.values()), strict=True)
     for number, query in enumerate(judgments.queries):
         text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
         if not text.strip():
             raise BadInput(f"query {shown(query.query_id)} has no text")
         # The plain writer does not quote a lone carriage return, which would end the line.
         writer = quoted if "\r" in "".join((text, *values)) else plain
-        cells = [column(query) for column in weights.values()]
-        judged = zip(query.doc_ids, query.grades, *cells, strict=True)
-        for document, grade, *sure in judged:
-            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
+        for document, grade in zip(query.doc_ids, query.grades, strict=True):
+            cells = next(optional_cells, ())
+            writer.writerow([query.query_id, text, document, decimal(grade), *cells, *values])
     return out.getvalue().encode()
+
+
+def _cell(value: Any) -> str:
+    return value or "" if isinstance(value, str | None) else decimal(value)
 
 
 def _unlike_sheets(name: str, cells: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -368,15 +372,15 @@ def further_params(judgments: Judgments) -> list[str]:
     return list(names)
 
 
-def _weights(queries: Sequence[JudgedQuery]) -> dict[str, Callable[[JudgedQuery], list[str]]]:
-    """The columns of weights and judges that are said, and how a query's cells are made."""
-    columns: dict[str, Callable[[JudgedQuery], list[str]]] = {}
+def optional_columns(queries: Sequence[JudgedQuery]) -> dict[str, list[Any]]:
+    """The weights, importances and judges of all judgments, as far as any query has them."""
+    columns: dict[str, list[Any]] = {}
     if any(query.weights is not None for query in queries):
-        columns[WEIGHT] = lambda query: list(map(decimal, weights_of(query)))
+        columns[WEIGHT] = [weight for query in queries for weight in weights_of(query)]
     if any(query.importance is not None for query in queries):
-        columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.doc_ids)
+        columns[IMPORTANCE] = [query.importance for query in queries for _ in query.doc_ids]
     if any(query.judged_by is not None for query in queries):
-        columns[JUDGED_BY] = lambda query: query.judged_by or [""] * len(query.doc_ids)
+        columns[JUDGED_BY] = [judge for query in queries for judge in judges_by_document(query)]
     return columns
 
 

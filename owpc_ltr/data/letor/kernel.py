@@ -1,4 +1,4 @@
-"""The compiled reader of LETOR lines: a block of whole lines → rows.
+"""The compiled reader of LETOR lines: a block of whole lines → rows; what is wrong with a line.
 
 The block's last byte is a line end, and no scan passes one: every loop over a token stops at a
 byte that the token cannot hold, so no loop checks for the end of the block.
@@ -6,12 +6,15 @@ byte that the token cannot hold, so no loop checks for the end of the block.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from owpc_ltr.compiling import compiled
+from owpc_ltr.data.options import ROLES, judgment_list
+from owpc_ltr.files.input import shown
 
 # What `state` holds, between calls and blocks.
 (
@@ -30,12 +33,13 @@ from owpc_ltr.compiling import compiled
     TOTAL_COMMENT_BYTES,
     STATE_SIZE,
 ) = range(14)
+COUNTERS_OF_BLOCK = POSITION, ID_BYTES, COMMENT_BYTES, QUERY_BYTES, QUERIES, UNSURE_TOKENS
 
 DONE, FULL, WIDER, WRONG = 0, 1, 2, 3
 """Why `read_lines` stopped: end of the block, no row left, no column left, a line is not LETOR."""
 
 READ, BAD, UNSURE = 0, 1, 2
-"""How reading a number went; `UNSURE` leaves the value to `nearest_float32`."""
+"""Results of reading a number; `UNSURE` leaves the value to `nearest_float32`."""
 
 LARGEST_INDEX = 1_000_000
 LONGEST_QUERY = 4096
@@ -130,15 +134,9 @@ def read_lines(
 
 @compiled
 def _find_query(text: Any, at: int) -> tuple[int, int]:
-    """Where the id of the `qid:` token behind `at` begins (-1: there is none) and ends."""
+    """The start (-1: there is none) and end of the id in the `qid:` token behind `at`."""
     at = _skip_blanks(text, at)
-    # `and` stops at the first byte that differs, so before passing a line end.
-    if not (
-        _byte(text, at) == 113
-        and _byte(text, at + 1) == 105
-        and _byte(text, at + 2) == 100
-        and _byte(text, at + 3) == _COLON
-    ):
+    if not _has_bytes(text, at, 113, 105, 100, _COLON):
         return -1, at
     begin = at + 4
     at = begin
@@ -153,7 +151,7 @@ def _find_query(text: Any, at: int) -> tuple[int, int]:
 
 @compiled
 def _find_comment(text: Any, at: int) -> tuple[int, int, int]:
-    """Where the comment at `at` begins and ends, and the next line (-1: it is no comment)."""
+    """The start and end of the comment at `at`, and the next line (-1: it is no comment)."""
     begin = at
     if _byte(text, at) == _HASH:
         begin += 1
@@ -172,7 +170,7 @@ def _find_comment(text: Any, at: int) -> tuple[int, int, int]:
 def _read_features(
     text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any
 ) -> tuple[int, int, int]:
-    """Where the features end (or -WRONG, -WIDER), the last one, how many tokens are unsure."""
+    """The end of the features (or -WRONG, -WIDER), the last index, the number of unsure tokens."""
     width = features.shape[1]
     last = 0
     while True:
@@ -199,7 +197,9 @@ def _read_features(
         begin = at + 1
         value, at, status = read_decimal(text, begin, powers)
         if status == BAD:
-            if not _is_null(text, begin):
+            if not (
+                _has_bytes(text, begin, 78, 85, 76, 76) and _ends_token(_byte(text, begin + 4))
+            ):
                 return -WRONG, 0, 0
             value, at = np.nan, begin + 4
         elif status == UNSURE:
@@ -268,7 +268,7 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
 
 @compiled
 def _read_digits(text: Any, at: int, number: Any) -> tuple[Any, int]:
-    """What a number becomes by the digits that follow it, and where they end."""
+    """The number with the digits that follow it, and their end."""
     digit = np.uint8(_byte(text, at) - _ZERO)
     while digit < 10:
         number = number * np.uint64(10) + np.uint64(digit)
@@ -278,13 +278,14 @@ def _read_digits(text: Any, at: int, number: Any) -> tuple[Any, int]:
 
 
 @compiled
-def _is_null(text: Any, at: int) -> Any:
+def _has_bytes(text: Any, at: int, first: int, second: int, third: int, fourth: int) -> Any:
+    """Whether four bytes stand at `at`."""
+    # `and` stops at the first byte that differs, so before passing a line end.
     return (
-        _byte(text, at) == 78
-        and _byte(text, at + 1) == 85
-        and _byte(text, at + 2) == 76
-        and _byte(text, at + 3) == 76
-        and _ends_token(_byte(text, at + 4))
+        _byte(text, at) == first
+        and _byte(text, at + 1) == second
+        and _byte(text, at + 2) == third
+        and _byte(text, at + 3) == fourth
     )
 
 
@@ -296,13 +297,8 @@ def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
     """
     used = state[ID_BYTES]
     begin, stop = _word(text, begin, end)
-    if stop - begin >= 5 and (
-        _byte(text, begin) == 100
-        and _byte(text, begin + 1) == 111
-        and _byte(text, begin + 2) == 99
-        and _byte(text, begin + 3) == 105
-        and _byte(text, begin + 4) == 100
-    ):
+    docid = _has_bytes(text, begin, 100, 111, 99, 105) and _byte(text, begin + 4) == 100
+    if stop - begin >= 5 and docid:
         after, _ = _word(text, begin + 5, end)
         if after < end and _byte(text, after) == _EQUALS:
             begin, stop = _word(text, after + 1, end)
@@ -375,3 +371,117 @@ def nearest_float32(token: str) -> float:
         value = np.nextafter(value, np.inf if exact > Decimal(float(value)) else -np.inf)
     with np.errstate(over="ignore", under="ignore"):
         return float(np.float32(value))
+
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(?=[ \t\r\n#])")
+_TOKEN = re.compile(rb"[^ \t\r\n]*")
+_ID = re.compile(rb"[^\x00-\x20#]*")
+_FEATURE = re.compile(rb"(\d+):(NULL(?=[ \t\r\n#]))?")
+_COMMENT = re.compile(rb"#?([^\x00-\x08\x0a-\x1f]*)\r?")
+
+
+def is_judgment(line: bytes) -> bool:
+    """Whether a line is the header of a judgment list, or a judgment of JSON lines or qrels."""
+    text = line.decode("utf-8", "replace").strip().lower()
+    if text.startswith("{"):
+        return any(f'"{name}"' in text for name in ROLES["doc_id"])
+    fields = [field.strip(' "') for field in re.split(r"[\t,;]", text)]
+    tokens = text.split()
+    qrels = len(tokens) == 4 and tokens[1] in {"0", "q0"}
+    return qrels or any(field in ROLES["doc_id"] for field in fields)
+
+
+def fault_of(line: bytes) -> str:  # noqa: PLR0911 - one for each fault
+    """The fault of a line that compiled code has refused, in words."""
+    if is_judgment(line):
+        return judgment_list()
+    at = _after_blanks(line, 0)
+    label, token = _NUMBER.match(line, at), _token(line, at)
+    if label is None and b"qid:" not in line and re.search(rb"[,;\t]|^[{[]", line):
+        return judgment_list(
+            "this is neither Parquet nor LETOR text ('label qid:ID 1:value …'); if it is a "
+            "judgment list,"
+        )
+    if label is None:
+        return f"the label {token} is not a number: a line is 'label qid:ID 1:value …  # comment'"
+    if np.isinf(nearest_float32(label.group().decode())):
+        return f"the label {token} is beyond float32"
+    if line[at : at + 1] == b"-" and re.search(rb"[1-9]", label.group(1)):
+        return (
+            f"the label {token} is negative: 0 is irrelevant; leave unjudged documents out, or "
+            "shift all labels"
+        )
+    name = _after_blanks(line, label.end()) + 4
+    token = _token(line, name - 4)
+    if line[name - 4 : name] != b"qid:":
+        return f"{token} stands where qid:ID must: give each line its query, right after the label"
+    at = name + len(_ID.findall(line, name)[0])
+    if line[at] == ord("#"):
+        return (
+            f"the query id {token} has a '#', which begins a comment: put a blank before it, or "
+            "rename the query"
+        )
+    if line[at] not in b" \t\r\n":
+        return _control(line, at)
+    if at == name:
+        return "the query id after 'qid:' is empty"
+    if at - name > LONGEST_QUERY:
+        return f"a query id is longer than {LONGEST_QUERY} bytes"
+    last = 0
+    while line[at := _after_blanks(line, at)] not in b"\n#\r":
+        token, feature = _token(line, at), _FEATURE.match(line, at)
+        if feature is None:
+            return f"{token} is not a feature: write index:value"
+        index = int(feature.group(1)[-20:])
+        if index == 0:
+            return f"the feature {token} has index 0: indices begin at 1"
+        if index == last:
+            return f"the feature {token} repeats the index before it"
+        if index < last:
+            return f"the feature {token} has a smaller index than the one before it: sort them"
+        if index > LARGEST_INDEX:
+            return (
+                f"the feature {token} is beyond index {LARGEST_INDEX:,}: number the "
+                "features from 1 on"
+            )
+        last, value = index, _NUMBER.match(line, feature.end())
+        if value is None and feature.group(2) is None:
+            return f"the feature {token} has no decimal number for a value; a missing value is NULL"
+        if value and np.isinf(nearest_float32(value.group().decode())):
+            return f"the feature {token} has a value beyond float32"
+        at = value.end() if value else feature.end()
+    comment = _COMMENT.match(line, at)
+    end = comment.end() if comment else at
+    if line[end] != ord("\n"):
+        return _control(line, comment.end(1) if comment else at)
+    bad = name if line[name] & 0xC0 == 0x80 else comment.start(1) if comment else at
+    return f"{_token(line, bad)} is not UTF-8: save the file as UTF-8"
+
+
+def feature_beyond(line: bytes, n_features: int) -> str:
+    """The complaint about the first feature of a line that is beyond those asked for."""
+    features = re.finditer(rb"[ \t](\d+):", line)
+    beyond = next(feature.start(1) for feature in features if int(feature.group(1)) > n_features)
+    return (
+        f"the feature {_token(line, beyond)} is beyond the {n_features} features that were asked "
+        "for"
+    )
+
+
+def _control(line: bytes, at: int) -> str:
+    return (
+        f"a control character, byte 0x{line[at]:02x}: is it a text file with lines that end in LF "
+        "or CRLF?"
+    )
+
+
+def _token(line: bytes, at: int) -> str:
+    """The token at `at`, as an error shows it."""
+    match = _TOKEN.match(line, at)
+    return shown(match.group()) if match and match.group() else "the end of the line"
+
+
+def _after_blanks(line: bytes, at: int) -> int:
+    while line[at] in b" \t":
+        at += 1
+    return at

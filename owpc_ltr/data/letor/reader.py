@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,36 +17,47 @@ from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import kernel
-from owpc_ltr.data.letor.faults import fault_of, feature_beyond, is_judgment
-from owpc_ltr.data.letor.kernel import LARGEST_INDEX
+from owpc_ltr.data.letor.kernel import LARGEST_INDEX, fault_of, feature_beyond, is_judgment
 from owpc_ltr.data.options import judgment_list
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import first_unseen, line_of, open_bytes, shown, why_unseen
+from owpc_ltr.files.input import ByteSource, first_unseen, line_of, open_bytes, shown, why_unseen
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25
 
 
-class ByteStream(Protocol):
-    """Bytes one after another, and how many of them were taken."""
+class TextPiece:
+    """A piece of text as a source of bytes, and the source of what comes after it, if any."""
+
+    def __init__(self, text: bytes, rest: ByteSource | None = None) -> None:
+        self._text, self._taken, self._rest = memoryview(text), 0, rest
 
     @property
     def taken(self) -> int:
-        """Bytes that were read."""
-        ...
+        """Bytes that were read; of the source behind it too, and of what stands before that."""
+        if self._rest is None:
+            return self._taken
+        return self._rest.taken - (len(self._text) - self._taken)
 
     @property
     def share(self) -> float:
-        """The share of all bytes that was read, above 0."""
-        ...
+        """The share of all bytes that was read: by it, room is made for what is to come."""
+        if self._rest is None:
+            return self._taken / max(len(self._text), 1)
+        return self._rest.share
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill as much of the buffer as there is; 0 at the end."""
-        ...
+        """Fill as much of the buffer as there is."""
+        got = self._text[self._taken : self._taken + len(buffer)]
+        if not len(got) and self._rest is not None:
+            return self._rest.readinto(buffer)
+        buffer[: len(got)] = got
+        self._taken += len(got)
+        return len(got)
 
 
 class Reader:
-    """What was read so far: of a whole text, or of one piece of whole queries."""
+    """The state of reading a whole text, or one piece of whole queries."""
 
     def __init__(self, path: Path, n_features: int | None, max_features: int | None) -> None:
         self.path = path
@@ -64,40 +75,40 @@ class Reader:
         self.state[kernel.QUERY_LENGTH] = -1
         self._buffers: tuple[NDArray[Any], ...] = ()
 
-    def read(self, source: ByteStream, block: int) -> None:
+    def read(self, source: ByteSource | TextPiece, block: int) -> None:
         """Parse everything, a block of whole lines at a time."""
         buffer = bytearray(block)
-        kept = 0
-        while got := source.readinto(memoryview(buffer)[kept:]):
-            filled = kept + got
+        remaining = 0
+        while got := source.readinto(memoryview(buffer)[remaining:]):
+            filled = remaining + got
             if self.state[kernel.LINE] == 0:
                 _refuse_marks(self.path, bytes(buffer[: min(filled, 4096)]))
             stop = buffer.rfind(b"\n", 0, filled) + 1
             if stop:
                 self._parse(np.frombuffer(buffer, np.uint8, stop), source, source.taken - filled)
-            kept = filled - stop
-            buffer[:kept] = buffer[stop:filled]
-            if kept == len(buffer):
+            remaining = filled - stop
+            buffer[:remaining] = buffer[stop:filled]
+            if remaining == len(buffer):
                 if len(buffer) >= _LONGEST_LINE:
                     raise self._bad(0, f"the line is longer than {_LONGEST_LINE >> 20} MiB")
                 buffer += bytes(len(buffer))
-        if buffer[:kept].strip(b" \t"):
+        if buffer[:remaining].strip(b" \t"):
             raise self._bad(
                 0,
-                f"the last line, {shown(bytes(buffer[:kept]))}, has no line end: the file may be "
-                "cut; if it is whole, end it with a new line",
+                f"the last line, {shown(bytes(buffer[:remaining]))}, has no line end: the file may "
+                "be cut; if it is whole, end it with a new line",
             )
 
     def beside(self, line: int) -> Reader:
         """A reader for a piece that begins after so many lines, with a query."""
-        other = Reader(self.path, self.n_features, self.max_features)
-        other.state[kernel.LINE] = line
-        return other
+        reader = Reader(self.path, self.n_features, self.max_features)
+        reader.state[kernel.LINE] = line
+        return reader
 
     def take(self, piece: Reader, size: int, share: float) -> None:
-        """Put a piece of `size` bytes, which was read beside, behind what is there.
+        """Append a piece of `size` bytes that another reader has read.
 
-        `share` is how much of all text was read with it.
+        `share` is the share of the text that was read up to its end.
         """
         rows, first = self.rows, int(self.state[kernel.ROW])
         count, width = int(piece.state[kernel.ROW]), int(piece.state[kernel.WIDTH])
@@ -107,12 +118,12 @@ class Reader:
             rows.lengthen(first + count, share, rows.text + size)
         rows.text += size
         new = slice(first, first + count)
-        own = piece.rows
-        rows.features[new, :width] = own.features[:count, :width]
+        piece_rows = piece.rows
+        rows.features[new, :width] = piece_rows.features[:count, :width]
         rows.features[new, width:] = 0
-        rows.labels[new] = own.labels[:count]
-        rows.id_ends[new] = own.id_ends[:count] + len(self.ids.content)
-        rows.comment_ends[new] = own.comment_ends[:count] + len(self.comments.content)
+        rows.labels[new] = piece_rows.labels[:count]
+        rows.id_ends[new] = piece_rows.id_ends[:count] + len(self.ids.content)
+        rows.comment_ends[new] = piece_rows.comment_ends[:count] + len(self.comments.content)
         for part in piece.begun:
             part[:, 0] += first
             part[:, 2] += len(self.queries.content)
@@ -124,34 +135,17 @@ class Reader:
         self.state[kernel.WIDTH] = max(self.state[kernel.WIDTH], width)
         self.state[kernel.QUERY_LENGTH] = -1
 
-    def _parse(self, text: NDArray[np.uint8], source: ByteStream, before: int) -> None:
+    def _parse(self, text: NDArray[np.uint8], source: ByteSource | TextPiece, before: int) -> None:
         """Parse a block of whole lines, which stands after `before` bytes of the source."""
         state, rows = self.state, self.rows
         buffers = self._buffers_for(len(text))
         first_line = int(state[kernel.LINE])
-        for counter in (
-            kernel.POSITION,
-            kernel.ID_BYTES,
-            kernel.COMMENT_BYTES,
-            kernel.QUERY_BYTES,
-            kernel.QUERIES,
-            kernel.UNSURE_TOKENS,
-        ):
-            state[counter] = 0
+        state[list(kernel.COUNTERS_OF_BLOCK)] = 0
         state[kernel.TOTAL_ID_BYTES] = len(self.ids.content)
         state[kernel.TOTAL_COMMENT_BYTES] = len(self.comments.content)
         while True:
-            result = kernel.read_lines(
-                text,
-                state,
-                self.query,
-                rows.features,
-                rows.labels,
-                rows.id_ends,
-                rows.comment_ends,
-                *buffers,
-                self.powers,
-            )
+            targets = rows.features, rows.labels, rows.id_ends, rows.comment_ends, *buffers
+            result = kernel.read_lines(text, state, self.query, *targets, self.powers)
             at = int(state[kernel.POSITION])
             if result == kernel.DONE:
                 break
@@ -178,7 +172,7 @@ class Reader:
         self._keep(text, (ids, comments, queries), begun[: state[kernel.QUERIES]], first_line)
 
     def _buffers_for(self, size: int) -> tuple[NDArray[Any], ...]:
-        """What takes the ids, comments, queries, begun queries and unsure tokens of a block."""
+        """The buffers for ids, comments, queries, begun queries and unsure tokens of a block."""
         # A line takes 8 bytes or more, a token 4, and a row number fewer than twice its line.
         if not self._buffers or len(self._buffers[0]) < 2 * size + 64:
             strings = (np.empty(2 * size + 64, np.uint8) for _ in range(3))
@@ -187,7 +181,7 @@ class Reader:
         return self._buffers
 
     def _settle(self, text: NDArray[np.uint8], unsure: NDArray[np.int64], first_line: int) -> None:
-        """Read exactly the few tokens that compiled code left."""
+        """Read the few tokens exactly that compiled code could not decide."""
         for row, column, begin, end in unsure.tolist():
             value = kernel.nearest_float32(text[begin:end].tobytes().decode())
             if np.isinf(value):
@@ -222,7 +216,7 @@ class Reader:
             strings.content += content
 
     def dataset(self) -> RankingDataset:
-        """What was read. Raises BadInput where it is nothing, or a query comes back."""
+        """The dataset that was read. Raises BadInput if it is empty, or if a query comes back."""
         count = int(self.state[kernel.ROW])
         if count == 0:
             raise BadInput(f"cannot read {self.path}: it has no line with a document")
@@ -265,10 +259,10 @@ class Reader:
             first[query] = line
 
     def _refuse_unseen(self, what: str, strings: Strings, ids: pa.StringArray) -> None:
-        found = first_unseen(strings.content, ids)
-        if found is None:
+        row = first_unseen(strings.content, ids)
+        if row is None:
             return
-        value = str(ids[found])
+        value = str(ids[row])
         with open_bytes(self.path) as source:
             line = line_of(source, value.encode())
         raise self._bad(line, f"the {what} {shown(value)} {why_unseen(value)}")
@@ -298,8 +292,8 @@ def _refuse_marks(path: Path, head: bytes) -> None:
 
 def _line_at(text: NDArray[np.uint8], at: int) -> bytes:
     """The line that begins at `at`, its end included."""
-    rest = text[at : at + _LONGEST_LINE].tobytes()
-    return rest[: rest.index(b"\n") + 1]
+    following = text[at : at + _LONGEST_LINE].tobytes()
+    return following[: following.index(b"\n") + 1]
 
 
 def _first_undecodable(text: bytes) -> tuple[int, bytes]:
@@ -415,7 +409,7 @@ class Rows:
 
 def widest(line: bytes) -> int:
     """The largest feature number of a line, among those that can be one."""
-    numbers = (int(found.group(1)) for found in _INDEX.finditer(line.partition(b"#")[0]))
+    numbers = (int(match.group(1)) for match in _INDEX.finditer(line.partition(b"#")[0]))
     return max(number for number in numbers if number <= LARGEST_INDEX)
 
 

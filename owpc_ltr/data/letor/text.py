@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.documents import lines_in
 from owpc_ltr.data.letor import kernel
-from owpc_ltr.data.letor.reader import BLOCK, ByteStream, Reader
+from owpc_ltr.data.letor.reader import BLOCK, Reader, TextPiece
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import ByteSource, open_bytes, open_regular, shown
+from owpc_ltr.files.columnar import is_parquet
+from owpc_ltr.files.input import ByteSource, open_bytes, shown
 from owpc_ltr.files.output import open_output
 from owpc_ltr.signatures import row_number
 
@@ -99,9 +100,8 @@ def line_of_row(path: Path, row: int) -> int | None:
 
     Blank lines and lines that are comments hold no document.
     """
-    with open_regular(path) as file:
-        if file.read(4) == b"PAR1":
-            return None
+    if is_parquet(path):
+        return None
     for line, text in enumerate(lines_in(path), 1):
         bare = text.strip(b" \t\r")
         if bare and not bare.startswith(b"#"):
@@ -112,31 +112,31 @@ def line_of_row(path: Path, row: int) -> int | None:
 
 
 def _cores() -> int:
-    """The cores that this process may use, up to as many as a disk and one thread can feed."""
+    """The cores that this process may use, at most as many as a disk and one thread can supply."""
     # Not every system tells which cores a process may use.
     allowed = getattr(os, "sched_getaffinity", lambda _process: range(os.cpu_count() or 1))
     return min(len(allowed(0)), _MOST_THREADS)
 
 
-def _read_side_by_side(whole: Reader, source: ByteStream, block: int, threads: int) -> None:
-    """Read everything into `whole`, by so many threads. Raises BadInput, as it does."""
+def _read_side_by_side(whole: Reader, source: ByteSource, block: int, threads: int) -> None:
+    """Read everything into `whole`, with several threads. Raises BadInput as `whole` does."""
     if threads == 1:
         whole.read(source, block)
         return
-    buffer, kept, line = memoryview(bytearray(PIECE)), b"", 0
+    buffer, remaining, line = memoryview(bytearray(PIECE)), b"", 0
     waiting: deque[tuple[bytes, Future[Reader | None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             while got := source.readinto(buffer):
-                text = kept + bytes(buffer[:got])
+                text = remaining + bytes(buffer[:got])
                 if got < len(buffer) or len(text) > _LONGEST * PIECE:
-                    kept = text
+                    remaining = text
                     break
                 cut = last_query(text, _LINES)
                 if not cut:
-                    kept = text
+                    remaining = text
                     continue
-                piece, kept = text[:cut], text[cut:]
+                piece, remaining = text[:cut], text[cut:]
                 waiting.append((piece, pool.submit(_apart, whole, piece, line, block)))
                 line += piece.count(b"\n")
                 if len(waiting) > threads:
@@ -146,11 +146,11 @@ def _read_side_by_side(whole: Reader, source: ByteStream, block: int, threads: i
         finally:
             for _, future in waiting:
                 future.cancel()
-    whole.read(TextPiece(kept, source), block)
+    whole.read(TextPiece(remaining, source), block)
 
 
 def _apart(whole: Reader, piece: bytes, line: int, block: int) -> Reader | None:
-    """A piece by itself, whose first line follows so many others; None where it is not right."""
+    """A reader of one piece, which begins after `line` lines; None if the piece has a fault."""
     reader = whole.beside(line)
     try:
         reader.read(TextPiece(piece), block)
@@ -160,9 +160,9 @@ def _apart(whole: Reader, piece: bytes, line: int, block: int) -> Reader | None:
 
 
 def _take(
-    whole: Reader, piece: bytes, future: Future[Reader | None], source: ByteStream, block: int
+    whole: Reader, piece: bytes, future: Future[Reader | None], source: ByteSource, block: int
 ) -> None:
-    """Put the next piece behind what is there."""
+    """Append the next piece."""
     reader = future.result()
     if reader is None:
         whole.read(TextPiece(piece), block)
@@ -187,49 +187,19 @@ def _stream(
 
 def _pieces(source: ByteSource, size: int) -> Iterator[bytes]:
     """The text, cut before the first line of some query every so many bytes."""
-    buffer, kept = memoryview(bytearray(size)), b""
+    buffer, remaining = memoryview(bytearray(size)), b""
     while got := source.readinto(buffer):
-        text = kept + bytes(buffer[:got])
+        text = remaining + bytes(buffer[:got])
         cut = last_query(text)
         if cut:
             yield text[:cut]
-        kept = text[cut:]
-    if kept:
-        yield kept
-
-
-class TextPiece:
-    """A piece of text as a source of bytes, and what comes after it, if that is given."""
-
-    def __init__(self, text: bytes, rest: ByteStream | None = None) -> None:
-        self._text, self._given, self._rest = memoryview(text), 0, rest
-
-    @property
-    def taken(self) -> int:
-        """Bytes that were read; of the source behind it too, and of what stands before that."""
-        if self._rest is None:
-            return self._given
-        return self._rest.taken - (len(self._text) - self._given)
-
-    @property
-    def share(self) -> float:
-        """The share of all bytes that was read: by it, room is made for what is to come."""
-        if self._rest is None:
-            return self._given / max(len(self._text), 1)
-        return self._rest.share
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill as much of the buffer as there is."""
-        got = self._text[self._given : self._given + len(buffer)]
-        if not len(got) and self._rest is not None:
-            return self._rest.readinto(buffer)
-        buffer[: len(got)] = got
-        self._given += len(got)
-        return len(got)
+        remaining = text[cut:]
+    if remaining:
+        yield remaining
 
 
 def last_query(text: bytes, lines: int | None = None) -> int:
-    """Where the last query's first line begins; 0 where no other one is before it.
+    """The start of the last query's first line; 0 if no other query is before it.
 
     Nor is it looked for in more than so many of the last `lines` that may be of a query.
     """
@@ -240,11 +210,11 @@ def last_query(text: bytes, lines: int | None = None) -> int:
     while seen != lines and (named := text.rfind(b"qid:", 0, end)) >= 0:
         seen += 1
         begin = text.rfind(b"\n", 0, named) + 1
-        found = _QUERY.match(text[begin:end])
-        if found is not None:
-            if last is not None and found.group(1) != last:
+        match = _QUERY.match(text[begin:end])
+        if match is not None:
+            if last is not None and match.group(1) != last:
                 return start
-            last, start = found.group(1), begin
+            last, start = match.group(1), begin
         end = begin
     return 0
 
@@ -266,8 +236,6 @@ def write_letor(dataset: RankingDataset, path: Path | str) -> None:
     path = Path(path)
     _refuse_infinite(dataset)
     labels = pc.cast(pa.array(dataset.labels), pa.string())
-    if dataset.n_documents and float(dataset.labels.min()) < 0:
-        raise _unwritable(path, "label", str(dataset.labels.min()), "labels must not be negative")
     rows = pa.array(np.repeat(np.arange(dataset.n_queries), np.diff(dataset.offsets)))
     _refuse_pattern(path, "query id", dataset.query_ids, r"[\x00-\x20#]|^$")
     comments = _comments(dataset, path)
@@ -310,8 +278,8 @@ def _ids_in(comments: Any, numbers: Any) -> Any:
     """The document id that reading these comments gives."""
     named = pc.struct_field(pc.extract_regex(comments, _DOCID), "id")
     word = pc.struct_field(pc.extract_regex(comments, _FIRST_WORD), "id")
-    found = pc.fill_null(named, word)
-    return pc.if_else(pc.equal(found, ""), numbers, found)
+    ids = pc.fill_null(named, word)
+    return pc.if_else(pc.equal(ids, ""), numbers, ids)
 
 
 def _row_numbers(dataset: RankingDataset) -> Any:
@@ -323,8 +291,9 @@ def _row_numbers(dataset: RankingDataset) -> Any:
 def _refuse_pattern(path: Path, what: str, values: Any, pattern: str) -> None:
     bad = pc.index(pc.match_substring_regex(values, pattern), True).as_py()
     if bad >= 0:
-        raise _unwritable(
-            path, what, values[bad].as_py(), "LETOR text cannot hold it; write Parquet"
+        raise BadInput(
+            f"cannot write {path}: the {what} {shown(values[bad].as_py())}: LETOR text cannot hold "
+            "it; write Parquet"
         )
 
 
@@ -336,10 +305,6 @@ def _refuse_infinite(dataset: RankingDataset) -> None:
             f"cannot write LETOR text: feature '{dataset.feature_names[column]}' of row "
             f"{row_number(row)} is infinite, which it does not hold: fix the feature"
         )
-
-
-def _unwritable(path: Path, what: str, value: str, why: str) -> BadInput:
-    return BadInput(f"cannot write {path}: the {what} {shown(value)}: {why}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, arrow_of, infinite_value, numbers_in
 from owpc_ltr.data.options import ROLES, judgment_list
-from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FORMAT, digest_of
+from owpc_ltr.data.parquet.writing import COLUMNS, DATASET_KEY, FIELDS, FORMAT, digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import open_for_arrow, shown
 from owpc_ltr.signatures import row_number
@@ -45,7 +45,7 @@ def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
 
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, open; what goes wrong in the block is told as `open_for_arrow` does."""
+    """The file, open; errors in the block become those of `open_for_arrow`."""
     with open_for_arrow(path, "Parquet file") as file:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
@@ -63,7 +63,7 @@ def _checked(path: Path, parts: Parts, expected: str | None) -> RankingDataset:
     """The dataset, as it was written. Raises BadInput."""
     dataset = parts.dataset()
     digest, infinite = digest_of(dataset)
-    # Files of before had no digest.
+    # Older files have no digest.
     if digest != parts.about.get("digest", digest) or expected not in {None, digest}:
         raise changed(path)
     if infinite:
@@ -72,7 +72,7 @@ def _checked(path: Path, parts: Parts, expected: str | None) -> RankingDataset:
 
 
 def changed(path: Path) -> BadInput:
-    """What is said of a file whose digest is another."""
+    """The error for a file whose content does not have its digest."""
     return BadInput(
         f"cannot read {path}: it is not as it was written (its digest is another): fetch or "
         "write it again; what was changed on purpose, save anew from its columns: "
@@ -98,17 +98,20 @@ class Parts:
         sizes = (parquet.metadata.row_group(group).num_rows for group in self.groups)
         self.rows: int = parquet.metadata.num_rows if groups is None else sum(sizes)
         self.columns: list[str] = self.about["columns"]
-        self.fields: dict[str, str] = self.about["document_fields"] or {}
+        self.fields: dict[str, str] | None = self.about["document_fields"]
         self._check()
         if only is not None:
-            self.fields = {}
+            self.fields = None
 
     def dataset(self) -> RankingDataset:
         """Everything, read. Raises BadInput where values do not fit together."""
         features = np.empty((self.rows, len(self.columns)), np.float32)
-        known = [name for name in COLUMNS if self.only is None or name in self.only]
-        kept = [*(name for name in known if name in self.schema.names), *self.fields.values()]
-        parts: dict[str, list[Any]] = {name: [] for name in kept}
+        columns = [name for name in COLUMNS if self.only is None or name in self.only]
+        names = [
+            *(name for name in columns if name in self.schema.names),
+            *(self.fields or {}).values(),
+        ]
+        parts: dict[str, list[Any]] = {name: [] for name in names}
         row = 0
         for group in self._groups():
             if row + len(group) > self.rows:
@@ -131,32 +134,22 @@ class Parts:
         for name in ("query_weight", "query_params"):
             if name in whole:
                 whole[name] = self._one_a_query(name, whole[name], offsets, runs.values)
-        numbers = {
-            name: numbers_in(whole[name])
-            for name in ("label", "document_weight", "query_weight")
-            if name in whole
-        }
+        whole["query_id"] = runs.values
+        fields = self.fields and {name: whole[column] for name, column in self.fields.items()}
+        for name in ("label", "document_weight", "query_weight"):
+            if name in whole:
+                whole[name] = numbers_in(whole[name])
         scales = self.about["feature_scales"]
         try:
             return RankingDataset(
                 features=features,
-                labels=numbers["label"],
                 offsets=offsets,
-                query_ids=runs.values,
                 feature_names=tuple(self.about["features"]),
-                doc_ids=whole.get("document_id"),
                 featureset_hash=self.about["featureset_hash"],
-                query_params=whole.get("query_params"),
-                query_weights=numbers.get("query_weight"),
-                document_weights=numbers.get("document_weight"),
-                comments=whole.get("comment"),
                 feature_scales=None if scales is None else np.array(scales, np.float64),
-                document_fields=(
-                    None
-                    if self.only is not None or self.about["document_fields"] is None
-                    else {name: whole[column] for name, column in self.fields.items()}
-                ),
+                document_fields=fields,
                 manifest=self.about["manifest"],
+                **{FIELDS[name]: whole[name] for name in FIELDS if name in whole},
             )
         except BadInput as error:
             raise self._bad(str(error)) from error
@@ -209,7 +202,7 @@ class Parts:
         metadata = self.schema.metadata or {}
         if DATASET_KEY not in metadata:
             names = {name.lower() for name in self.schema.names}
-            if names <= {known for role in ROLES.values() for known in role}:
+            if names <= {alias for role in ROLES.values() for alias in role}:
                 raise BadInput(f"cannot read {self.path}: {judgment_list()}")
             raise BadInput(
                 f"cannot read {self.path}: it is Parquet, but no dataset of owpc-ltr: give its "
@@ -233,21 +226,20 @@ class Parts:
 
     def _check(self) -> None:
         """Refuse columns that are absent, double or of another type, before reading any."""
-        wanted: dict[str, Any] = {
-            name: COLUMNS[name] for name in COLUMNS if name in self.schema.names
-        }
-        wanted |= {name: COLUMNS[name] for name in NEEDED}
-        wanted |= dict.fromkeys(self.columns, pa.float32()) | dict.fromkeys(self.fields.values())
-        for name, kind in wanted.items():
+        present = [name for name in COLUMNS if name in self.schema.names]
+        types: dict[str, Any] = {name: COLUMNS[name] for name in (*present, *NEEDED)}
+        types |= dict.fromkeys(self.columns, pa.float32())
+        types |= dict.fromkeys((self.fields or {}).values())
+        for name, needed in types.items():
             indices = self.schema.get_all_field_indices(name)
             if len(indices) != 1:
                 count = "no" if not indices else "more than one"
                 raise self._bad(f"it has {count} column {shown(name)}")
-            found = self.schema.field(indices[0]).type
-            if name == _ENCODED and pa.types.is_dictionary(found):
-                found = found.value_type
-            if kind is not None and found != kind:
-                raise self._bad(f"the column {shown(name)} is {found}, and must be {kind}")
+            kind = self.schema.field(indices[0]).type
+            if name == _ENCODED and pa.types.is_dictionary(kind):
+                kind = kind.value_type
+            if needed is not None and kind != needed:
+                raise self._bad(f"the column {shown(name)} is {kind}, and must be {needed}")
 
     def _bad(self, what: str) -> BadInput:
         return BadInput(f"cannot read {self.path}: {what}")
@@ -255,24 +247,14 @@ class Parts:
 
 def _is_sound(about: dict[str, Any]) -> bool:
     """Whether the metadata are of the types that `save_dataset` writes."""
-    features, columns, fields, scales, featureset, manifest = (
-        about[name]
-        for name in (
-            "features",
-            "columns",
-            "document_fields",
-            "feature_scales",
-            "featureset_hash",
-            "manifest",
-        )
-    )
-    texts = [*features, *columns, *(fields or {}).keys(), *(fields or {}).values()]
+    features, columns, fields = about["features"], about["columns"], about["document_fields"] or {}
+    texts = [*features, *columns, *fields.keys(), *fields.values()]
     return (
         len(features) == len(columns)
         and all(isinstance(text, str) for text in texts)
-        and all(isinstance(scale, float) for scale in scales or ())
-        and isinstance(featureset, str | None)
-        and isinstance(manifest, dict | None)
+        and all(isinstance(scale, float) for scale in about["feature_scales"] or ())
+        and isinstance(about["featureset_hash"], str | None)
+        and isinstance(about["manifest"], dict | None)
     )
 
 
@@ -286,7 +268,7 @@ def transpose_into(rows: Matrix, columns: Matrix) -> None:
 
 @compiled
 def _fill(rows: Any, columns: Any) -> None:
-    """The same, tile by tile, so that both sides stay in the cache."""
+    """Transpose tile by tile, so that both sides stay in the cache."""
     count, width = rows.shape
     for row in range(0, count, _TILE):
         row_stop = min(row + _TILE, count)
@@ -298,9 +280,9 @@ def _fill(rows: Any, columns: Any) -> None:
 
 
 def load_learnable(path: Path, digest: str) -> RankingDataset:
-    """What is learned from in a file that was read before: features, labels, weights, query ids.
+    """What training needs of a file that was read before: features, labels, weights, query ids.
 
-    Pages have checksums; the digest is compared with that in the file, and not reckoned again.
+    Pages have checksums; the digest is compared with that in the file, and not computed again.
     """
     with _known(path, digest) as parquet:
         return Parts(path, parquet, LEARNABLE).dataset()
@@ -339,7 +321,7 @@ def _known(path: Path, digest: str) -> Iterator[pq.ParquetFile]:
 def stream_groups(path: Path) -> Iterator[RankingDataset]:
     """Each row group of a file, as a dataset; a query may go on in the next one.
 
-    Pages have checksums; the digest is of the whole, and not looked at.
+    Pages have checksums; the digest of the whole file is not checked.
     """
     with opened(path) as parquet:
         for group in range(parquet.num_row_groups):

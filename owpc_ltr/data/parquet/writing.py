@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import scrambled
 from owpc_ltr.compiling import SMALL, compiled
 from owpc_ltr.data.dataset import RankingDataset, infinite_value, numbers_in
 from owpc_ltr.errors import BadInput
@@ -23,7 +24,7 @@ from owpc_ltr.signatures import public
 
 FORMAT = 1
 DATASET_KEY = b"owpc_ltr"
-"""What the metadata of a dataset's file stand under; no other file has it."""
+"""The key of a dataset's metadata in its file; no other file has it."""
 COLUMNS = {
     "query_id": pa.string(),
     "document_id": pa.string(),
@@ -33,6 +34,10 @@ COLUMNS = {
     "query_params": pa.string(),
     "comment": pa.string(),
 }
+FIELDS = {"query_id": "query_ids", "document_id": "doc_ids", "query_params": "query_params"} | {
+    name: f"{name}s" for name in ("label", "document_weight", "query_weight", "comment")
+}
+"""The fields of a dataset that the columns hold."""
 PER_QUERY = ("query_id", "query_weight", "query_params")
 _ROWS = 1 << 16
 _BYTES = 1 << 28
@@ -55,21 +60,24 @@ def write_dataset(
     whole_queries: bool = False,
     reserved: tuple[str, ...] = (),
 ) -> str:
-    """The same; its digest. Row groups may be of `whole_queries`, names of columns `reserved`."""
+    """Write the dataset; returns its digest. With `whole_queries`, row groups do not cut queries.
+
+    Columns of features and fields do not have the names that are `reserved`.
+    """
     _check_names((*dataset.feature_names, *(dataset.document_fields or {})))
-    kept = _kept(dataset)
+    held = _kept(dataset)
     taken = {*COLUMNS, *reserved}
     columns = _free_columns(dataset.feature_names, "feature", taken)
     # Sorted, as their names are in the metadata: their order means nothing.
     fields = dict(sorted((dataset.document_fields or {}).items()))
     field_columns = _free_columns(tuple(fields), "field", taken)
-    ours = {name: COLUMNS[name] for name in kept}
-    kept |= dict(zip(field_columns, fields.values(), strict=True))
+    ours = {name: COLUMNS[name] for name in held}
+    held |= dict(zip(field_columns, fields.values(), strict=True))
     metadata, digest = _metadata(dataset, columns, dict(zip(fields, field_columns, strict=True)))
     schema = pa.schema(
         [
             *ours.items(),
-            *((name, kept[name].type) for name in field_columns),
+            *((name, held[name].type) for name in field_columns),
             *((name, pa.float32()) for name in columns),
         ],
         {DATASET_KEY: metadata},
@@ -94,7 +102,7 @@ def write_dataset(
             queries = pa.array(rows[part])
             arrays = [
                 values.take(queries) if name in PER_QUERY else values[part]
-                for name, values in kept.items()
+                for name, values in held.items()
             ]
             values = np.ascontiguousarray(dataset.features[part].T)
             arrays += [pa.array(column) for column in values]
@@ -103,7 +111,7 @@ def write_dataset(
 
 
 def _cuts(dataset: RankingDataset, *, whole_queries: bool) -> list[int]:
-    """Where row groups begin, and the last one ends."""
+    """The first rows of all row groups, and the end of the last one."""
     size, rows = _rows_of_a_group(dataset), dataset.n_documents
     if not whole_queries:
         return [*range(0, rows, size), rows]
@@ -126,15 +134,7 @@ def _rows_of_a_group(dataset: RankingDataset) -> int:
 
 def _kept(dataset: RankingDataset) -> dict[str, Any]:
     """The columns beside the features: what the dataset has, one value a query or a document."""
-    parts = {
-        "query_id": dataset.query_ids,
-        "document_id": dataset.doc_ids,
-        "label": dataset.labels,
-        "document_weight": dataset.document_weights,
-        "query_weight": dataset.query_weights,
-        "query_params": dataset.query_params,
-        "comment": dataset.comments,
-    }
+    parts = {name: getattr(dataset, FIELDS[name]) for name in COLUMNS}
     return {
         name: values if isinstance(values, pa.Array) else pa.array(values, COLUMNS[name])
         for name, values in parts.items()
@@ -143,7 +143,7 @@ def _kept(dataset: RankingDataset) -> dict[str, Any]:
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-    """Refuse a name that no file can hold: one with half a character, as from bytes read amiss."""
+    """Refuse a name that is not valid Unicode, as from bytes in another encoding."""
     for name in names:
         try:
             name.encode()
@@ -238,14 +238,12 @@ def column_sums(bits: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], bool]:
 
 def row_keys(rows: int) -> NDArray[np.uint64]:
     """An odd number for each row: its own number, mixed as in SplitMix64 (Steele et al. 2014)."""
-    key = np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (key ^ (key >> np.uint64(31))) | np.uint64(1)
+    numbers = np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return scrambled(numbers) | np.uint64(1)
 
 
 def _add(digest: Any, part: Any) -> None:
-    """Add an array, by its values: how Arrow lays them out does not matter."""
+    """Add an array by its values; its layout in Arrow does not matter."""
     if isinstance(part, np.ndarray):
         digest.update(np.ascontiguousarray(part).view(np.uint8).data)
         return

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import shutil
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +39,7 @@ from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, query_positio
 from owpc_ltr.errors import Refused, UsageError
 
 ColumnSet = Literal["whole", "learnable", "filled"]
-"""How a part is read: everything; what is learned from; the same with 0 for missing values."""
+"""What is read of a part: everything; what training needs; the same with 0 for missing values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +53,10 @@ class PartSelection:
 
 
 class PartReader:
-    """The files of a folder: what was read of them and stays in memory."""
+    """Reads the files of a folder, and caches parts."""
 
     def __init__(self, folder: Path, memory: int) -> None:
-        self.folder, self.kept = folder, PartCache(memory)
+        self.folder, self.cache = folder, PartCache(memory)
         self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
 
     def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:
@@ -66,12 +65,8 @@ class PartReader:
             self._queries[part.path] = load_queries(self.folder / part.path, part.digest)
         return self._queries[part.path]
 
-    def query_params(self, part: Part) -> pa.StringArray | None:
-        """The parameters of each query of a part, as JSON; None where it has none."""
-        return load_query_params(self.folder / part.path, part.digest)
-
     def read(self, piece: PartSelection, form: ColumnSet) -> RankingDataset:
-        """A piece in one of its forms, checked by its digest; what is learned from may be kept."""
+        """The columns of a piece, checked by the file's digest; those for training are cached."""
         path, digest = self.folder / piece.part.path, piece.part.digest
         if form == "whole":
             return _chosen(load_dataset(path, digest), piece)
@@ -81,11 +76,11 @@ class PartReader:
             return data.without_missing() if form == "filled" else data
 
         chosen = None if piece.chosen is None else piece.chosen.tobytes()
-        return self.kept.get((piece.part.path, chosen, form), load)
+        return self.cache.get((piece.part.path, chosen, form), load)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was read stays in the process that has read it.
-        return PartReader, (self.folder, self.kept.memory)
+        # The cache stays in this process.
+        return PartReader, (self.folder, self.cache.memory)
 
 
 def _chosen(data: RankingDataset, piece: PartSelection) -> RankingDataset:
@@ -95,104 +90,86 @@ def _chosen(data: RankingDataset, piece: PartSelection) -> RankingDataset:
 _LEFT_FREE = 1 << 30
 """Bytes of the disk that are never taken."""
 _ARRAYS = ("features", "labels", "document_weights", "query_weights")
-_NUMBER = 64  # what begins at a multiple of this is where numbers of every size may be
 _SMALL = ("offsets", "query_ids", "feature_names")
 
 
-class _Place(NamedTuple):
-    """Where a part is, what it is but for its numbers, and what they are like."""
+class PartCache:
+    """The first parts that were read, up to `memory` bytes of them in memory, the others on disk.
 
-    file: _File
-    start: int
-    rest: dict[str, Any]
-    arrays: dict[str, tuple[int, tuple[int, ...], Any]]
+    Those on disk are in a temporary file in TMPDIR or /var/tmp, as far as there is room. No part is
+    evicted for another: passes go round, and the part used last is the one needed last.
+    """
 
+    def __init__(self, memory: int) -> None:
+        self.memory, self._lock = memory, Lock()
+        self.release()
 
-class _File:
-    """A file without a name, which goes when nobody needs it any more."""
+    def release(self) -> None:
+        """Drop all parts."""
+        with self._lock:
+            self.bytes, self._parts = 0, dict[Hashable, RankingDataset]()
+            self._file: IO[bytes] | None = None
+            self._end, self._full = 0, False
+            # Of each part on disk: the file, where each array is, and what is not an array.
+            self._places: dict[Hashable, tuple[IO[bytes], dict[str, Any], dict[str, Any]]] = {}
 
-    def __init__(self, folder: Path) -> None:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            self.descriptor = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self.descriptor)
-        self.end = 0
+    def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
+        """A part, from memory, from disk, or loaded and then kept."""
+        part = self._parts.get(key) or self._from_disk(key)
+        if part is None:
+            part = load()
+            if not self._keep_in_memory(key, part):
+                self._keep_on_disk(key, part)
+        return part
 
-    def write(self, array: NDArray[Any], start: int) -> None:
-        """Write an array, its first byte at `start`."""
-        rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        while rest:
-            written = os.pwrite(self.descriptor, rest, start)
-            rest, start = rest[written:], start + written
+    def _keep_in_memory(self, key: Hashable, part: RankingDataset) -> bool:
+        """Whether a part is in memory now."""
+        with self._lock:
+            size = part.features.nbytes
+            if key not in self._parts and self.bytes + size <= self.memory:
+                self._parts[key] = part
+                self.bytes += size
+            return key in self._parts
 
-
-class DiskCache:
-    """Parts in a temporary file, as far as the disk has room: in TMPDIR, or /var/tmp."""
-
-    def __init__(self) -> None:
-        self._file: _File | None = None
-        self._places: dict[Hashable, _Place] = {}
-        self._full, self._lock = False, Lock()
-
-    def keep(self, key: Hashable, part: RankingDataset) -> None:
-        """Write a part, if there is room; no fault of the disk stops what it is for."""
-        present = {name: getattr(part, name) for name in _ARRAYS}
-        arrays = {name: array for name, array in present.items() if array is not None}
-        size = sum(_aligned(array.nbytes, _NUMBER) for array in arrays.values())
+    def _keep_on_disk(self, key: Hashable, part: RankingDataset) -> None:
+        """Write a part, if there is room; an error of the disk does not stop the work."""
+        arrays = {name: getattr(part, name) for name in _ARRAYS if getattr(part, name) is not None}
+        size = sum(_padded(array.nbytes) for array in arrays.values())
         with self._lock:
             if self._full or key in self._places:
                 return
-            file = self._with_room(size)
+            file = self._file_with_room(size)
             if file is None:
                 self._full = True
                 return
-            start = _aligned(file.end, mmap.ALLOCATIONGRANULARITY)
-            file.end = start + size
-        shapes, inside = {}, 0
+            start, self._end = self._end, self._end + size
+        places = {}
         try:
             for name, array in arrays.items():
-                file.write(array, start + inside)
-                shapes[name] = inside, array.shape, array.dtype
-                inside += _aligned(array.nbytes, _NUMBER)
+                _write_at(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, start)
+                places[name] = array.dtype, start, array.shape
+                start += _padded(array.nbytes)
         except OSError:
             self._full = True
             return
-        rest = {name: getattr(part, name) for name in _SMALL}
-        self._places[key] = _Place(file, start, rest, shapes)
+        self._places[key] = file, places, {name: getattr(part, name) for name in _SMALL}
 
-    def get(self, key: Hashable) -> RankingDataset | None:
-        """A part that is kept; its arrays are the file's own pages, and nothing is copied."""
-        place = self._places.get(key)
-        if place is None:
+    def _from_disk(self, key: Hashable) -> RankingDataset | None:
+        """A part that is on disk; its arrays are pages of the file, and nothing is copied."""
+        if (place := self._places.get(key)) is None:
             return None
-        # Of the last array the padding was never written.
-        length = max(
-            inside + int(np.prod(shape)) * kind.itemsize
-            for inside, shape, kind in place.arrays.values()
-        )
-        pages = mmap.mmap(
-            place.file.descriptor,
-            length,
-            flags=mmap.MAP_PRIVATE,
-            prot=mmap.PROT_READ | mmap.PROT_WRITE,
-            offset=place.start,
-        )
-        arrays: dict[str, Any] = {
-            name: np.frombuffer(pages, kind, int(np.prod(shape)), inside).reshape(shape)
-            for name, (inside, shape, kind) in place.arrays.items()
+        file, arrays, small = place
+        mapped: dict[str, Any] = {
+            name: np.asarray(np.memmap(file, kind, "c", start, shape))
+            for name, (kind, start, shape) in arrays.items()
         }
-        return RankingDataset(**arrays, **place.rest)
+        return RankingDataset(**mapped, **small)
 
-    def release(self) -> None:
-        """Keep nothing."""
-        with self._lock:
-            self._places.clear()
-            self._file, self._full = None, False
-
-    def _with_room(self, size: int) -> _File | None:
-        """The file, where its disk has room for so much more."""
+    def _file_with_room(self, size: int) -> IO[bytes] | None:
+        """The temporary file, if its disk has room for so many more bytes."""
         try:
             folder = scratch_folder()
-            self._file = self._file or _File(folder)
+            self._file = self._file or _temporary_file(folder)
             room = shutil.disk_usage(folder).free > size + _LEFT_FREE
         except OSError:
             return None
@@ -200,56 +177,31 @@ class DiskCache:
 
 
 def scratch_folder() -> Path:
-    """Where large temporary files go: not where memory passes for a disk, unless it is asked."""
+    """The folder of large temporary files: no memory file system, unless TMPDIR names one."""
     named, usual = os.environ.get("TMPDIR"), Path("/var/tmp")  # noqa: S108 - a file without a name
     if named:
         return Path(named)
     return usual if usual.is_dir() and os.access(usual, os.W_OK) else Path(tempfile.gettempdir())
 
 
-def _aligned(place: int, step: int) -> int:
-    """The first multiple of a step from here on."""
-    return -(-place // step) * step
+def _temporary_file(folder: Path) -> IO[bytes]:
+    """A file without a name, which is removed when nothing refers to it any more."""
+    with tempfile.TemporaryFile(dir=folder) as named:
+        descriptor = os.dup(named.fileno())
+    file = open(descriptor, "r+b", buffering=0, closefd=False)  # noqa: SIM115 - see finalize
+    weakref.finalize(file, os.close, descriptor)
+    return file
 
 
-class PartCache:
-    """The first parts that were read, up to so many bytes in memory; of the others the numbers.
+def _write_at(file: IO[bytes], content: memoryview, start: int) -> None:
+    while content:
+        written = os.pwrite(file.fileno(), content, start)
+        content, start = content[written:], start + written
 
-    None is ever thrown out for another: passes go round, and what was used last is needed last.
-    """
 
-    def __init__(self, memory: int) -> None:
-        self.memory, self.bytes, self.spool = memory, 0, DiskCache()
-        self._parts: dict[Hashable, RankingDataset] = {}
-        self._lock = Lock()
-
-    def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
-        """A part, from memory, from the spool, or loaded and then kept."""
-        found = self._parts.get(key) or self.spool.get(key)
-        if found is None:
-            found = load()
-            if not self._keep(key, found):
-                self.spool.keep(key, found)
-        return found
-
-    def _keep(self, key: Hashable, part: RankingDataset) -> bool:
-        """Whether a part is in memory now."""
-        with self._lock:
-            if key in self._parts:
-                return True
-            size = part.features.nbytes
-            if self.bytes + size > self.memory:
-                return False
-            self._parts[key] = part
-            self.bytes += size
-            return True
-
-    def release(self) -> None:
-        """Keep nothing."""
-        self.spool.release()
-        with self._lock:
-            self._parts.clear()
-            self.bytes = 0
+def _padded(size: int) -> int:
+    """The size, up to a multiple of 64: there, numbers of every size may begin."""
+    return -(-size // 64) * 64
 
 
 T = TypeVar("T")
@@ -276,13 +228,12 @@ def ahead(call: Callable[[T], R], items: Sequence[T], threads: int = 1) -> Itera
 
 
 class Workers(Protocol):
-    """Who reckons with parts in the place of this process."""
+    """Workers that compute with the parts in place of this process."""
 
     def each(
         self, call: Callable[[RankingDataset], R], pieces: Sequence[PartSelection], form: ColumnSet
     ) -> Iterator[R]:
-        """What `call` makes of each part, in order."""
-        ...
+        """The result of `call` for each part, in order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +280,7 @@ class PartitionedDataset:
     @property
     def memory(self) -> int:
         """Bytes of parts that may stay in memory."""
-        return self.files.kept.memory
+        return self.files.cache.memory
 
     @cached_property
     def scales(self) -> Vector:
@@ -353,15 +304,14 @@ class PartitionedDataset:
     @property
     def query_params(self) -> pa.StringArray | None:
         """The parameters of each query, as JSON; None where a file has none."""
-        read = [self.files.query_params(piece.part) for piece in self.pieces]
-        known = [
-            one if piece.chosen is None else one.take(arrow_of(piece.chosen))
-            for one, piece in zip(read, self.pieces, strict=True)
-            if one is not None
-        ]
-        if len(known) < len(read):
-            return None
-        return pa.chunked_array(known, pa.string()).combine_chunks()
+        params = []
+        for piece in self.pieces:
+            file = self.files.folder / piece.part.path
+            column = load_query_params(file, piece.part.digest)
+            if column is None:
+                return None
+            params.append(column if piece.chosen is None else column.take(arrow_of(piece.chosen)))
+        return pa.chunked_array(params, pa.string()).combine_chunks()
 
     @cached_property
     def head(self) -> RankingDataset:
@@ -375,10 +325,10 @@ class PartitionedDataset:
     def each(
         self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
     ) -> Iterator[R]:
-        """What `call` makes of each part, in order: features, labels, weights and query ids.
+        """The result of `call` for each part, in order: features, labels, weights and query ids.
 
-        With one thread the next part is read meanwhile; with more, parts are worked on side by
-        side. Parts that fit stay in memory for the next time. `whole`: everything in a part,
+        With one thread the next part is read meanwhile; with more, parts are processed in
+        parallel. Parts that fit stay in memory for the next time. `whole`: everything in a part,
         checked by its digest, as iterating gives it.
         """
         form: ColumnSet = "whole" if whole else "filled" if self.filled else "learnable"
@@ -390,7 +340,7 @@ class PartitionedDataset:
         return ahead(lambda piece: call(load(piece)), self.pieces, threads)
 
     def load(self) -> RankingDataset:
-        """All of it in memory. Raises Refused where there is no room."""
+        """All of it in memory. Raises Refused if there is not enough memory."""
         import psutil
 
         if self.nbytes > psutil.virtual_memory().available:
@@ -406,9 +356,12 @@ class PartitionedDataset:
             parts.append(replace(part, features=rows))
             row += part.n_documents
         names = [piece.part.path for piece in self.pieces]
-        whole = join_datasets(parts, names, features)
-        whole = replace(whole, manifest=self.manifest, origin=self.origin)
-        whole = replace(whole, feature_scales=self.feature_scales)
+        whole = replace(
+            join_datasets(parts, names, features),
+            manifest=self.manifest,
+            origin=self.origin,
+            feature_scales=self.feature_scales,
+        )
         if self.filled:
             return whole.without_missing()
         # The same data under one name, whether in memory or not: models remember it.
@@ -417,13 +370,11 @@ class PartitionedDataset:
 
     def select(self, queries: NDArray[np.int64]) -> PartitionedDataset:
         """These queries, by number; in the order of the files."""
-        wanted = np.zeros(self.n_queries, dtype=bool)
-        wanted[queries] = True
-        pieces, first = [], 0
-        for piece in self.pieces:
-            pieces.append(self._narrowed(piece, wanted[first : first + piece.queries]))
-            first += piece.queries
-        return replace(self, pieces=tuple(one for one in pieces if one.queries), origin=None)
+        selected = np.zeros(self.n_queries, dtype=bool)
+        selected[queries] = True
+        cuts = np.cumsum([piece.queries for piece in self.pieces])[:-1]
+        masks = np.split(selected, cuts)
+        return self._of_pieces(map(self._narrowed, self.pieces, masks))
 
     def sample(self, documents: int) -> PartitionedDataset:
         """Whole queries with about so many documents, chosen by the hash of their ids."""
@@ -443,7 +394,7 @@ class PartitionedDataset:
     ) -> DatasetSplits[PartitionedDataset]:
         """Training, validation and test queries, by the hash of their ids, as of a RankingDataset.
 
-        Whole parts are told by the manifest; only those that a border goes through are looked at.
+        The manifest decides for most parts; only parts on the border of two sides are read.
         """
         return split_queries(self, HashSplit(validation, test, salt))
 
@@ -457,10 +408,10 @@ class PartitionedDataset:
                 pieces.append(self._narrowed(piece, split.sides_of(ids) == side))
             elif whole == side:
                 pieces.append(piece)
-        return replace(self, pieces=tuple(one for one in pieces if one.queries), origin=None)
+        return self._of_pieces(pieces)
 
     def with_origin(self, origin: Origin | None) -> PartitionedDataset:
-        """The same queries, said to be a side of a split."""
+        """The same queries, marked as a side of a split."""
         return replace(self, origin=origin)
 
     def without_missing(self) -> PartitionedDataset:
@@ -477,17 +428,21 @@ class PartitionedDataset:
         ids, sizes = self.files.queries(piece.part)
         if piece.chosen is None:
             return ids, sizes
-        return ids.take(pa.array(piece.chosen.tolist(), pa.int64())), sizes[piece.chosen]
+        return ids.take(arrow_of(piece.chosen)), sizes[piece.chosen]
 
-    def _narrowed(self, piece: PartSelection, wanted: NDArray[np.bool_]) -> PartSelection:
-        """The wanted queries of a piece."""
-        if wanted.all():
+    def _narrowed(self, piece: PartSelection, mask: NDArray[np.bool_]) -> PartSelection:
+        """The queries of a piece that the mask selects."""
+        if mask.all():
             return piece
-        if not wanted.any():
+        if not mask.any():
             return PartSelection(piece.part, np.empty(0, np.int64), 0, 0)
-        own = np.arange(piece.part.queries) if piece.chosen is None else piece.chosen
-        sizes = self._queries(piece)[1][wanted]
-        return PartSelection(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
+        numbers = np.arange(piece.part.queries) if piece.chosen is None else piece.chosen
+        sizes = self._queries(piece)[1][mask]
+        return PartSelection(piece.part, numbers[mask], int(mask.sum()), int(sizes.sum()))
+
+    def _of_pieces(self, pieces: Iterable[PartSelection]) -> PartitionedDataset:
+        """The dataset of those pieces that have queries; it is no side of a split."""
+        return replace(self, pieces=tuple(piece for piece in pieces if piece.queries), origin=None)
 
 
 JudgedTable = RankingDataset | PartitionedDataset
@@ -516,7 +471,7 @@ def open_partitioned(folder: Path | str, memory: int | None = None) -> Partition
 
 
 def in_memory(data: JudgedTable, why: str) -> RankingDataset:
-    """The data as one; `why` says what needs them so. UsageError where they do not fit."""
+    """The data in memory; `why` says what needs that. Raises UsageError where they do not fit."""
     if isinstance(data, RankingDataset):
         return data
     if data.nbytes > data.memory:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,17 @@ from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.options import DEFAULT_BUCKETS
 from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.data.parquet.writing import write_dataset
-from owpc_ltr.data.splits import HashSplit, hashes_of, positions_of
+from owpc_ltr.data.splits import HashSplit, hashes_of, query_positions
 from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
-from owpc_ltr.files.input import open_regular, read_regular, shown
+from owpc_ltr.files.input import read_regular, shown
 from owpc_ltr.files.output import LockHeld, disk_faults, lock_file, refuse_foreign, write_atomically
 
-BUCKETS = 20
-"""Shares that are multiples of 1/20 are decided by whole buckets."""
 MOST_BUCKETS = 1000
 SALT = HashSplit.salt
 
 
 def check_buckets(buckets: int) -> None:
-    """Refuse a number of buckets that cannot be."""
+    """Refuse an invalid number of buckets."""
     if not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"a dataset has 1 to {MOST_BUCKETS} buckets, not {buckets}")
 
@@ -51,9 +50,9 @@ def bucket_of(positions: NDArray[np.float64], buckets: int) -> NDArray[np.int64]
 
 
 def whole_side(split: HashSplit, positions: tuple[float, float]) -> str | None:
-    """The side that all numbers between two are on; None where a border lies between them.
+    """The side of all numbers between two; None if a border lies between them.
 
-    Sides are intervals of those numbers, so that the two ends tell.
+    Sides are intervals of those numbers, so that both ends decide.
     """
     if split.salt != SALT:
         return None
@@ -64,8 +63,9 @@ def whole_side(split: HashSplit, positions: tuple[float, float]) -> str | None:
 FORMAT = 1
 MANIFEST = "_manifest.json"
 UNFINISHED = "_unfinished"
-SIGNS = (MANIFEST, "_manifest-*-of-*.json", f"{UNFINISHED}*", "bucket=*")
-"""What is in a folder of parts, finished or not."""
+_SHARES = "_manifest-*-of-*.json"
+FOLDER_PATTERNS = (MANIFEST, _SHARES, f"{UNFINISHED}*", "bucket=*")
+"""Patterns of the files in a folder of parts, finished or not."""
 _LARGEST = 1 << 28
 
 
@@ -83,7 +83,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Share:
-    """Which buckets one of several writers has: those whose number leaves `number` − 1 over."""
+    """The buckets of one of several writers: bucket modulo `of` is `number` − 1."""
 
     number: int = 1
     of: int = 1
@@ -93,13 +93,18 @@ class Share:
         return bucket % self.of == self.number - 1
 
     def suffix(self) -> str:
-        """What stands in the names of its files."""
+        """The part of its files' names that names it."""
         return "" if self.of == 1 else f"-{self.number}-of-{self.of}"
+
+    @property
+    def manifest(self) -> str:
+        """The name of its manifest."""
+        return f"_manifest{self.suffix()}.json"
 
 
 @dataclass
 class DatasetFacts:
-    """What is known of the data as a whole, once they are all written; see `Manifest`."""
+    """Facts of the whole data, complete once all of them are written; see `Manifest`."""
 
     source: dict[str, Any] | None = None
     counts: dict[str, Any] | None = None
@@ -107,7 +112,7 @@ class DatasetFacts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds, or what one of several writers has put there.
+    """The content of a folder, or of what one of several writers has put there.
 
     `columns` are the optional ones of all parts: `doc_ids`, `query_params` … `source` and
     `counts` are the manifest that a dataset of one file has: what is the same for all writers, and
@@ -132,43 +137,45 @@ class Manifest:
         """Write it, as the last file of the folder."""
         about = {**asdict(self), "format": FORMAT, "salt": SALT}
         text = json.dumps({**about, "sha256": _digest(about)}, indent=1, sort_keys=True)
-        name = _name(self.share)
-        with disk_faults(folder / name):
-            write_atomically(folder / name, text.encode() + b"\n")
+        path = folder / self.share.manifest
+        with disk_faults(path):
+            write_atomically(path, text.encode() + b"\n")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a folder holds; of several writers' work, put together.
+    """The content of a folder, joined where several writers have written it.
 
-    Raises BadInput where it was not finished, is no such folder, or a part of it is missing.
+    Raises BadInput if it was not finished, is no such folder, or lacks a part.
     """
-    manifest = _find(folder)
-    for part in manifest.parts:
-        _check_there(folder, part)
-    return manifest
-
-
-def _find(folder: Path) -> Manifest:
     if (folder / MANIFEST).exists():
-        return _read(folder / MANIFEST)
-    shares = [_read(path) for path in sorted(folder.glob("_manifest-*-of-*.json"))]
-    if shares:
-        return _together(folder, shares)
-    if any(folder.glob(f"{UNFINISHED}*")):
+        manifest = _read(folder / MANIFEST)
+    elif shares := [_read(path) for path in sorted(folder.glob(_SHARES))]:
+        manifest = _joined(folder, shares)
+    elif any(folder.glob(f"{UNFINISHED}*")):
         raise BadInput(
             f"cannot read {folder}: it is half-written; run the command that writes it again"
         )
-    raise BadInput(
-        f"cannot read {folder}: it is a folder without {MANIFEST}; name a dataset file, or make "
-        "such a folder with owpc-ltr partition"
-    )
+    else:
+        raise BadInput(
+            f"cannot read {folder}: it is a folder without {MANIFEST}; name a dataset file, or "
+            "make such a folder with owpc-ltr partition"
+        )
+    for part in manifest.parts:
+        try:
+            (folder / part.path).stat()
+        except FileNotFoundError as error:
+            raise BadInput(
+                f"cannot read {folder}: {shown(part.path)}, which its manifest names, is missing: "
+                "fetch or write it again"
+            ) from error
+        except OSError as error:
+            raise DiskFault(f"cannot read {folder / part.path}: {error.strerror}") from error
+    return manifest
 
 
-def _together(folder: Path, shares: Sequence[Manifest]) -> Manifest:
-    """The work of several writers as one. Raises BadInput where one's is not there."""
+def _joined(folder: Path, shares: Sequence[Manifest]) -> Manifest:
+    """The work of several writers as one. Raises BadInput where that of one is missing."""
     first = shares[0]
-    known = {manifest.share.number for manifest in shares}
-    missing = [number for number in range(1, first.share.of + 1) if number not in known]
     for other in shares[1:]:
         for name in ("features", "columns", "featureset_hash", "buckets", "source"):
             if getattr(other, name) != getattr(first, name):
@@ -182,27 +189,30 @@ def _together(folder: Path, shares: Sequence[Manifest]) -> Manifest:
                 f"cannot read {folder}: it has a part of {first.share.of} and one of "
                 f"{other.share.of}: write all of them as parts of one number"
             )
+    numbers = {manifest.share.number for manifest in shares}
+    missing = [number for number in range(1, first.share.of + 1) if number not in numbers]
     if missing:
-        told = ", ".join(f"{number}/{first.share.of}" for number in missing[:8])
+        listed = ", ".join(f"{number}/{first.share.of}" for number in missing[:8])
         more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         raise BadInput(
-            f"cannot read {folder}: it lacks {told}{more}: write it with --part {missing[0]}/"
+            f"cannot read {folder}: it lacks {listed}{more}: write it with --part {missing[0]}/"
             f"{first.share.of}"
         )
-    parts = sorted((part for one in shares for part in one.parts), key=lambda part: part.path)
-    ordered = sorted(parts, key=lambda part: part.bucket)
-    counts = [one.counts for one in shares if one.counts is not None]
-    together = _added(counts) if counts else None
-    return replace(first, parts=tuple(ordered), counts=together, share=Share())
+    parts = (part for manifest in shares for part in manifest.parts)
+    ordered = sorted(parts, key=lambda part: (part.bucket, part.path))
+    counts = [manifest.counts for manifest in shares if manifest.counts is not None]
+    total = _added(counts) if counts else None
+    return replace(first, parts=tuple(ordered), counts=total, share=Share())
 
 
 def _added(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Numbers by name, and numbers by name in these, added up."""
-    names = dict.fromkeys(name for one in counts for name in one)
-    there = {name: [one[name] for one in counts if name in one] for name in names}
+    values: dict[str, list[Any]] = {}
+    for name, value in chain.from_iterable(entry.items() for entry in counts):
+        values.setdefault(name, []).append(value)
     return {
-        name: _added(values) if isinstance(values[0], dict) else sum(values)
-        for name, values in there.items()
+        name: _added(several) if isinstance(several[0], dict) else sum(several)
+        for name, several in values.items()
     }
 
 
@@ -210,26 +220,23 @@ def _read(path: Path) -> Manifest:
     try:
         about = json.loads(read_regular(path, _LARGEST, kind="a manifest"))
         version, digest = about["format"], about.pop("sha256")
+        if version == FORMAT and digest == _digest(about):
+            return _parsed(about)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(path) from error
-    if version != FORMAT:
-        raise BadInput(
-            f"cannot read {path}: its format is {version!r}, and this version reads {FORMAT}: use "
-            "the version that wrote it"
-        )
-    if digest != _digest(about):
+    if version == FORMAT:
         raise _damaged(path)
-    try:
-        return _parsed(about)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path) from error
+    raise BadInput(
+        f"cannot read {path}: its format is {version!r}, and this version reads {FORMAT}: use "
+        "the version that wrote it"
+    )
 
 
 def _parsed(about: dict[str, Any]) -> Manifest:
     parts = []
-    for one in about["parts"]:
-        low, high = one.pop("positions")
-        part = Part(**one, positions=(float(low), float(high)))
+    for entry in about["parts"]:
+        low, high = entry.pop("positions")
+        part = Part(**entry, positions=(float(low), float(high)))
         inside = Path(part.path)
         if inside.is_absolute() or ".." in inside.parts or part.queries < 1:
             raise ValueError(part.path)
@@ -239,29 +246,10 @@ def _parsed(about: dict[str, Any]) -> Manifest:
     return Manifest(
         tuple(about["features"]),
         tuple(about["columns"]),
-        featureset_hash=about["featureset_hash"],
-        buckets=about["buckets"],
         parts=tuple(parts),
-        source=about["source"],
-        counts=about["counts"],
         share=Share(**about["share"]),
+        **{name: about[name] for name in ("featureset_hash", "buckets", "source", "counts")},
     )
-
-
-def _check_there(folder: Path, part: Part) -> None:
-    try:
-        (folder / part.path).stat()
-    except FileNotFoundError as error:
-        raise BadInput(
-            f"cannot read {folder}: {shown(part.path)}, which its manifest names, is missing: "
-            "fetch or write it again"
-        ) from error
-    except OSError as error:
-        raise DiskFault(f"cannot read {folder / part.path}: {error.strerror}") from error
-
-
-def _name(share: Share) -> str:
-    return f"_manifest{share.suffix()}.json"
 
 
 def _digest(about: dict[str, Any]) -> str:
@@ -278,7 +266,7 @@ COLUMN = "bucket"
 
 @contextmanager
 def own_folder(folder: Path, share: Share) -> Iterator[None]:
-    """The folder, held by this process alone, with nothing of an unfinished run in it."""
+    """The folder, locked by this process, without the files of an unfinished run."""
     check_folder(folder, share)
     with disk_faults(folder):
         if folder.exists():
@@ -305,28 +293,25 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
 
 
 def check_folder(folder: Path, share: Share | None = None) -> None:
-    """Refuse a folder that holds a dataset, or what is none of ours. Raises UsageError."""
+    """Refuse a folder that holds a dataset, or files of other kinds. Raises UsageError."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
     share = share or Share()
-    finished = f"_manifest{share.suffix()}.json"
-    if (folder / finished).exists() or (folder / MANIFEST).exists():
+    if (folder / share.manifest).exists() or (folder / MANIFEST).exists():
+        what = "a dataset" if share.of == 1 else "this part of a dataset"
         raise UsageError(
-            f"cannot write to {folder}: it holds this part of a dataset already: remove it, or "
-            "name another folder"
-            if share.of > 1
-            else f"cannot write to {folder}: it holds a dataset already: remove it, or name "
-            "another folder"
+            f"cannot write to {folder}: it holds {what} already: remove it, or name another folder"
         )
-    for other in folder.glob("_manifest-*-of-*.json"):
-        if not other.name.endswith(f"-of-{share.of}.json"):
+    others = [path.name for path in folder.glob(_SHARES)]
+    for name in others:
+        if not name.endswith(f"-of-{share.of}.json"):
             raise UsageError(
-                f"cannot write to {folder}: {other.name} in it is of other parts than these: name "
+                f"cannot write to {folder}: {name} in it is of other parts than these: name "
                 "another folder"
             )
-    unfinished = any(folder.glob(f"{UNFINISHED}*")) or any(folder.glob("_manifest-*-of-*.json"))
+    unfinished = others or any(folder.glob(f"{UNFINISHED}*"))
     if not unfinished and any(folder.iterdir()):
         raise UsageError(
             f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
@@ -335,19 +320,19 @@ def check_folder(folder: Path, share: Share | None = None) -> None:
 
 
 def _clear(folder: Path, share: Share) -> None:
-    """Take away the parts of an unfinished run."""
-    for own in folder.glob(f"{COLUMN}=*"):
-        number = own.name.removeprefix(f"{COLUMN}=")
+    """Delete the parts of an unfinished run."""
+    for bucket in folder.glob(f"{COLUMN}=*"):
+        number = bucket.name.removeprefix(f"{COLUMN}=")
         if number.isdecimal() and share.has(int(number)):
-            refuse_foreign(own)
-            for path in own.glob("*part-*.parquet*"):
+            refuse_foreign(bucket)
+            for path in bucket.glob("*part-*.parquet*"):
                 path.unlink()
             with suppress(OSError):
-                own.rmdir()
+                bucket.rmdir()
 
 
 def _leave(folder: Path, mark: Path) -> None:
-    """After a failure: where nothing was written, nothing stays."""
+    """After a failure: delete the folder if it has no part."""
     if not any(folder.glob(f"{COLUMN}=*")):
         with suppress(OSError):
             mark.unlink()
@@ -355,7 +340,7 @@ def _leave(folder: Path, mark: Path) -> None:
 
 
 PART_BYTES = 16 << 20
-"""About the size of a part's matrix; what waits for parts to fill has 20 times as much."""
+"""About the size of a part's matrix; the queries that wait for their part have 20 times as much."""
 _MOST_WAITING = 20 * PART_BYTES
 
 
@@ -391,7 +376,7 @@ def write_partitioned(
 
 
 class _Writer:
-    """What waits for its part to be full, by bucket, and what was written."""
+    """Queries that wait until their part is full, by bucket, and the parts that were written."""
 
     def __init__(self, folder: Path, buckets: int, share: Share) -> None:
         self.folder, self.buckets, self.share = folder, buckets, share
@@ -400,7 +385,7 @@ class _Writer:
         self.seen: dict[int, NDArray[np.uint64]] = {}
         self.first: RankingDataset | None = None
         self.queries = 0
-        self.manifests: list[RankingDataset] = []
+        self.manifests: list[dict[str, Any] | None] = []
 
     def add(self, dataset: RankingDataset) -> None:
         """Hand each query to its bucket."""
@@ -408,26 +393,23 @@ class _Writer:
         if self.first is None:
             self.first = whole.select(np.zeros(1, np.int64))
         _check_fits(self.first, whole, self.queries)
-        if all(one.manifest != dataset.manifest for one in self.manifests):
-            self.manifests.append(replace(self.first, manifest=dataset.manifest))
+        if dataset.manifest not in self.manifests:
+            self.manifests.append(dataset.manifest)
         self.queries += whole.n_queries
-        positions = positions_of(whole.query_ids.to_pylist(), SALT)
-        own = bucket_of(positions, self.buckets)
-        for bucket in np.unique(own).tolist():
+        buckets = bucket_of(query_positions(whole, SALT), self.buckets)
+        for bucket in np.unique(buckets).tolist():
             if self.share.has(bucket):
-                self.waiting.setdefault(bucket, []).append(
-                    whole.select(np.flatnonzero(own == bucket))
-                )
+                queries = whole.select(np.flatnonzero(buckets == bucket))
+                self.waiting.setdefault(bucket, []).append(queries)
                 self._write_full(bucket)
 
     def finish(self, told: DatasetFacts) -> Manifest:
-        """Write what is left. Raises BadInput where there is nothing, or a query came back."""
+        """Write the waiting queries. Raises BadInput if there is none, or if a query came back."""
         if self.first is None:
             raise BadInput(f"cannot write {self.folder}: there is no query in what was given")
         for bucket in sorted(self.waiting):
-            left = self._together(bucket)
-            if left is not None:
-                self._write(bucket, left)
+            if (waiting := self._joined(bucket)) is not None:
+                self._write(bucket, waiting)
         parts = tuple(part for bucket in sorted(self.parts) for part in self.parts[bucket])
         return Manifest(
             self.first.feature_names,
@@ -442,8 +424,9 @@ class _Writer:
 
     def source(self) -> dict[str, Any] | None:
         """The manifest that the datasets have, or what is joined in several."""
-        one = len(self.manifests) == 1
-        return self.manifests[0].manifest if one else joined_manifest(self.manifests)
+        if len(self.manifests) == 1:
+            return self.manifests[0]
+        return joined_manifest(self.manifests)
 
     @property
     def _rows(self) -> int:
@@ -454,23 +437,23 @@ class _Writer:
 
     def _write_full(self, bucket: int) -> None:
         """Write the parts that are full: each ends with the query that fills it."""
-        if sum(one.n_documents for one in self.waiting[bucket]) < self._rows:
+        if sum(dataset.n_documents for dataset in self.waiting[bucket]) < self._rows:
             return
-        left = self._together(bucket)
-        while left is not None and left.n_documents >= self._rows:
-            full = int(np.searchsorted(left.offsets, self._rows))
-            self._write(bucket, left.select(np.arange(full)))
-            rest = np.arange(full, left.n_queries)
-            left = left.select(rest) if len(rest) else None
-        self.waiting[bucket] = [] if left is None else [left]
+        waiting = self._joined(bucket)
+        while waiting is not None and waiting.n_documents >= self._rows:
+            full = int(np.searchsorted(waiting.offsets, self._rows))
+            self._write(bucket, waiting.select(np.arange(full)))
+            later = np.arange(full, waiting.n_queries)
+            waiting = waiting.select(later) if len(later) else None
+        self.waiting[bucket] = [] if waiting is None else [waiting]
 
-    def _together(self, bucket: int) -> RankingDataset | None:
-        several = self.waiting.pop(bucket)
-        self._refuse_again(bucket, several)
-        names = [str(self.folder)] * len(several)
-        if not several:
+    def _joined(self, bucket: int) -> RankingDataset | None:
+        datasets = self.waiting.pop(bucket)
+        self._refuse_again(bucket, datasets)
+        if not datasets:
             return None
-        return replace(join_datasets(several, names), featureset_hash=several[0].featureset_hash)
+        joined = join_datasets(datasets, [str(self.folder)] * len(datasets))
+        return replace(joined, featureset_hash=datasets[0].featureset_hash)
 
     def _write(self, bucket: int, dataset: RankingDataset) -> None:
         written = self.parts.setdefault(bucket, [])
@@ -485,9 +468,9 @@ class _Writer:
         queries, documents = dataset.n_queries, dataset.n_documents
         written.append(Part(path, bucket, queries, documents, digest=digest, positions=ends))
 
-    def _refuse_again(self, bucket: int, several: list[RankingDataset]) -> None:
-        """Refuse a query that stands twice among these, or in an earlier part of the bucket."""
-        queries = [query for one in several for query in one.query_ids.to_pylist()]
+    def _refuse_again(self, bucket: int, datasets: list[RankingDataset]) -> None:
+        """Refuse a query that is in two of these datasets, or in an earlier part of the bucket."""
+        queries = [query for dataset in datasets for query in dataset.query_ids.to_pylist()]
         hashes = hashes_of(queries, SALT)
         again = np.isin(hashes, self.seen.get(bucket, np.empty(0, np.uint64)))
         _, first = np.unique(hashes, return_index=True)
@@ -513,19 +496,6 @@ def _check_fits(first: RankingDataset, other: RankingDataset, queries: int) -> N
             )
 
 
-def stream_dataset(
-    path: Path, n_features: int | None = None, max_features: int | None = None
-) -> Iterator[RankingDataset]:
-    """The queries of our Parquet, or of LETOR text, told by content, a part at a time."""
-    with open_regular(path) as file:
-        parquet = file.read(4) == b"PAR1"
-    if parquet:
-        return stream_parquet(path)
-    from owpc_ltr.data.letor import stream_letor
-
-    return stream_letor(path, n_features=n_features, max_features=max_features)
-
-
 def stream_parquet(path: Path) -> Iterator[RankingDataset]:
     """The queries of a dataset file in its order; a query may lie across row groups."""
     begun: RankingDataset | None = None
@@ -541,28 +511,28 @@ def stream_parquet(path: Path) -> Iterator[RankingDataset]:
 
 def _continued(path: Path, begun: RankingDataset, group: RankingDataset) -> RankingDataset:
     """A query, and the row group after it, which may go on with it."""
-    names = [str(path), str(path)]
     query = begun.query_ids[0].as_py()
-    if group.query_ids[0].as_py() != query:
-        both = join_datasets([begun, group], names)
-        return replace(both, manifest=begun.manifest, featureset_hash=begun.featureset_hash)
-    for name in ("query_params", "query_weights"):
-        one, other = getattr(begun, name), getattr(group, name)
-        if one is not None and one[0] != other[0]:
-            raise BadInput(
-                f"cannot read {path}: query {shown(query)} has two values of '{name[:-1]}'"
-            )
-    # Under two names while they are joined.
-    apart = replace(begun, query_ids=pa.array([f"{query}\0"]))
-    if apart.query_ids[0].as_py() in group.query_ids.to_pylist():
-        raise BadInput(f"cannot read {path}: query {shown(query)} has a name that ends in 0")
-    both = join_datasets([apart, group], names)
-    return replace(
-        both,
-        offsets=np.delete(both.offsets, 1),
-        query_ids=both.query_ids[1:],
-        query_params=None if both.query_params is None else both.query_params[1:],
-        query_weights=None if both.query_weights is None else both.query_weights[1:],
+    goes_on = group.query_ids[0].as_py() == query
+    if goes_on:
+        for name in ("query_params", "query_weights"):
+            before, after = getattr(begun, name), getattr(group, name)
+            if before is not None and before[0] != after[0]:
+                raise BadInput(
+                    f"cannot read {path}: query {shown(query)} has two values of '{name[:-1]}'"
+                )
+        # Under two names while they are joined.
+        begun = replace(begun, query_ids=pa.array([f"{query}\0"]))
+        if begun.query_ids[0].as_py() in group.query_ids.to_pylist():
+            raise BadInput(f"cannot read {path}: query {shown(query)} has a name that ends in 0")
+    joined = replace(
+        join_datasets([begun, group], [str(path), str(path)]),
         manifest=begun.manifest,
         featureset_hash=begun.featureset_hash,
     )
+    if not goes_on:
+        return joined
+    shorter: dict[str, Any] = {}
+    for name in ("query_ids", "query_params", "query_weights"):
+        column = getattr(joined, name)
+        shorter[name] = None if column is None else column[1:]
+    return replace(joined, offsets=np.delete(joined.offsets, 1), **shorter)
