@@ -12,6 +12,7 @@ nothing: what another line of the query says holds, so that a long vector can st
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,19 +54,19 @@ class Jsonl:
         columns: Mapping[str, str] | None = None,
     ) -> JudgmentLines:
         """The judgments. Raises BadInput for a line that is no object with the keys of one."""
-        found = _LinesRead(path, topics, columns or {})
+        lines = _LinesRead(path, topics, columns or {})
         # Unicode has more line ends than one, which may stand inside a text.
         for number, line in enumerate(read_text(path).split("\n"), 1):
             if line.strip():
-                found.add(number, line)
-        return found.judgments()
+                lines.add(number, line)
+        return lines.judgments()
 
     def to_bytes(self, judgments: Judgments) -> bytes:
         """The same lines; a query's parameters stand on its first one."""
         names = further_params(judgments)
-        taken = [name for name in names if name.lower() in TAKEN]
-        if taken:
-            raise BadInput(f"a line's {shown(taken[0])} is no parameter: write tsv")
+        reserved = [name for name in names if name.lower() in TAKEN]
+        if reserved:
+            raise BadInput(f"a line's {shown(reserved[0])} is no parameter: write tsv")
         lines = [
             json.dumps(line, ensure_ascii=False)
             for query in judgments.queries
@@ -89,17 +90,17 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
 
 
 def _lines_of(query: JudgedQuery, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    said = {name: query.params[name] for name in names if name in query.params}
-    about = {"query_id": query.query_id, "query": query.params.get("query", "")}
+    params = {name: query.params[name] for name in names if name in query.params}
+    ids = {"query_id": query.query_id, "query": query.params.get("query", "")}
     weights = [None] * len(query.grades) if query.weights is None else _numbers(query.weights)
-    asked = {} if query.importance is None else {"query_weight": query.importance}
+    importance = {} if query.importance is None else {"query_weight": query.importance}
     judges = [None] * len(query.grades) if query.judged_by is None else query.judged_by
     judged = zip(query.doc_ids, _numbers(query.grades), weights, judges, strict=True)
     for number, (document, grade, weight, judge) in enumerate(judged):
-        sure = {} if weight is None else {"weight": weight}
-        by = {} if judge is None else {JUDGED_BY: judge}
-        own = said if number == 0 else {}
-        yield {**about, "doc_id": document, "grade": grade, **sure, **asked, **by, **own}
+        weighed = {} if weight is None else {"weight": weight}
+        judged_by = {} if judge is None else {JUDGED_BY: judge}
+        extra = params if number == 0 else {}
+        yield {**ids, "doc_id": document, "grade": grade} | weighed | importance | judged_by | extra
 
 
 def _numbers(values: Any) -> list[Any]:
@@ -107,19 +108,15 @@ def _numbers(values: Any) -> list[Any]:
     return whole_numbers([float(decimal(value)) for value in values])
 
 
-def _of_no_line() -> dict[str, list[str]]:
-    return {role: [] for role in (*_ROLES, *_OPTIONAL)}
-
-
 @dataclass
 class _LinesRead:
-    """What the lines have said so far."""
+    """The columns of the lines so far."""
 
     path: Path
     topics: Mapping[str, str] | None
     given: Mapping[str, str]
     numbers: list[int] = field(default_factory=list)
-    texts: dict[str, list[str]] = field(default_factory=_of_no_line)
+    texts: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """By role; the query's id is its text where it has no other."""
     queries: dict[str, int] = field(default_factory=dict)
     query_of: list[int] = field(default_factory=list)
@@ -145,12 +142,12 @@ class _LinesRead:
             roles = self.layouts[keys] = self._roles(keys, place)
         row = len(self.numbers)
         self.numbers.append(number)
-        found = ((role, content.pop(key)) for role, key in roles.items())
-        said = {role: _text(value, role, place) for role, value in found if value is not None}
-        said["query_id"] = said.get("query_id", said.get("query", ""))
+        values = ((role, content.pop(key)) for role, key in roles.items())
+        texts = {role: _text(value, role, place) for role, value in values if value is not None}
+        texts["query_id"] = texts.get("query_id", texts.get("query", ""))
         for role in (*_ROLES, *_OPTIONAL):
-            self.texts[role].append(said.get(role, ""))
-        query = self.queries.setdefault(said["query_id"], len(self.queries))
+            self.texts[role].append(texts.get(role, ""))
+        query = self.queries.setdefault(texts["query_id"], len(self.queries))
         self.query_of.append(query)
         for name, value in content.items():
             if not name.startswith(SHOWN) and name.lower() not in TAKEN:
@@ -180,10 +177,10 @@ class _LinesRead:
         )
 
     def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:
-        found = find_roles(
+        roles = find_roles(
             keys, place, self.topics is not None, "each line", column="key", given=self.given
         )
-        return {role: keys[position] for role, position in found.items()}
+        return {role: keys[position] for role, position in roles.items()}
 
 
 @dataclass

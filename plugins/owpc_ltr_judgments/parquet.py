@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.grouping import JUDGED_BY, weights_of
+from owpc_ltr.data.judgments.grouping import IMPORTANCE, JUDGED_BY, WEIGHT
 from owpc_ltr.data.judgments.lines import (
     Column,
     TypedColumn,
@@ -28,7 +29,12 @@ from owpc_ltr.data.judgments.lines import (
     table_column,
     whole_numbers,
 )
-from owpc_ltr.data.judgments.tables import find_roles, further_params, lines_by_role
+from owpc_ltr.data.judgments.tables import (
+    find_roles,
+    further_params,
+    lines_by_role,
+    optional_columns,
+)
 from owpc_ltr.data.parquet.writing import DATASET_KEY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
@@ -36,7 +42,8 @@ from owpc_ltr.files.input import shown
 from owpc_ltr.protocols import JudgmentReader
 
 _LARGEST = 1 << 30
-_OF_NUMBERS = ("grade", "weight", "query_weight")
+_OF_NUMBERS = ("grade", WEIGHT, IMPORTANCE)
+_OPTIONAL_TYPES = {WEIGHT: pa.float32(), IMPORTANCE: pa.float64(), JUDGED_BY: pa.string()}
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Parquet:
         )
 
     def to_bytes(self, judgments: Judgments) -> bytes:
-        """The same columns; parameters that are no text are JSON, in columns called so."""
+        """The same columns; parameters that are not text are JSON, in columns named `…:json`."""
         return _written(_columns(judgments))
 
     def example(self) -> bytes:
@@ -113,21 +120,14 @@ def _columns(judgments: Judgments) -> dict[str, Any]:
     columns = {
         "query_id": decode(rows, [query.query_id for query in queries]),
         "query": decode(rows, [query.params.get("query", "") for query in queries]),
-        "doc_id": pa.array([one for query in queries for one in query.doc_ids], pa.string()),
+        "doc_id": pa.array(chain.from_iterable(query.doc_ids for query in queries), pa.string()),
         "grade": pa.array(grades, pa.float32()),
     }
-    if any(query.weights is not None for query in queries):
-        weights = np.concatenate([weights_of(query) for query in queries])
-        columns["weight"] = pa.array(weights, pa.float32())
-    if any(query.importance is not None for query in queries):
-        asked = pa.array([query.importance for query in queries], pa.float64())
-        columns["query_weight"] = asked.take(pa.array(rows))
-    if any(query.judged_by is not None for query in queries):
-        judges = [one for q in queries for one in q.judged_by or [""] * len(q.doc_ids)]
-        columns[JUDGED_BY] = pa.array(judges, pa.string())
-    for name in further_params(judgments):
-        called, cells = table_column(name, [query.params.get(name) for query in queries])
-        columns[called] = decode(rows, cells)
+    for name, values in optional_columns(queries).items():
+        columns[name] = pa.array(values, _OPTIONAL_TYPES[name])
+    for param in further_params(judgments):
+        name, cells = table_column(param, [query.params.get(param) for query in queries])
+        columns[name] = decode(rows, cells)
     return columns
 
 
@@ -154,10 +154,11 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
-    fits, wanted = _fitting(role, kind)
+    fits, expected = _fitting(role, kind)
     if not fits:
         raise BadInput(
-            f"cannot read {path}: the column {shown(name)} is {kind}, and must be {wanted}: cast it"
+            f"cannot read {path}: the column {shown(name)} is {kind}, and must be {expected}: cast "
+            "it"
         )
     if role in _OF_NUMBERS:
         exotic = pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_null(kind)
@@ -222,8 +223,8 @@ def typed_values(column: Column) -> TypedColumn:
 
 def _scalars(values: Any) -> TypedColumn:
     encoded = values.dictionary_encode()
-    found = whole_numbers(_decimals(encoded.dictionary))
-    return TypedColumn(_codes(encoded.indices, len(found)), [*found, None])
+    numbers = whole_numbers(_decimals(encoded.dictionary))
+    return TypedColumn(_codes(encoded.indices, len(numbers)), [*numbers, None])
 
 
 def _vectors(values: Any) -> TypedColumn:
@@ -234,13 +235,13 @@ def _vectors(values: Any) -> TypedColumn:
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(flat)]
     as_bytes = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
     encoded = as_bytes.dictionary_encode()
-    found = [
+    vectors = [
         _decimals(pa.array(np.frombuffer(content, flat.dtype)))
         for content in encoded.dictionary.to_pylist()
     ]
-    codes = _codes(encoded.indices, len(found))
-    codes[values.is_null().to_numpy(zero_copy_only=False)] = len(found)
-    return TypedColumn(codes, [*found, None])
+    codes = _codes(encoded.indices, len(vectors))
+    codes[values.is_null().to_numpy(zero_copy_only=False)] = len(vectors)
+    return TypedColumn(codes, [*vectors, None])
 
 
 def _codes(indices: Any, of_nulls: int) -> Any:
@@ -254,8 +255,8 @@ def _decimals(values: Any) -> list[Any]:
         values, kind = values.cast(pa.float32()), pa.float32()
     if pa.types.is_float32(kind):
         values = values.cast(pa.string()).cast(pa.float64())
-    found: list[Any] = values.to_pylist()
-    return found
+    numbers: list[Any] = values.to_pylist()
+    return numbers
 
 
 def _is_list(kind: Any) -> bool:

@@ -59,7 +59,7 @@ class QuepidBook:
                 rows.append((number, pair["query_text"], pair["doc_id"], str(rating), str(judge)))
         if not rows:
             raise BadInput(f"cannot read {path}: the book has no rating")
-        numbers, queries, documents, grades, judges = (list(one) for one in zip(*rows, strict=True))
+        numbers, queries, documents, grades, judges = map(list, zip(*rows, strict=True))
         return JudgmentLines(
             path,
             numbers,
@@ -92,10 +92,10 @@ class QuepidBook:
                 strict=True,
             )
         ]
-        lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in pairs)
+        lines = ",\n".join(json.dumps(pair, ensure_ascii=False) for pair in pairs)
         scale = ",".join(map(decimal, sorted(grades)))
-        about = json.dumps({"name": "judgments of owpc-ltr", "scale": scale})
-        return f'{about[:-1]}, "query_doc_pairs": [\n{lines}\n]}}\n'.encode()
+        head = json.dumps({"name": "judgments of owpc-ltr", "scale": scale})
+        return f'{head[:-1]}, "query_doc_pairs": [\n{lines}\n]}}\n'.encode()
 
     def example(self) -> bytes:
         """Two judgments of one query."""
@@ -120,6 +120,6 @@ def _judgements(pair: Any, path: Path, number: int) -> list[dict[str, Any]]:
             f"cannot read {path}, pair {number}: it needs texts 'query_text' and 'doc_id', and a "
             "list 'judgements'"
         )
-    if not all(isinstance(one, dict) for one in of):
+    if not all(isinstance(judgement, dict) for judgement in of):
         raise BadInput(f"cannot read {path}, pair {number}: a judgement is no object")
     return of

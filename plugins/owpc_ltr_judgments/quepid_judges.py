@@ -31,8 +31,8 @@ class QuepidJudges:
     def recognises(self, _path: Path, head: bytes) -> bool:
         """Whether the header begins with both names, and then has no other known one."""
         names = next(iter(first_lines(head)), "").replace('"', "").lower().split(",")
-        known = {"rating", "grade", "label", "relevance"}
-        return tuple(names[:2]) == _FIRST and len(names) > 2 and not known & set(names)
+        grade_names = {"rating", "grade", "label", "relevance"}
+        return tuple(names[:2]) == _FIRST and len(names) > 2 and not grade_names & set(names)
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:  # noqa: ARG002
         """One entry for each judge of a pair; one with an empty cell has no grade."""
@@ -51,7 +51,7 @@ class QuepidJudges:
                 table.numbers, texts, documents, column.to_pylist(), strict=True
             )
         ]
-        numbers, queries, ids, grades, by = (list(one) for one in zip(*entries, strict=True))
+        numbers, queries, ids, grades, judged_by = map(list, zip(*entries, strict=True))
         return JudgmentLines(
             path,
             numbers,
@@ -59,7 +59,7 @@ class QuepidJudges:
             ids,
             grades=grades,
             params={"keywords": queries, "query": queries},
-            judged_by=by,
+            judged_by=judged_by,
         )
 
     def example(self) -> bytes:

@@ -37,10 +37,10 @@ class Ranklib:
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """The judgments. Raises BadInput for a query that has no text, or two."""
-        found = _Found(path, dict(topics or {}))
+        lines = _Lines(path, dict(topics or {}))
         for number, line in enumerate(read_text(path).split("\n"), 1):
-            found.add(number, line.strip())
-        return found.judgments()
+            lines.add(number, line.strip())
+        return lines.judgments()
 
     def example(self) -> bytes:
         """Two judgments of one query."""
@@ -54,8 +54,8 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
 
 
 @dataclass
-class _Found:
-    """What the lines have said so far."""
+class _Lines:
+    """The columns of the lines so far."""
 
     path: Path
     texts: dict[str, str]
@@ -87,7 +87,10 @@ class _Found:
         grades, query_ids, doc_ids = zip(*self.rows, strict=True)
         texts = [self.texts.get(query, "") for query in query_ids]
         importance = [self.importance.get(query, "") for query in query_ids]
-        unjudged = len(self.named.keys() - set(query_ids))
+        counts = {
+            "lines have feature values, which were passed over": self.valued,
+            "queries have a text and no judgment": len(self.named.keys() - set(query_ids)),
+        }
         lines = JudgmentLines(
             path=self.path,
             numbers=self.numbers,
@@ -95,7 +98,7 @@ class _Found:
             doc_ids=doc_ids,
             grades=grades,
             params={"keywords": texts, "query": texts},
-            notes=_notes(self.valued, unjudged),
+            notes=tuple(f"{count} {what}" for what, count in counts.items() if count),
             importance=importance if any(importance) else None,
         )
         row = lines.row_without_text()
@@ -124,11 +127,3 @@ class _Found:
                 f"{weight}, and {before} on line {self.named[query]}: keep one"
             )
         self.named[query], self.texts[query], self.importance[query] = number, text, before
-
-
-def _notes(valued: int, unjudged: int) -> tuple[str, ...]:
-    counts = (
-        (valued, "lines have feature values, which were passed over"),
-        (unjudged, "queries have a text and no judgment"),
-    )
-    return tuple(f"{count} {what}" for count, what in counts if count)

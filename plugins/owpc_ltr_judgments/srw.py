@@ -61,7 +61,7 @@ class Srw:
         body = import_body(judgments)
         ratings = body.pop(RATINGS)
         # A line for each query: people look into such files.
-        lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in ratings)
+        lines = ",\n".join(json.dumps(rating, ensure_ascii=False) for rating in ratings)
         return f'{json.dumps(body)[:-1]}, "{RATINGS}": [\n{lines}\n]}}\n'.encode()
 
     def example(self) -> bytes:
