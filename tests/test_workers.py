@@ -25,9 +25,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
 from owpc_ltr_dask.connection import DaskWorkers, parse_place, workers_at
+from owpc_ltr_dask.hooks import use_workers
 from owpc_ltr_dask.on_worker import versions
 from owpc_ltr_dask.parts import batches, placed
-from owpc_ltr_dask.use_workers import use_workers
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
@@ -226,7 +226,7 @@ def _pieces(sizes: Sequence[int]) -> list[PartSelection]:
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owpc_ltr_dask.use_workers.find_spec", lambda _: None)
+    monkeypatch.setattr("owpc_ltr_dask.hooks.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"owpc-ltr\[dask\]"), use_workers("local:2"):
         pass
 

@@ -1,4 +1,5 @@
 """Dask workers for partitioned datasets.
 
-Each part's sums are those that it has here, and they are added here in the order of the parts.
+The sums of a part are the same on a worker and in this process, and this process adds them in the
+order of the parts.
 """

@@ -1,66 +1,70 @@
-"""Calls on workers, and their results in the order in which they were asked for."""
+"""Calls on workers, their results in the order of the calls, and the loss of workers."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from itertools import islice
 from threading import Event
 from typing import Any
 
-from distributed import Client, Future, wait
+from distributed import Client, Future, KilledWorker, wait
+from distributed.client import ClosedClientError
 from distributed.protocol.pickle import dumps
 
-from owpc_ltr.errors import UsageError, WorkersUnavailable
-from owpc_ltr_dask.lost_workers import PATIENCE, none_left, told
-from owpc_ltr_dask.on_worker import Failed, made
+from owpc_ltr.errors import OwpcLtrError, UsageError, WorkersUnavailable
+from owpc_ltr_dask.on_worker import Failed, run_task
 
+PATIENCE = 30.0
+"""Seconds in which a worker may come, or come back."""
+TRIES = 4
+"""How often work of all workers together is started again with the remaining ones."""
 _AT_ONCE = 64
 """Results that are fetched together; no more are held here."""
 _LOOK = 2.0
 
 Task = tuple[Callable[[], list[Any] | Failed], str | None]
-"""A call that makes some results, and the worker that is best asked, if any; another may be."""
+"""A call that makes some results, and the preferred worker, if any; others may make it too."""
 
 
 class Calls:
-    """Calls through a scheduler; a worker that dies costs what it was at, and no more."""
+    """Calls through a scheduler; if a worker dies, only its current call is repeated."""
 
     def __init__(self, client: Client, scheduler: str, patience: float = PATIENCE) -> None:
         self.client, self.scheduler, self.patience = client, scheduler, patience
         self._stopped = Event()
 
     def stop(self) -> None:
-        """Wait for nothing any more, in whatever thread."""
+        """Stop waiting, in all threads."""
         self._stopped.set()
 
     def workers(self) -> list[str]:
         """The addresses of all workers, once there is one. Raises WorkersUnavailable."""
         deadline = time.monotonic() + self.patience
         while True:
-            with told(self.scheduler):
-                there = sorted(self.client.nthreads())
-            if there:
-                return there
+            with dask_errors(self.scheduler):
+                addresses = sorted(self.client.nthreads())
+            if addresses:
+                return addresses
             if time.monotonic() > deadline:
-                raise none_left(self.scheduler, self.patience)
+                raise no_workers(self.scheduler, self.patience)
             time.sleep(0.1)
 
     def written(self, call: Callable[..., Any]) -> bytes:
-        """A call as workers take it. Raises UsageError for what cannot leave this process."""
+        """A call as it is sent to workers. Raises UsageError for what cannot leave this process."""
         try:
-            written: bytes = dumps(call)
+            return bytes(dumps(call))
         except Exception as error:
             raise UsageError(
                 f"this cannot be done by workers, for what is to be called cannot be sent to them "
                 f"({type(error).__name__}: {error}): do it without a cluster"
             ) from error
-        return written
 
     def results(self, tasks: Sequence[Task]) -> Iterator[Any]:
-        """What the calls make, one result after another.
+        """The results of the calls, one after another.
 
         Raises what one raised, and WorkersUnavailable.
         """
@@ -68,11 +72,11 @@ class Calls:
         try:
             while waiting:
                 batch = list(islice(waiting, _AT_ONCE))
-                found = self._fetched(batch)
+                batch_results = self._fetched(batch)
                 for _ in batch:
                     waiting.popleft()
                 del batch
-                for result in found:
+                for result in batch_results:
                     if isinstance(result, Failed):
                         raise result.error
                     yield from result
@@ -81,16 +85,16 @@ class Calls:
                 self.client.cancel(list(waiting), force=True)
 
     def on_all(self, tasks: Sequence[tuple[Callable[[], list[Any] | Failed], str]]) -> list[Any]:
-        """What calls make on these very workers, side by side, one result each.
+        """The results of calls on exactly these workers, in parallel, one result each.
 
         Raises WorkersUnavailable where one ends meanwhile, else what one raised.
         """
-        with told(self.scheduler):
+        with dask_errors(self.scheduler):
             futures = [self.client.submit(call, pure=False, workers=[home]) for call, home in tasks]
         homes = {home for _, home in tasks}
         try:
             while not self._stopped.is_set():
-                with told(self.scheduler):
+                with dask_errors(self.scheduler):
                     with suppress(TimeoutError):
                         running = [future for future in futures if not future.done()]
                         wait(running, timeout=_LOOK, return_when="FIRST_COMPLETED")
@@ -114,36 +118,73 @@ class Calls:
         raise WorkersUnavailable("the work was stopped")
 
     def _begun(self, tasks: Sequence[Task]) -> list[Future]:
-        """The tasks under way; those of one worker are sent together, at the cost of one."""
+        """Starts the tasks; those of one worker are sent together, in one message."""
         of_home: dict[str | None, list[int]] = {}
         for number, (_, home) in enumerate(tasks):
             of_home.setdefault(home, []).append(number)
         futures: dict[int, Future] = {}
-        with told(self.scheduler):
+        with dask_errors(self.scheduler):
             for home, numbers in of_home.items():
-                own = self.client.map(
-                    made,
+                home_futures = self.client.map(
+                    run_task,
                     [tasks[number][0] for number in numbers],
                     pure=False,
                     workers=None if home is None else [home],
                     allow_other_workers=home is not None,
                 )
-                futures.update(zip(numbers, own, strict=True))
+                futures.update(zip(numbers, home_futures, strict=True))
         return [futures[number] for number in range(len(tasks))]
 
     def _fetched(self, futures: list[Future]) -> list[Any]:
         missing = 0.0
         while not self._stopped.is_set():
-            with told(self.scheduler):
+            with dask_errors(self.scheduler):
                 try:
                     wait(futures, timeout=_LOOK)
                     found: list[Any] = self.client.gather(futures)
                 except TimeoutError:
                     # What has failed is not waited for by the rest.
-                    self.client.gather([one for one in futures if one.status == "error"][:1])
+                    self.client.gather(
+                        [future for future in futures if future.status == "error"][:1]
+                    )
                     missing = 0.0 if self.client.nthreads() else missing + _LOOK
                 else:
                     return found
             if missing > self.patience:
-                raise none_left(self.scheduler, self.patience)
+                raise no_workers(self.scheduler, self.patience)
         raise WorkersUnavailable("the work was stopped")
+
+
+@contextmanager
+def dask_errors(scheduler: str) -> Iterator[None]:
+    """Turns errors of Dask about lost workers and schedulers into one line.
+
+    Errors of our calls are results (`Failed`), and not raised here.
+    """
+    try:
+        yield
+    except OwpcLtrError:
+        raise
+    except KilledWorker as error:
+        raise WorkersUnavailable(
+            f"one step of the work ended {error.allowed_failures + 1} workers, one after another: "
+            "they may lack memory: give fewer processes, less --memory, or larger machines"
+        ) from error
+    except (CancelledError, ClosedClientError, OSError, TimeoutError) as error:
+        raise scheduler_lost(scheduler) from error
+
+
+def scheduler_lost(scheduler: str) -> WorkersUnavailable:
+    """The error for a scheduler that does not answer any more."""
+    return WorkersUnavailable(
+        f"the Dask scheduler at {scheduler} does not answer any more: see its log, start it and "
+        "run the command again; nothing was written"
+    )
+
+
+def no_workers(scheduler: str, seconds: float) -> WorkersUnavailable:
+    """The error for a scheduler without workers."""
+    return WorkersUnavailable(
+        f"the Dask scheduler at {scheduler} has had no worker for {seconds:.0f} seconds: start "
+        f"some, as with: dask worker {scheduler}"
+    )

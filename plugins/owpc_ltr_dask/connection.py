@@ -1,4 +1,4 @@
-"""Connections to workers: processes of this machine, or a scheduler that runs, for a block of work.
+"""Connections to workers for a block of work: processes of this machine, or a running scheduler.
 
 Nobody else can use the processes of this machine, and they end with the block.
 """
@@ -29,9 +29,8 @@ from distributed.security import Security
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, PartReader, open_partitioned
 from owpc_ltr.errors import Refused, UsageError, WorkersUnavailable
 from owpc_ltr.files.input import shown
-from owpc_ltr_dask.calls import Calls
-from owpc_ltr_dask.lost_workers import TRIES, gone, told
-from owpc_ltr_dask.on_worker import Job, Station, call_on_worker, unfitness, versions
+from owpc_ltr_dask.calls import TRIES, Calls, dask_errors, scheduler_lost
+from owpc_ltr_dask.on_worker import Job, WorkerJob, call_on_worker, unfitness, versions
 from owpc_ltr_dask.parts import PartsOnWorkers
 
 R = TypeVar("R")
@@ -43,7 +42,7 @@ _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]
 
 
 def parse_place(text: str) -> int | str:
-    """Where the workers are: so many processes of this machine, or the address of a scheduler.
+    """The place of the workers: a number of processes on this machine, or a scheduler's address.
 
     Raises UsageError for what names no place.
 
@@ -62,17 +61,17 @@ def parse_place(text: str) -> int | str:
 
 
 class DaskWorkers:
-    """Dask workers that were found fit: the same versions as here, and the plugins."""
+    """Dask workers that are fit: with the versions of this process, and the plugins."""
 
     def __init__(self, client: Client, scheduler: str, plugins: Mapping[str, str]) -> None:
         self.client, self.calls = client, Calls(client, scheduler)
         self._plugins = dict(plugins)
-        self._stations: list[str] = []
+        self._jobs: list[str] = []
         self._opened: dict[tuple[Path, int], PartsOnWorkers] = {}
-        self._base = self._station(Job(self._new_name(), versions(), self._plugins))
+        self._base = self._set_up()
 
     def parts(self, data: PartitionedDataset) -> PartitionedDataset:
-        """The same dataset, whose parts are gone through by the workers.
+        """The same dataset, with the workers computing on its parts.
 
         Each keeps `data.memory` bytes of its parts in memory. Raises Refused where a worker does
         not see the same folder at the same path.
@@ -80,88 +79,78 @@ class DaskWorkers:
         folder, memory = data.files.folder.resolve(), data.memory
         if (folder, memory) not in self._opened:
             fingerprint = open_partitioned(folder).fingerprint
-            about = Job(
-                self._new_name(),
-                versions(),
-                self._plugins,
-                folder=str(folder),
-                fingerprint=fingerprint,
-                memory=memory,
-            )
-            self._opened[folder, memory] = PartsOnWorkers(self.calls, self._station(about))
+            job = self._set_up(folder=str(folder), fingerprint=fingerprint, memory=memory)
+            self._opened[folder, memory] = PartsOnWorkers(self.calls, job)
         files = PartReader(folder, memory)
         return replace(data, files=files, workers=self._opened[folder, memory])
 
     def whole(self, data: PartitionedDataset) -> PartitionedDataset:
-        """The same dataset, to be gone through by one worker at a time; all see it."""
+        """The same dataset, for calls on single workers; all of them can read it."""
         return replace(self.parts(data), workers=None)
 
     @property
     def processes(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.calls.workers())
 
     @property
     def threads(self) -> int:
-        """How many calls the workers make side by side."""
+        """The number of calls that the workers run in parallel."""
         self.calls.workers()
-        with told(self.calls.scheduler):
+        with dask_errors(self.calls.scheduler):
             return sum(self.client.nthreads().values())
 
     def call(self, call: Callable[[], R]) -> R:
-        """What a call makes on whichever worker is free; may be asked from many threads."""
+        """The result of a call on any free worker; threads may call it in parallel."""
         return next(self.each([call]))
 
     def each(self, calls: Sequence[Callable[[], R]]) -> Iterator[R]:
-        """What the calls make, in order; each is made by whichever worker is free."""
+        """The results of the calls, in order; each runs on any free worker."""
         written = [self.calls.written(call) for call in calls]
-        results: Iterator[R] = self.calls.results(
-            [(partial(call_on_worker, self._base, one), None) for one in written]
+        return self.calls.results(
+            [(partial(call_on_worker, self._base, content), None) for content in written]
         )
-        return results
 
     def stop(self) -> None:
-        """Give up what is being waited for in other threads."""
+        """Stop the calls of other threads."""
         self.calls.stop()
 
     def release(self) -> None:
         """Leave the workers as they were found."""
-        for name in self._stations:
-            with suppress(Exception):  # they may be gone, which is told elsewhere
+        for name in self._jobs:
+            with suppress(Exception):  # a lost worker is reported elsewhere
                 self.client.unregister_worker_plugin(name)
 
-    def _station(self, job: Job) -> str:
-        """Make all workers ready for a job. Raises Refused where one is not fit for it."""
-        self._stations.append(job.name)
-        found = self._asked(job)
-        for address, why in sorted(found.items()):
+    def _set_up(self, **data: Any) -> str:
+        """Make all workers ready for a job; its name. Raises Refused where one is not fit for it.
+
+        `data` are what the job says of its folder of parts, if it has one.
+        """
+        job = Job(f"owpc-ltr-{uuid.uuid4().hex}", versions(), self._plugins, **data)
+        self._jobs.append(job.name)
+        for address, why in sorted(self._unfitness(job).items()):
             if why is not None:
                 raise Refused(f"worker {address} cannot take part: {why}")
         return job.name
 
-    def _asked(self, job: Job) -> dict[str, str | None]:
+    def _unfitness(self, job: Job) -> dict[str, str | None]:
         """Why each worker is not fit, or None; asked again where one ends meanwhile."""
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             self.calls.workers()
-            with told(self.calls.scheduler):
+            with dask_errors(self.calls.scheduler):
                 try:
-                    self.client.register_plugin(Station(job))
-                    found: dict[str, str | None] = self.client.run(unfitness, job.name)
+                    self.client.register_plugin(WorkerJob(job))
+                    return dict(self.client.run(unfitness, job.name))
                 except ImportError as error:
                     raise Refused(
                         f"a worker of {self.calls.scheduler} has not the owpc-ltr of the command "
                         f"({error}): install the same on all machines"
                     ) from error
                 except OSError:
-                    if not left:
+                    if not tries_left:
                         raise
-                else:
-                    return found
             time.sleep(1.0)
-        raise gone(self.calls.scheduler)
-
-    def _new_name(self) -> str:
-        return f"owpc-ltr-{uuid.uuid4().hex}"
+        raise scheduler_lost(self.calls.scheduler)
 
 
 @contextmanager
@@ -201,7 +190,7 @@ _SETTINGS: dict[str, Any] = {
     # Nothing is served to browsers.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    # What they would warn of is told here, or not at all.
+    # Our errors replace their warnings.
     "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",
     # A process that starts on a busy machine takes its time.
     "distributed.comm.timeouts.connect": "60s",
@@ -216,7 +205,9 @@ def local_cluster(processes: int) -> Iterator[LocalCluster]:
     which is made for it and known to this process alone. Raises WorkersUnavailable.
     """
     _end_where_a_worker_imports()
-    _be_quiet()
+    # What Dask logs of processes that end is not for people, and comes also after they have.
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL)
     with (
         TemporaryDirectory(prefix="owpc-ltr-workers-", ignore_cleanup_errors=True) as scratch,
         dask.config.set(_SETTINGS),
@@ -258,12 +249,6 @@ def _end_where_a_worker_imports() -> None:
         if frame.f_globals.get("__name__") == "__mp_main__":
             raise SystemExit(1)
         frame = frame.f_back
-
-
-def _be_quiet() -> None:
-    """What Dask logs of processes that end is not for people, and comes also after they have."""
-    for handler in logging.getLogger("distributed").handlers:
-        handler.setLevel(logging.CRITICAL)
 
 
 def _end(cluster: LocalCluster) -> None:

@@ -1,17 +1,45 @@
-"""The hook of this plugin: Dask workers for jobs that have the option `--dask`."""
+"""`use_workers`: Dask workers for jobs with the option `--dask`, and for a block of Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr import hookimpl
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr_dask.connection import DaskWorkers
 
 
 @hookimpl
 def ltr_workers() -> Callable[..., AbstractContextManager[Any]]:
     """Offer `--dask`."""
-    from owpc_ltr_dask.use_workers import use_workers
-
     return use_workers
+
+
+@contextmanager
+def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[DaskWorkers]:
+    """Workers at `local:4` (processes of this machine), or of a scheduler, `tcp://HOST:8786`.
+
+    `workers.parts(open_dataset(folder))` is the dataset whose parts they go through: give that to
+    `train` and `evaluate`; the result is the same, bit for bit, for any number of workers.
+    `plugins` are files of which losses or optimizers are used. Processes of this machine end with
+    the block: a script that starts some does so under `if __name__ == "__main__"`. Raises
+    WorkersUnavailable where nobody answers, Refused where a worker is not fit for the work.
+
+    ```python
+    with owpc_ltr.use_workers("local:4") as workers:
+        data = workers.parts(owpc_ltr.open_dataset("judged/"))
+        model = owpc_ltr.train(data, optimizer="bundle", settings={"C": 1.0})
+    ```
+    """
+    if find_spec("distributed") is None or find_spec("cryptography") is None:
+        raise UsageError("work on a cluster needs Dask: pip install 'owpc-ltr[dask]'")
+    from owpc_ltr_dask.connection import parse_place, workers_at
+
+    with workers_at(parse_place(place), list(map(Path, plugins))) as workers:
+        yield workers

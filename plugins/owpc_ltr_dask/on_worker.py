@@ -1,6 +1,6 @@
-"""What runs on a worker: its parts, read from its own disk and kept, and what is made of them.
+"""Code that runs on a worker: reading and caching its parts, and calls on them.
 
-The versions of what computes decide the bits of a sum: they are the same on all machines.
+The versions of numerical libraries decide the bits of a sum: they are the same on all machines.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from owpc_ltr.version import VERSION
 
 _LOOK = 60_000  # milliseconds
 _REST = 15 * 60.0
-"""Seconds without work after which nothing is kept: whoever asked may have been killed."""
+"""Seconds without work after which the cache is dropped: the caller may have been killed."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told of the work before there is any: plain data.
+    """What a worker knows of a job before its calls: plain data.
 
     `plugins` are the files of plugins, by name. Without a folder there are no parts.
     """
@@ -48,13 +48,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Failed:
-    """What was raised on a worker; Dask's own faults are none of these."""
+    """An error raised by a call on a worker; Dask's own errors are not among these."""
 
     error: Exception
 
 
-class Station(WorkerPlugin):  # type: ignore[misc]
-    """A worker's side of a job: is it fit for it, and the parts that it keeps in memory."""
+class WorkerJob(WorkerPlugin):  # type: ignore[misc]
+    """A worker's side of a job: whether it is fit for it, and its cache of parts."""
 
     failure: str | None = None
     files: PartReader | None = None
@@ -80,7 +80,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
         self._timer.stop()
         self._limits.restore_original_limits()
         if self.files is not None:
-            self.files.kept.release()
+            self.files.cache.release()
 
     def part(self, piece: PartSelection, form: ColumnSet) -> RankingDataset:
         """A part, from memory or from the disk of this worker."""
@@ -112,47 +112,47 @@ class Station(WorkerPlugin):  # type: ignore[misc]
 
     def _rest(self) -> None:
         if self.files is not None and time.monotonic() - self.last > _REST:
-            self.files.kept.release()
+            self.files.cache.release()
 
 
 def unfitness(name: str, dask_worker: Any) -> str | None:
     """Why a worker cannot take part; None if it can."""
-    station: Station = dask_worker.plugins[name]
-    return station.failure
+    worker_job: WorkerJob = dask_worker.plugins[name]
+    return worker_job.failure
 
 
-def made(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
-    """What comes of a task."""
+def run_task(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
+    """The results of a task."""
     return task()
 
 
 def call_on_parts(
     name: str, pieces: Sequence[PartSelection], form: ColumnSet, call: bytes
 ) -> list[Any] | Failed:
-    """What a call, as Dask writes it, makes of each part; or what it raised."""
+    """The results of a call, as Dask writes it, for each part; or what it raised."""
 
-    def calls(station: Station) -> list[Any]:
+    def calls(worker_job: WorkerJob) -> list[Any]:
         made = loaded_call(call)
-        return [made(station.part(piece, form)) for piece in pieces]
+        return [made(worker_job.part(piece, form)) for piece in pieces]
 
     return attempt(name, calls)
 
 
 def call_on_worker(name: str, call: bytes) -> list[Any] | Failed:
-    """What a call without arguments makes, alone in a list; or what it raised."""
+    """The result of a call without arguments, alone in a list; or what it raised."""
     return attempt(name, lambda _: [loaded_call(call)()])
 
 
-def attempt(name: str, calls: Callable[[Station], list[Any]]) -> list[Any] | Failed:
-    """What comes of some calls where a worker is fit for them; or what was raised."""
+def attempt(name: str, calls: Callable[[WorkerJob], list[Any]]) -> list[Any] | Failed:
+    """The results of calls on a worker that is fit for them; or what was raised."""
     worker = get_worker()
     try:
-        station: Station = worker.plugins[name]
-        if station.failure is not None:
-            raise Refused(f"worker {worker.address}: {station.failure}")
+        worker_job: WorkerJob = worker.plugins[name]
+        if worker_job.failure is not None:
+            raise Refused(f"worker {worker.address}: {worker_job.failure}")
         # What a plugin prints is no result of the command, whose standard output this may be.
         with redirect_stdout(sys.stderr):
-            return calls(station)
+            return calls(worker_job)
     except OwpcLtrError as error:
         return Failed(error)
     except Exception as error:  # noqa: BLE001 - carried to who asked, and raised there
@@ -161,7 +161,7 @@ def attempt(name: str, calls: Callable[[Station], list[Any]]) -> list[Any] | Fai
 
 
 def loaded_call(call: bytes) -> Any:
-    """A call as it was before it was sent. Raises PluginError for what this worker has not."""
+    """A call as it was before it was sent. Raises PluginError for code that this worker lacks."""
     try:
         return loads(call)
     except (ImportError, AttributeError) as error:

@@ -18,20 +18,19 @@ from distributed import get_worker
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import ColumnSet, PartitionedDataset, PartSelection
 from owpc_ltr.errors import WorkersUnavailable
-from owpc_ltr_dask.calls import Calls
-from owpc_ltr_dask.lost_workers import TRIES, ended_often
-from owpc_ltr_dask.on_worker import Failed, Station, attempt, call_on_parts, loaded_call
+from owpc_ltr_dask.calls import TRIES, Calls
+from owpc_ltr_dask.on_worker import Failed, WorkerJob, attempt, call_on_parts, loaded_call
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 
 
 _BATCH_DOCUMENTS = 1_000_000
-"""Documents of small parts that are gone through in one step: asking for each would take longer."""
+"""Documents of small parts that are processed in one step: a call for each would take longer."""
 _STEPS = 4
-"""Steps a worker, at least: what is lost when one dies, or waited for at the end of a pass."""
+"""Least steps of a worker: one is lost if it dies, and at the end of a pass others wait for one."""
 _SLACK = 1.1
-"""How much more than its share a worker may have before parts that it has read go to another."""
+"""The load of a worker, in shares, above which parts that it has read go to another."""
 
 
 class PartsOnWorkers:
@@ -44,7 +43,7 @@ class PartsOnWorkers:
     def each(
         self, call: Callable[[RankingDataset], R], pieces: Sequence[PartSelection], form: ColumnSet
     ) -> Iterator[R]:
-        """What `call` makes of each part, in order."""
+        """The result of `call` for each part, in order."""
         sent, workers = self.calls.written(call), self.calls.workers()
         steps = {
             tuple(piece.part.path for piece in step): step for step in batches(pieces, len(workers))
@@ -52,13 +51,12 @@ class PartsOnWorkers:
         sizes = {key: sum(piece.documents for piece in step) for key, step in steps.items()}
         # What other passes go through stays where it was read.
         self._homes |= placed(sizes, workers, self._homes)
-        results: Iterator[Any] = self.calls.results(
+        return self.calls.results(
             [
                 (partial(call_on_parts, self.name, step, form, sent), self._homes[key])
                 for key, step in steps.items()
             ]
         )
-        return results
 
 
 def batches(pieces: Sequence[PartSelection], workers: int) -> list[list[PartSelection]]:
@@ -99,12 +97,6 @@ class Member(NamedTuple):
     meeting: Mapping[str, Any]
 
 
-class _Sent(NamedTuple):
-    station: str
-    whole: PartitionedDataset
-    numbers: tuple[int, ...]
-
-
 def together(
     meet: Callable[[int], Mapping[str, Any]],
     call: Callable[[Member, list[WorkerParts]], R],
@@ -115,21 +107,23 @@ def together(
     It is begun again with those that are left where a worker ends. `meet(number of workers)` is
     called on the first and gives what all need to find each other; the result is that of the first.
     """
-    on = [one.workers for one in data]
-    assert all(isinstance(one, PartsOnWorkers) for one in on)  # noqa: S101 - who asks has looked
-    calls: Calls = on[0].calls  # type: ignore[union-attr]
-    named = [(one.name, of) for one, of in zip(on, data, strict=True)]  # type: ignore[union-attr]
+    workers: list[Any] = [dataset.workers for dataset in data]
+    calls: Calls = workers[0].calls
+    jobs = [parts.name for parts in workers]
     sent = calls.written(meet), calls.written(call)
     error: Exception = WorkersUnavailable("there was no worker")
     for _ in range(TRIES):
-        members = calls.workers()[: min(len(one.pieces) for one in data)]
+        members = calls.workers()[: min(len(dataset.pieces) for dataset in data)]
         try:
-            result: R = _once(calls, members, named, *sent)
-        except WorkersUnavailable as left:
-            error = left
+            result: R = _once(calls, members, list(zip(jobs, data, strict=True)), *sent)
+        except WorkersUnavailable as ended:
+            error = ended
         else:
             return result
-    raise ended_often() from error
+    raise WorkersUnavailable(
+        f"workers ended {TRIES} times while they worked together: they may lack memory: give "
+        "fewer processes, less --memory, or larger machines"
+    ) from error
 
 
 def _once(
@@ -141,45 +135,43 @@ def _once(
 ) -> Any:
     first = data[0][0]
     # Who has ended, or is still at something else, is not waited for by the others.
-    calls.on_all([(partial(_here, first), member) for member in members])
+    calls.on_all([(partial(_is_ready, first), member) for member in members])
     meeting = calls.on_all([(partial(_meet, first, len(members), meet), members[0])])
     tasks = []
     for number, member in enumerate(members):
-        sent = [
-            _Sent(station, replace(one, workers=None), _numbers(one, members, member))
-            for station, one in data
-        ]
-        task = partial(_take_part, sent, Member(number, 1, meeting[0]), call)
-        tasks.append((task, member))
+        shares = [(job, _share(dataset, members, member)) for job, dataset in data]
+        tasks.append((partial(_take_part, shares, Member(number, 1, meeting[0]), call), member))
     return calls.on_all(tasks)[0]
 
 
-def _numbers(data: PartitionedDataset, members: list[str], member: str) -> tuple[int, ...]:
+def _share(data: PartitionedDataset, members: list[str], member: str) -> WorkerParts:
     sizes = {number: piece.documents for number, piece in enumerate(data.pieces)}
     homes = placed(sizes, members, {})
-    return tuple(number for number in sizes if homes[number] == member)
+    numbers = tuple(number for number in sizes if homes[number] == member)
+    return WorkerParts(replace(data, workers=None), numbers)
 
 
-def _here(station: str) -> list[Any] | Failed:
-    return attempt(station, lambda _: [None])
+def _is_ready(job: str) -> list[Any] | Failed:
+    return attempt(job, lambda _: [None])
 
 
-def _meet(station: str, count: int, meet: bytes) -> list[Any] | Failed:
-    return attempt(station, lambda _: [loaded_call(meet)(count)])
+def _meet(job: str, count: int, meet: bytes) -> list[Any] | Failed:
+    return attempt(job, lambda _: [loaded_call(meet)(count)])
 
 
-def _take_part(sent: Sequence[_Sent], member: Member, call: bytes) -> list[Any] | Failed:
+def _take_part(
+    shares: Sequence[tuple[str, WorkerParts]], member: Member, call: bytes
+) -> list[Any] | Failed:
     worker = get_worker()
 
-    def share(one: _Sent) -> WorkerParts:
-        station: Station = worker.plugins[one.station]
-        return WorkerParts(replace(one.whole, files=station.opened()), one.numbers)
+    def calls(_: WorkerJob) -> list[Any]:
+        opened = [
+            replace(parts, whole=replace(parts.whole, files=worker.plugins[job].opened()))
+            for job, parts in shares
+        ]
+        return [loaded_call(call)(member._replace(threads=worker.state.nthreads), opened)]
 
-    def taken(_: Station) -> list[Any]:
-        mine = member._replace(threads=worker.state.nthreads)
-        return [loaded_call(call)(mine, [share(one) for one in sent])]
-
-    return attempt(sent[0].station, taken)
+    return attempt(shares[0][0], calls)
 
 
 def placed(sizes: Mapping[K, int], workers: Sequence[str], before: Mapping[K, str]) -> dict[K, str]:
@@ -197,7 +189,9 @@ def placed(sizes: Mapping[K, int], workers: Sequence[str], before: Mapping[K, st
             homes[part] = home
             loads[home] += size
     # The largest first: what comes last evens out.
-    for part in sorted((one for one in sizes if one not in homes), key=lambda one: -sizes[one]):
+    for part in sorted(
+        (part for part in sizes if part not in homes), key=lambda part: -sizes[part]
+    ):
         homes[part] = min(loads, key=loads.__getitem__)
         loads[homes[part]] += sizes[part]
     return homes
