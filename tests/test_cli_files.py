@@ -35,7 +35,7 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.documents import read_json_lines
 from owpc_ltr.data.external_features.table import read_external_features
-from owpc_ltr.data.judgments import Judgments, write_judgments, write_qrels
+from owpc_ltr.data.judgments import Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.runs import write_ranking, write_scores
@@ -294,7 +294,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "write_scores": lambda path: write_scores(np.ones(2), data(), path),
     "write_ranking": lambda path: write_ranking("q", [("d", 1.0)], path),
     "write_judgments": lambda path: write_judgments(judged(), path),
-    "write_qrels": lambda path: write_qrels(judged(), path),
     "write_sheet": _sheet,
 }
 """Every function of the package that writes a file which it is told."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.tables import look_up_texts, qrels_bytes
+from owpc_ltr.data.judgments.tables import look_up_texts
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.input import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
@@ -59,8 +59,26 @@ class Qrels:
         return lines
 
     def to_bytes(self, judgments: Judgments) -> bytes:
-        """The judgments, without their texts; raises BadInput for fractions."""
-        return qrels_bytes(judgments)
+        """The judgments, without their texts.
+
+        Raises BadInput for ids with blanks, and for grades that are no whole numbers.
+        """
+        lines = []
+        for query in judgments.queries:
+            for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True):
+                for value in (query.query_id, document):
+                    if value.split() != [value]:
+                        raise BadInput(
+                            f"qrels cannot hold the id {shown(value)}, which is empty or has a "
+                            "blank: write TSV"
+                        )
+                if not grade.is_integer():
+                    raise BadInput(
+                        f"query {shown(query.query_id)} grades document {shown(document)} {grade}, "
+                        "and qrels hold whole grades: round them, or write TSV"
+                    )
+                lines.append(f"{query.query_id} 0 {document} {int(grade)}\n")
+        return "".join(lines).encode()
 
     def example(self) -> bytes:
         """Two judgments of one query."""

@@ -11,7 +11,7 @@ has grades; the dataset that is logged for it has labels.
 
 from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments
 from owpc_ltr.data.judgments.lines import JudgmentLines, TypedColumn
-from owpc_ltr.data.judgments.tables import write_judgments, write_qrels
+from owpc_ltr.data.judgments.tables import write_judgments
 
 __all__ = [
     "JudgedQuery",
@@ -19,5 +19,4 @@ __all__ = [
     "Judgments",
     "TypedColumn",
     "write_judgments",
-    "write_qrels",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -296,15 +296,11 @@ def write_judgments(judgments: Judgments, path: Path | str) -> None:
     text stand in columns of JSON, whose names end in `:json`. Raises BadInput for a query without a
     text.
     """
-    write_output(path, _written(table_bytes, judgments, path))
-
-
-def write_qrels(judgments: Judgments, path: Path | str) -> None:
-    """Write TREC's `query 0 document grade`.
-
-    Raises BadInput for ids with blanks, and for grades that are no whole numbers.
-    """
-    write_output(path, _written(qrels_bytes, judgments, path))
+    try:
+        content = table_bytes(judgments)
+    except BadInput as error:
+        raise BadInput(f"cannot write {path}: {error}") from error
+    write_output(path, content)
 
 
 def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
@@ -343,26 +339,6 @@ def _unlike_sheets(name: str, cells: Sequence[str]) -> tuple[str, Sequence[str]]
     return name, cells
 
 
-def qrels_bytes(judgments: Judgments) -> bytes:
-    """The judgments as TREC's qrels; see `write_qrels`."""
-    lines = []
-    for query in judgments.queries:
-        for document, grade in zip(query.doc_ids, query.grades.tolist(), strict=True):
-            for value in (query.query_id, document):
-                if value.split() != [value]:
-                    raise BadInput(
-                        f"qrels cannot hold the id {shown(value)}, which is empty or has a blank: "
-                        "write TSV"
-                    )
-            if not grade.is_integer():
-                raise BadInput(
-                    f"query {shown(query.query_id)} grades document {shown(document)} {grade}, and "
-                    "qrels hold whole grades: round them, or write TSV"
-                )
-            lines.append(f"{query.query_id} 0 {document} {int(grade)}\n")
-    return "".join(lines).encode()
-
-
 def further_params(judgments: Judgments) -> list[str]:
     """The parameters beside the text, in the order of their first appearance."""
     names = dict.fromkeys(name for query in judgments.queries for name in query.params)
@@ -382,10 +358,3 @@ def optional_columns(queries: Sequence[JudgedQuery]) -> dict[str, list[Any]]:
     if any(query.judged_by is not None for query in queries):
         columns[JUDGED_BY] = [judge for query in queries for judge in judges_by_document(query)]
     return columns
-
-
-def _written(write: Callable[[Judgments], bytes], judgments: Judgments, path: Path | str) -> bytes:
-    try:
-        return write(judgments)
-    except BadInput as error:
-        raise BadInput(f"cannot write {path}: {error}") from error
