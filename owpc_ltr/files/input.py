@@ -172,20 +172,6 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
         yield ByteSource(path, raw, os.fstat(raw.fileno()).st_size)
 
 
-def line_of(source: ByteSource, wanted: bytes) -> int:
-    """The first line that contains these bytes; the source does contain them."""
-    block, partial, line = memoryview(bytearray(1 << 20)), b"", 1
-    while got := source.readinto(block):
-        content = partial + block[:got]
-        at = content.find(wanted)
-        if at >= 0:
-            return line + content.count(b"\n", 0, at)
-        keep = len(content) - len(wanted) + 1
-        line += content.count(b"\n", 0, keep)
-        partial = content[keep:]
-    raise ValueError(f"{wanted!r} stands nowhere in {source.path}")
-
-
 def read_text(path: Path, largest: int = 1 << 30) -> str:
     """The whole file as text; a byte order mark is left out.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from distributed.client import ClosedClientError
 from distributed.protocol.pickle import dumps
 
 from owpc_ltr.errors import OwpcLtrError, UsageError, WorkersUnavailable
-from owpc_ltr_dask.on_worker import Failed, run_task
+from owpc_ltr_dask.on_worker import Failed
 
 PATIENCE = 30.0
 """Seconds in which a worker may come, or come back."""
@@ -126,7 +127,7 @@ class Calls:
         with dask_errors(self.scheduler):
             for home, numbers in of_home.items():
                 home_futures = self.client.map(
-                    run_task,
+                    operator.call,
                     [tasks[number][0] for number in numbers],
                     pure=False,
                     workers=None if home is None else [home],

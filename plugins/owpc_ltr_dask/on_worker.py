@@ -121,11 +121,6 @@ def unfitness(name: str, dask_worker: Any) -> str | None:
     return worker_job.failure
 
 
-def run_task(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
-    """The results of a task."""
-    return task()
-
-
 def call_on_parts(
     name: str, pieces: Sequence[PartSelection], form: ColumnSet, call: bytes
 ) -> list[Any] | Failed:

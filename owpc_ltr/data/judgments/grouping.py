@@ -360,11 +360,6 @@ def importance_of(query: JudgedQuery) -> float:
     return 1.0 if query.importance is None else query.importance
 
 
-def importance_cell(query: JudgedQuery) -> str:
-    """The importance of a query as text, '' where nothing was said."""
-    return "" if query.importance is None else decimal(query.importance)
-
-
 def decimal(number: float | np.float32) -> str:
     """The shortest decimal that is the number in its own precision.
 

@@ -21,7 +21,6 @@ from owpc_ltr.data.judgments.grouping import (
     JudgedQuery,
     Judgments,
     decimal,
-    importance_cell,
     said_weight,
 )
 from owpc_ltr.data.judgments.lines import JudgmentLines, declared, decode, no_json, table_column
@@ -172,7 +171,8 @@ def write_sheet(
         query_cells = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
         if any("\r" in part for part in query_cells):
             raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
-        query_cells += [importance_cell(query)] if weighed else []
+        if weighed:
+            query_cells.append("" if query.importance is None else decimal(query.importance))
         for document in query.doc_ids:
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.documents import lines_in
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.kernel import LARGEST_INDEX, fault_of, feature_beyond, is_judgment
 from owpc_ltr.data.options import judgment_list
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.input import ByteSource, first_unseen, line_of, open_bytes, shown, why_unseen
+from owpc_ltr.files.input import ByteSource, first_unseen, shown, why_unseen
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25
@@ -263,8 +264,8 @@ class Reader:
         if row is None:
             return
         value = str(ids[row])
-        with open_bytes(self.path) as source:
-            line = line_of(source, value.encode())
+        lines = enumerate(lines_in(self.path), 1)
+        line = next(number for number, text in lines if value.encode() in text)
         raise self._bad(line, f"the {what} {shown(value)} {why_unseen(value)}")
 
     def _bad(self, line: int, what: str) -> BadInput:
