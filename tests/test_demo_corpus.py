@@ -19,22 +19,24 @@ from owpc_ltr_clicks.simulation import Users, clicks
 from owpc_ltr_demo import corpus as corpus_module
 from owpc_ltr_demo.clicks import rankers, world_of
 from owpc_ltr_demo.corpus import (
-    MODULE,
     MODULES,
-    CandidatePool,
-    DemoQuery,
     Document,
-    candidate_pools,
-    candidate_recall,
-    candidates_of,
     index_body,
-    make_queries,
     read_corpus,
     split_docstring,
     words_of,
 )
 from owpc_ltr_demo.demo import next_commands, next_commands_after_clicks
-from owpc_ltr_demo.session import DemoOptions
+from owpc_ltr_demo.queries import (
+    MODULE,
+    CandidatePool,
+    DemoQuery,
+    candidate_pools,
+    candidate_recall,
+    candidates_of,
+    make_queries,
+)
+from owpc_ltr_demo.session import DemoOptions, DemoSession
 from typer.core import TyperGroup
 
 from owpc_ltr.cli.app import app
@@ -112,7 +114,7 @@ def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...])
     """Reading it imports nothing but the compiled modules."""
     script = (
         "import json, sys, sysconfig; from owpc_ltr_demo import corpus;"
-        "from owpc_ltr_demo.corpus import make_queries; sysconfig.get_paths();"
+        "from owpc_ltr_demo.queries import make_queries; sysconfig.get_paths();"
         "before = set(sys.modules); c = corpus.read_corpus(); read = set(sys.modules) - before;"
         "asked = [q.query_id for q in make_queries(c, 200)];"
         "print(json.dumps([[vars(d) for d in c], asked, sorted(read)]))"
@@ -325,13 +327,13 @@ def test_files_are_for_walking_alone(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("commands", [next_commands, next_commands_after_clicks])
 def test_the_commands_that_go_on_are_accepted_as_printed(
-    commands: Callable[[DemoOptions, str], list[str]], tmp_path: Path
+    commands: Callable[[DemoSession, str], list[str]], tmp_path: Path
 ) -> None:
     root: Any = typer.main.get_command(app)
-    options = DemoOptions(port=9999, folder=tmp_path)
-    options.file("-owpc-fewer.json").touch()
+    session = DemoSession(DemoOptions(port=9999, folder=tmp_path))
+    session.file("-owpc-fewer.json").touch()
     context = typer.Context(root)
-    for line in commands(options, "http://127.0.0.1:9999"):
+    for line in commands(session, "http://127.0.0.1:9999"):
         command, words = root, shlex.split(line)[1:]
         while isinstance(command, TyperGroup):
             command, words = command.get_command(context, words[0]), words[1:]
@@ -339,9 +341,8 @@ def test_the_commands_that_go_on_are_accepted_as_printed(
 
 
 def test_the_commands_that_go_on_name_the_files_that_are_there() -> None:
-    told = "\n".join(
-        next_commands_after_clicks(DemoOptions(port=9999, folder=Path("d")), "http://u")
-    )
+    session = DemoSession(DemoOptions(port=9999, folder=Path("d")))
+    told = "\n".join(next_commands_after_clicks(session, "http://u"))
     for name in ("-events.parquet", "-clicks.parquet", "-clicks.json", "-query.json", ".parquet"):
         assert f"d/python-docs{name}" in told
     assert "engine stop --port 9999" in told

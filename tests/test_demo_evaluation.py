@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from owpc_ltr_demo import training
 from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune, untuned
-from owpc_ltr_demo.corpus import DemoQuery, index_body
+from owpc_ltr_demo.corpus import index_body
 from owpc_ltr_demo.demo import demo, next_commands
 from owpc_ltr_demo.evaluation import (
     LAMBDAMART,
@@ -32,7 +32,8 @@ from owpc_ltr_demo.evaluation import (
     verdict,
 )
 from owpc_ltr_demo.preparation import featureset_file
-from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
+from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession
 
 from owpc_ltr import RankingDataset, make_dataset
 from owpc_ltr.arrays import Vector
@@ -280,20 +281,15 @@ def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
     model = LinearModel(featureset.feature_names, np.ones(len(featureset.features)))
     params = pa.array(['{"keywords": "a"}'])
     told: list[str] = []
-    narrator = Narrator()
-    monkeypatch.setattr(narrator, "line", lambda text="": told.append(text), raising=False)
-    session: Any = DemoSession(DemoOptions(folder=tmp_path), narrator)
-    cluster: Any = SimpleNamespace(featureset=featureset)
-    sides: Any = SimpleNamespace(validation=SimpleNamespace(query_params=params))
-    found = training.train_with_fewer_features(
-        session, cluster, sides, model, MultiMatch({"name": 1.0})
-    )
+    session = DemoSession(DemoOptions(folder=tmp_path))
+    monkeypatch.setattr(session, "line", lambda text="": told.append(text))
+    sides = SimpleNamespace(validation=SimpleNamespace(query_params=params))
+    logged: Any = SimpleNamespace(featureset=featureset, splits=sides)
+    found = training.train_with_fewer_features(session, logged, model, MultiMatch({"name": 1.0}))
     assert found is model
     assert told == ["there is no gain to keep a share of"]
     assert "fewer" not in session.figures
-    assert not any(
-        "owpc-fewer" in line for line in next_commands(session.options, "http://127.0.0.1")
-    )
+    assert not any("owpc-fewer" in line for line in next_commands(session, "http://127.0.0.1"))
 
 
 def test_lambdamart_runs_in_the_engine_where_the_ltr_plugin_is() -> None:

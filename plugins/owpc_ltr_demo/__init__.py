@@ -6,4 +6,5 @@
 - training: OWPC, fewer features, trees; baselines: tuned BM25 and LambdaMART
 - evaluation: held-out queries, the upload, live searches
 - clicks: simulated users, and rankers from their clicks
+- hybrid: vectors, and one weight for each leg
 """

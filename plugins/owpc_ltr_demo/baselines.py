@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.names import check_index
-from owpc_ltr.training.plan import combinations
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -88,14 +87,14 @@ def tune(data: RankingDataset, columns: Mapping[str, int], metric: str) -> Tunin
 
     One setting after the other takes the value of the grid that ranks best, until none improves.
     """
-    measured = parse_metric(metric)
+    parsed = parse_metric(metric)
     scores = _field_scores(data.features, list(columns.values()))
     tried: dict[tuple[float, ...], float] = {}
 
     def value(point: tuple[float, ...]) -> float:
         if point not in tried:
             combined = _combined(scores, np.array(point[:-1]), point[-1])
-            tried[point] = float(measured.mean(combined, data.labels, data.offsets))
+            tried[point] = float(parsed.mean(combined, data.labels, data.offsets))
         return tried[point]
 
     starts = [(*(1.0 for _ in columns), tie) for tie in (0.0, 1.0)]
@@ -152,7 +151,7 @@ def _combined(scores: NDArray[np.float32], boosts: Vector, tie_breaker: float) -
     return combined
 
 
-GRID: dict[str, tuple[Any, ...]] = {"max_depth": (3, 4, 6)}
+_DEPTHS = (3, 4, 6)
 _FIXED = {
     "objective": "rank:ndcg",
     "eta": 0.1,
@@ -192,32 +191,22 @@ def fit_lambdamart(
     threads: int = 1,
 ) -> LambdaMart:
     """The best of the grid by a metric of the validation queries, each with its best length."""
-    sets = _matrix(training), _matrix(validation)
-    fixed = {**_FIXED, "nthread": threads, "seed": seed}
-    measured = parse_metric(metric)
-    best: LambdaMart | None = None
-    for settings in combinations(GRID, "max_depth"):
-        candidate = _fit(*sets, {**fixed, **settings})
-        scores = candidate.score(validation.features)
-        value = measured.mean(scores, validation.labels, validation.offsets)
-        if best is None or value > best.validation:
-            best = LambdaMart(candidate.booster, candidate.trees, settings, value)
-    assert best is not None  # noqa: S101 - the grid is not empty
-    return best
-
-
-def _fit(training: Any, validation: Any, settings: dict[str, Any]) -> LambdaMart:
     import xgboost
 
-    booster = xgboost.train(
-        settings,
-        training,
-        num_boost_round=_MOST_TREES,
-        evals=[(validation, "validation")],
-        early_stopping_rounds=_PATIENCE,
-        verbose_eval=False,
-    )
-    return LambdaMart(booster, booster.best_iteration + 1, settings, float("nan"))
+    parsed = parse_metric(metric)
+    sets = _matrix(training), _matrix(validation)
+    candidates = []
+    for depth in _DEPTHS:
+        settings = {**_FIXED, "nthread": threads, "seed": seed, "max_depth": depth}
+        booster = xgboost.train(
+            settings, sets[0], num_boost_round=_MOST_TREES, evals=[(sets[1], "validation")],
+            early_stopping_rounds=_PATIENCE, verbose_eval=False,
+        )  # fmt: skip
+        trees = LambdaMart(booster, booster.best_iteration + 1, {"max_depth": depth}, 0.0)
+        scores = trees.score(validation.features)
+        value = parsed.mean(scores, validation.labels, validation.offsets)
+        candidates.append(replace(trees, validation=float(value)))
+    return max(candidates, key=lambda candidate: candidate.validation)
 
 
 def _matrix(data: RankingDataset) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from owpc_ltr_clicks.judgments import write_columns
 from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
+from owpc_ltr.engine.stores import rescorer
 from owpc_ltr.engine.stores.feature_queries import render
-from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
-from owpc_ltr_demo.corpus import POOL_SIZE, CandidatePool, DemoQuery, pool_query
 from owpc_ltr_demo.evaluation import verdict, write_query
-from owpc_ltr_demo.session import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
-from owpc_ltr_demo.training import fit, plan_of
+from owpc_ltr_demo.queries import POOL_SIZE, DemoQuery, judgments_of, pool_query
+from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
+from owpc_ltr_demo.training import fit, plan_of, warning_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from owpc_ltr_clicks.simulation import Users, World
 
     from owpc_ltr.arrays import Vector
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.evaluation.comparison_table import RankerComparison
     from owpc_ltr.protocols import Model
+    from owpc_ltr_demo.session import Splits
 
 
 RESULTS = 10
@@ -49,21 +48,15 @@ class SimulatedClicks:
     examination: Vector
 
 
-def simulate_clicks(
-    session: DemoSession,
-    node: DemoEngine,
-    splits: DatasetSplits[RankingDataset],
-    found: Sequence[CandidatePool],
-) -> SimulatedClicks:
+def simulate_clicks(session: DemoSession, logged: LoggedFeatures) -> SimulatedClicks:
     """Clicks on live results of the queries that are not held out, as a file."""
     from owpc_ltr_clicks.simulation import Users, clicks
 
     with session.step("users", "simulate users who search, and click on live results"):
-        held_out = set(splits.test.query_ids.to_pylist())
-        queries = [pool.query for pool in found if pool.query.query_id not in held_out]
-        weightings = rankers(field_columns(node.featureset))
-        with session.narrator.working() as show:
-            ways = [_serving(node, weighting) for weighting in weightings.values()]
+        queries = [pool.query for pool in logged.candidates(held_out=False)]
+        weightings = rankers(field_columns(logged.featureset))
+        with session.working() as show:
+            ways = [_serving(logged.engine, weighting) for weighting in weightings.values()]
             requests = [_request(query) for query in queries]
             lists = serve_all(ways, requests, progress=show)
         users = Users()
@@ -72,19 +65,19 @@ def simulate_clicks(
             world, users, scores, SESSIONS * len(queries),
             shown=RESULTS, popularity=_POPULARITY, seed=session.options.seed,
         )  # fmt: skip
-        path = session.options.file("-events.parquet")
+        path = session.file("-events.parquet")
         write_columns(events, path)
-        session.narrator.line(
+        session.line(
             f"{SESSIONS * len(queries):,} searches of {len(queries):,} queries, {RESULTS} results "
-            f"each; {len(held_out)} other queries are held out"
+            f"each; {logged.splits.test.n_queries} other queries are held out"
         )
-        session.narrator.line(f"rankers in turn: {', '.join(weightings)}")
-        session.narrator.line(
+        session.line(f"rankers in turn: {', '.join(weightings)}")
+        session.line(
             f"simulated users examine rank r with probability 1/r, and click an examined document "
             f"with probability {users.noise:g} if it is irrelevant, {_chance(users, 1):.2g} if it "
             f"is relevant, {users.most:g} if it has the best grade"
         )
-        session.narrator.line(f"wrote {path}: {len(events):,} events")
+        session.line(f"wrote {path}: {len(events):,} events")
         session.figures["users"] = {
             "events": len(events),
             "sessions": SESSIONS * len(queries),
@@ -146,22 +139,15 @@ def _request(query: DemoQuery) -> SearchRequest:
     return SearchRequest(INDEX, pool_query("{{keywords}}"), params, RESULTS, POOL_SIZE)
 
 
-def _serving(node: DemoEngine, weighting: MultiMatch | None) -> Serve:
+def _serving(engine: Engine, weighting: MultiMatch | None) -> Serve:
     """A search that shows the first candidates, in the order that a weighting of fields gives."""
 
     def serve(request: SearchRequest) -> Served:
         body: dict[str, Any] = {"query": request.filled, "size": request.size, "_source": False}
         if weighting is not None:
-            rescored = render(weighting.query(), request.params)
-            body["rescore"] = {
-                "window_size": request.window,
-                "query": {
-                    "rescore_query": rescored,
-                    "query_weight": 0.0,
-                    "rescore_query_weight": 1.0,
-                },
-            }
-        answer = node.engine.request(
+            query = render(weighting.query(), request.params)
+            body["rescore"] = rescorer(query, request.window, own_weight=0.0, weight=1.0)
+        answer = engine.request(
             "POST", f"/{request.index}/_search",
             params={"allow_partial_search_results": "false"}, body=body,
         )  # fmt: skip
@@ -190,22 +176,22 @@ def judge_simulated_clicks(session: DemoSession, log: SimulatedClicks) -> dict[s
     from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts
 
     with session.step("judge", "judge by clicks, with a click model"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             show("counting events, fitting click models", None)
             counted = count_clicks(log.events)
             found = judge_counts(counted)
             raw = judge_counts(counted, model=RAW)
             true_model = judge_counts(counted, model=CLICK_MODEL)
             examination = true_model.chosen.fit.examination
-        found.write(session.options.file("-clicks.parquet"))
+        found.write(session.file("-clicks.parquet"))
         summary = found.as_dict()
         _event_lines(session, summary["events"])
         _model_lines(session, summary)
         _examination_table(session, summary, examination, log.examination)
         for warning in found.warnings:
-            session.narrator.line(f"warning: {warning}")
+            session.line(f"warning: {warning}")
         shares = ", ".join(f"{count:,} of {grade}" for grade, count in summary["grades"].items())
-        session.narrator.line(
+        session.line(
             f"{summary['documents']:,} documents of {summary['queries']:,} queries have grades: "
             f"{shares}"
         )
@@ -220,7 +206,7 @@ def judge_simulated_clicks(session: DemoSession, log: SimulatedClicks) -> dict[s
 
 def train_on_clicks(
     session: DemoSession,
-    splits: DatasetSplits[RankingDataset],
+    splits: Splits,
     judged: Mapping[str, ClickJudgments],
 ) -> dict[str, Model]:
     """OWPC with the same settings on each judgment list and on the true grades.
@@ -233,11 +219,10 @@ def train_on_clicks(
         models, figures = {}, {}
         sources = {name: one.table for name, one in judged.items()} | {FROM_GRADES: None}
         for name, table in sources.items():
-            training, not_logged = _regraded(splits.training, table)
-            validation, _ = _regraded(splits.validation, table)
-            grid = {"optimizer.C": DEFAULT_C}
-            plan = plan_of("owpc", "larank", SETTINGS, grid)
-            trained = fit(session, plan, training, validation, splits.source)
+            judged_splits, not_logged = _regraded(splits, table)
+            training = judged_splits.training
+            plan = plan_of("owpc", "larank", SETTINGS, {"optimizer.C": DEFAULT_C})
+            trained = fit(session, plan, judged_splits)
             models[name] = trained.model
             figures[name] = {
                 "settings": dict(trained.settings),
@@ -247,16 +232,13 @@ def train_on_clicks(
                 "weights_sum": float(training.weights.sum()),
                 "certificate": trained.fit.certificate.as_dict(),
             }
-            session.narrator.line(
+            session.line(
                 f"{name}: {training.n_documents:,} documents of {training.n_queries:,} queries, "
                 f"C = {trained.settings['optimizer.C']:g}"
             )
-            for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
-                session.narrator.line(f"warning: {warning}")
-        session.narrator.line(
-            "raw clicks are click-through rates, which favour documents at high ranks"
-        )
-        save_model(models[FROM_CLICKS], session.options.file("-clicks.json"))
+            warning_lines(session, trained)
+        session.line("raw clicks are click-through rates, which favour documents at high ranks")
+        save_model(models[FROM_CLICKS], session.file("-clicks.json"))
         session.figures["trained"] = figures
     return models
 
@@ -277,12 +259,10 @@ def compare_live(
         query = write_query(session, "-query.json", pool_query(KEYWORDS))
         tuned = write_query(session, "-bm25.json", baseline.query())
         rankers = {**models, TUNED: f"live:{tuned}", APPLICATION: f"live:{query}"}
-        held_out = set(logged.splits.test.query_ids.to_pylist())
-        judgments = _true_judgments(p for p in logged.pools if p.query.query_id in held_out)
-        node = logged.engine
-        search = SearchOptions(window=POOL_SIZE, featureset=node.featureset.name)
-        with session.narrator.working() as show:
-            compared = connect(node.engine.settings.url).compare_live(
+        judgments = judgments_of(logged.candidates(held_out=True), all_relevant=True)
+        search = SearchOptions(window=POOL_SIZE, featureset=logged.featureset.name)
+        with session.working() as show:
+            compared = connect(logged.engine.settings.url).compare_live(
                 rankers, judgments=judgments, metrics=SELECT, baseline=FROM_CLICKS, index=INDEX,
                 query_template=query, search=search,
                 seed=session.options.seed, progress=show,
@@ -291,39 +271,29 @@ def compare_live(
         session.figures["compare"] = compared.as_dict()
 
 
-def _regraded(data: RankingDataset, table: pa.Table | None) -> tuple[RankingDataset, int]:
-    """The logged rows by other judgments, and how many of these were not logged; or as they are."""
+def _regraded(splits: Splits, table: pa.Table | None) -> tuple[Splits, int]:
+    """The splits with the grades of a judgment list, and how many of these were not logged."""
     from owpc_ltr_clicks.relabelling import relabel_log
 
     if table is None:
-        return data, 0
-    found = relabel_log(data, table)
-    return found.data, found.not_logged
-
-
-def _true_judgments(candidate_pools: Iterable[CandidatePool]) -> Judgments:
-    """The true grades of what is relevant, wherever it is, and of all candidates."""
-    from owpc_ltr.data.judgments import Judgments
-
-    return Judgments(
-        [
-            pool.query.judged(sorted({*pool.query.relevant, *pool.doc_ids}))
-            for pool in candidate_pools
-        ]
-    )
+        return splits, 0
+    training = relabel_log(splits.training, table)
+    validation = relabel_log(splits.validation, table).data
+    sides = {**splits.sides, "train": training.data, "validation": validation}
+    return replace(splits, sides=sides), training.not_logged
 
 
 def _event_lines(session: DemoSession, events: Mapping[str, Any]) -> None:
-    session.narrator.line(f"{events['read']:,} events read, {events['used']:,} used")
+    session.line(f"{events['read']:,} events read, {events['used']:,} used")
     for reason, count in events["unusable"].items():
-        session.narrator.line(f"  {count:,} not used: {reason}")
+        session.line(f"  {count:,} not used: {reason}")
 
 
 def _model_lines(session: DemoSession, summary: Mapping[str, Any]) -> None:
     by_model = ", ".join(
         f"{one['model']} {one['session_log_likelihood']:.4f}" for one in summary["held_out"]
     )
-    session.narrator.line(
+    session.line(
         f"{summary['model']} predicts the sessions of held-out people best (mean log likelihood: "
         f"{by_model})"
     )
@@ -345,7 +315,7 @@ def _examination_table(
         f"({CLICK_MODEL})",
         "TRUE",
     ]
-    session.narrator.table(heads, rows)
+    session.table(heads, rows)
 
 
 def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
@@ -354,9 +324,9 @@ def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
     for ranker in compared.rankers:
         mean = ranker.means[SELECT]
         rows.append((ranker.name, mean.mean, mean.low, mean.high))
-    session.narrator.table([f"{compared.n_queries} HELD-OUT QUERIES", SELECT, "LOW", "HIGH"], rows)
-    session.narrator.line(f"convention: {compared.metrics[0].convention}")
+    session.table([f"{compared.n_queries} HELD-OUT QUERIES", SELECT, "LOW", "HIGH"], rows)
+    session.line(f"convention: {compared.metrics[0].convention}")
     for warning in compared.warnings:
-        session.narrator.line(f"warning: {warning}")
+        session.line(f"warning: {warning}")
     for pair in compared.pairs:
-        session.narrator.line(verdict(pair, pair.a, pair.b))
+        session.line(verdict(pair, pair.a, pair.b))

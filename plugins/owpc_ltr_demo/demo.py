@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from owpc_ltr_demo.session import (
     CLICKS_MODEL,
     CLICKS_STEPS,
     FOLDER,
+    HYBRID_INDEX,
     HYBRID_PORT,
     HYBRID_QUERIES,
     HYBRID_STEPS,
@@ -103,9 +103,10 @@ def demo(
     With --files the node is started, and only the files for running the workflow command by command
     are written. The node is left running; with a cluster of your own you may stop it then.
     """
-    given = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
-    if sum(given.values()) > 1:
-        one, other = (option_name(name) for name, is_given in given.items() if is_given)
+    flags = {"files": files is not None, "clicks": clicks, "hybrid": hybrid}
+    demos = [name for name, is_set in flags.items() if is_set]
+    if len(demos) > 1:
+        one, other = map(option_name, demos[:2])
         raise UsageError(f"{one} and {other} are two demos: leave out {other}, or {one}")
     options = DemoOptions(
         port or (HYBRID_PORT if hybrid else PORT),
@@ -113,25 +114,14 @@ def demo(
         queries or (HYBRID_QUERIES if hybrid else QUERIES),
         threads,
         seed,
+        HYBRID_INDEX if hybrid else INDEX,
     )
-    session = DemoSession(options, steps=_steps(clicks=clicks, hybrid=hybrid))
+    steps = {"clicks": CLICKS_STEPS, "hybrid": HYBRID_STEPS}
+    session = DemoSession(options, steps.get("".join(demos), STEPS))
     _prepare_folder(options.folder)
     if files is not None:
         return _write_files(session)
-    if hybrid:
-        from owpc_ltr_demo.hybrid import learn_to_fuse
-        from owpc_ltr_demo.preparation import running_node
-
-        with session.step("node", "start a local OpenSearch node with k-NN and neural search"):
-            engine = running_node(session, with_vectors=True)
-        return _result(session, learn_to_fuse(session, engine.settings.url))
-    return _run(session, learn_from_clicks if clicks else learn_from_judgments)
-
-
-def _steps(*, clicks: bool, hybrid: bool) -> int:
-    if hybrid:
-        return HYBRID_STEPS
-    return CLICKS_STEPS if clicks else STEPS
+    return _run(session, clicks=clicks, hybrid=hybrid)
 
 
 def _write_files(session: DemoSession) -> DemoResult:
@@ -146,21 +136,21 @@ def _write_files(session: DemoSession) -> DemoResult:
     )
 
 
-def _run(
-    session: DemoSession, learn: Callable[[DemoSession, LoggedFeatures], list[str]]
-) -> DemoResult:
-    """All steps; the node is left running.
+def _run(session: DemoSession, *, clicks: bool, hybrid: bool) -> DemoResult:
+    """All steps on the demo's own node, which is left running; the figures, and how to go on.
 
     Test queries select nothing: boosts are tuned on training queries; loss weights, C and trees
     are selected on validation queries; all by one metric.
     """
+    from owpc_ltr_demo.hybrid import learn_to_fuse
     from owpc_ltr_demo.preparation import start_node
 
-    return _result(session, learn(session, log_corpus(session, start_node(session))))
-
-
-def _result(session: DemoSession, commands: list[str]) -> DemoResult:
-    """The figures, and how to go on."""
+    engine = start_node(session, with_vectors=hybrid)
+    if hybrid:
+        commands = learn_to_fuse(session, engine.settings.url)
+    else:
+        learn = learn_from_clicks if clicks else learn_from_judgments
+        commands = learn(session, log_corpus(session, engine))
     seconds = session.figures["seconds"]
     seconds["all"] = sum(seconds.values())
     session.figures["next"] = commands
@@ -179,9 +169,10 @@ def log_corpus(session: DemoSession, engine: Engine) -> LoggedFeatures:
     )
 
     documents = index_corpus(session, engine)
-    node = push_featureset(session, engine)
+    store, featureset = push_featureset(session, engine)
     pools = find_candidates(session, engine, documents)
-    return LoggedFeatures(node, pools, log_candidates(session, node, pools))
+    splits = log_candidates(session, engine, store, featureset, pools)
+    return LoggedFeatures(engine, store, featureset, pools, splits)
 
 
 def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[str]:
@@ -201,15 +192,14 @@ def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[s
         tune_baseline,
     )
 
-    node, splits = logged.engine, logged.splits
+    splits = logged.splits
     model, trees = train_owpc(session, splits), train_interaction_trees(session, splits)
-    baseline = tune_baseline(session, node, splits)
-    fewer = train_with_fewer_features(session, node, splits, model, baseline)
-    rankers = {OWPC: model, FEWER: fewer, TREES: trees}
-    compare_rankers(session, node, splits, rankers, baseline)
-    names = upload_models(session, node, model, trees)
+    baseline = tune_baseline(session, logged)
+    fewer = train_with_fewer_features(session, logged, model, baseline)
+    compare_rankers(session, logged, {OWPC: model, FEWER: fewer, TREES: trees}, baseline)
+    names = upload_models(session, logged, model, trees)
     search_held_out(session, logged, names, baseline)
-    return next_commands(session.options, node.engine.settings.url)
+    return next_commands(session, logged.engine.settings.url)
 
 
 def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]:
@@ -224,23 +214,21 @@ def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]
     from owpc_ltr_demo.evaluation import uploaded_name
     from owpc_ltr_demo.training import tune_baseline
 
-    node, splits = logged.engine, logged.splits
-    log = simulate_clicks(session, node, splits, logged.pools)
-    models = train_on_clicks(session, splits, judge_simulated_clicks(session, log))
-    baseline = tune_baseline(session, node, splits)
+    judged = judge_simulated_clicks(session, simulate_clicks(session, logged))
+    models = train_on_clicks(session, logged.splits, judged)
+    baseline = tune_baseline(session, logged)
     compare_live(session, logged, models, baseline)
-    with session.step(
-        "upload", "upload the model from clicks, and compare engine and local scores"
-    ):
-        uploaded_name(session, node, models[FROM_CLICKS], CLICKS_MODEL, "upload")
-    return next_commands_after_clicks(session.options, node.engine.settings.url)
+    title = "upload the model from clicks, and compare engine and local scores"
+    with session.step("upload", title):
+        uploaded_name(session, logged, models[FROM_CLICKS], CLICKS_MODEL, "upload")
+    return next_commands_after_clicks(session, logged.engine.settings.url)
 
 
-def next_commands(options: DemoOptions, url: str) -> list[str]:
+def next_commands(session: DemoSession, url: str) -> list[str]:
     """Commands that continue after the demo."""
-    model, data = options.file("-owpc.json"), options.file(".parquet")
-    fewer = options.file("-owpc-fewer.json")
-    query = f"--query-template {options.file('-bm25.json')}"
+    model, data = session.file("-owpc.json"), session.file(".parquet")
+    fewer = session.file("-owpc-fewer.json")
+    query = f"--query-template {session.file('-bm25.json')}"
     target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
     command = program()
     upload = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
@@ -250,22 +238,22 @@ def next_commands(options: DemoOptions, url: str) -> list[str]:
         f"{command} evaluate {model} --data {data} --metric ndcg@10,map --baseline feature:text",
         *([upload] if fewer.exists() else []),
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
-        f"{command} engine stop --port {options.port}",
+        f"{command} engine stop --port {session.options.port}",
     ]
 
 
-def next_commands_after_clicks(options: DemoOptions, url: str) -> list[str]:
+def next_commands_after_clicks(session: DemoSession, url: str) -> list[str]:
     """Commands that continue after the demo from clicks."""
-    command, events = program(), options.file("-events.parquet")
-    model, judged = options.file("-clicks.json"), options.file("-clicks.parquet")
-    query = options.file("-query.json")
+    command, events = program(), session.file("-events.parquet")
+    model, judged = session.file("-clicks.json"), session.file("-clicks.parquet")
+    query = session.file("-query.json")
     target = f"--index {INDEX} --model {CLICKS_MODEL} --query-template {query} --url {url}"
     return [
         f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f"{command} judge clicks {events} --out {judged}",
-        f"{command} judge clicks {events} --out {options.file('-ips.parquet')} --ips",
-        f"{command} evaluate {model} --data {options.file('.parquet')} --metric ndcg@10",
-        f"{command} engine stop --port {options.port}",
+        f"{command} judge clicks {events} --out {session.file('-ips.parquet')} --ips",
+        f"{command} evaluate {model} --data {session.file('.parquet')} --metric ndcg@10",
+        f"{command} engine stop --port {session.options.port}",
     ]
 
 

@@ -21,7 +21,6 @@ from owpc_ltr.evaluation.measurement import Measured, measure, results_of_scores
 from owpc_ltr.evaluation.query_choice import ChosenQueries, compared_queries
 from owpc_ltr.evaluation.results import ComparisonPlan, Resampling
 from owpc_ltr.evaluation.significance import Outcome
-from owpc_ltr.files.output import write_output
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.signatures import Progress
@@ -31,14 +30,13 @@ from owpc_ltr_demo.baselines import (
     fit_lambdamart,
     untuned,
 )
-from owpc_ltr_demo.corpus import MODULE, OBJECT, DemoQuery
+from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
 from owpc_ltr_demo.session import (
     INDEX,
     MODEL,
     SELECT,
     TREES_MODEL,
     WINDOW,
-    DemoEngine,
     DemoSession,
     LoggedFeatures,
 )
@@ -46,7 +44,6 @@ from owpc_ltr_demo.session import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model
 
 
@@ -164,7 +161,6 @@ def search_live(
     queries: Sequence[DemoQuery],
     *,
     progress: Progress,
-    index: str = INDEX,
 ) -> LiveEvaluation:
     """Search the whole corpus for each query, without and with the model.
 
@@ -173,7 +169,7 @@ def search_live(
     judged = [one.judged(one.relevant) for one in queries]
     # One search at a time: the times are those of a node without other work.
     question = LiveSearches(
-        index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
+        INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
     )
     return measure_live(
         question, query_alone(engine, store), with_stored(engine, store, model), progress
@@ -182,14 +178,14 @@ def search_live(
 
 def compare_rankers(
     session: DemoSession,
-    node: DemoEngine,
-    splits: DatasetSplits[RankingDataset],
+    logged: LoggedFeatures,
     models: Mapping[str, Model],
     baseline: MultiMatch,
 ) -> None:
     """The models by their names, BM25 and LambdaMART on held-out queries."""
+    splits = logged.splits
     with session.step("compare", "compare on held-out queries"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             show("training LambdaMART", None)
             rival = fit_lambdamart(
                 splits.training,
@@ -198,7 +194,7 @@ def compare_rankers(
                 seed=session.options.seed,
                 threads=session.options.threads,
             )
-        columns, features = field_columns(node.featureset), splits.test.features
+        columns, features = field_columns(logged.featureset), splits.test.features
         scores = {
             **{name: model.score(features) for name, model in models.items()},
             TUNED: baseline.score(features, columns),
@@ -206,21 +202,19 @@ def compare_rankers(
             UNTUNED: untuned(columns).score(features, columns),
         }
         result = compare_on_held_out(scores, splits.test, session.options.seed)
-        places = runs_in(node.store.kind)
-        session.narrator.line(
+        places = runs_in(logged.store.kind)
+        session.line(
             f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
             f"trees, by validation {SELECT}"
         )
-        session.narrator.table(
+        session.table(
             [f"{result.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
             [(*row, places.get(str(row[0]), "–")) for row in rows_of(result, splits.test)],
         )
         kinds = by_kind(result, splits.test)
         for row in kinds:
             means = ", ".join(f"{name} {value:.4f}" for name, value in row[SELECT].items())
-            session.narrator.line(
-                f"{SELECT} of the {row['queries']} {row['kind']} queries: {means}"
-            )
+            session.line(f"{SELECT} of the {row['queries']} {row['kind']} queries: {means}")
         _verdict_lines(session, result)
         session.figures["comparison"] = {
             **result.as_dict(),
@@ -240,7 +234,7 @@ def _verdict_lines(session: DemoSession, result: RankerComparison) -> None:
     for ranker in (OWPC, FEWER, TREES):
         for other in (TUNED, LAMBDAMART):
             if ranker != FEWER or other == TUNED:
-                session.narrator.line(verdict(result.pair(ranker, other, SELECT), ranker, other))
+                session.line(verdict(result.pair(ranker, other, SELECT), ranker, other))
     for ranker, key in ((FEWER, "fewer"), (TREES, "trees")):
         session.figures[f"comparison_{key}"] = {
             other: result.pair(ranker, other, SELECT).comparison.as_dict()
@@ -249,12 +243,12 @@ def _verdict_lines(session: DemoSession, result: RankerComparison) -> None:
 
 
 def upload_models(
-    session: DemoSession, node: DemoEngine, model: Model, trees: Model
+    session: DemoSession, logged: LoggedFeatures, model: Model, trees: Model
 ) -> dict[str, str]:
     """Each model's immutable name in the engine, after the parity proof."""
     with session.step("upload", "upload both models, and compare engine and local scores"):
         return {
-            name: uploaded_name(session, node, ranker, name, key)
+            name: uploaded_name(session, logged, ranker, name, key)
             for key, ranker, name in (
                 ("upload", model, MODEL),
                 ("upload_trees", trees, TREES_MODEL),
@@ -263,24 +257,24 @@ def upload_models(
 
 
 def uploaded_name(
-    session: DemoSession, node: DemoEngine, ranker: Model, name: str, key: str
+    session: DemoSession, logged: LoggedFeatures, ranker: Model, name: str, key: str
 ) -> str:
     """The immutable name of one model, after the parity proof; figures go to `key`."""
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
 
     uploaded = upload_model(
-        node.engine, node.store, ranker, node.featureset, index=INDEX, name=name,
+        logged.engine, logged.store, ranker, logged.featureset, index=INDEX, name=name,
         budget=Budget(_BUDGET),
     )  # fmt: skip
     parity, mode = uploaded.parity, uploaded.serving_mode
-    session.narrator.line(
+    session.line(
         f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "
         f"{parity.queries} queries: {parity.difference}"
     )
     session.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
     if mode is not None and mode.words:
-        session.narrator.line(mode.words)
+        session.line(mode.words)
         session.figures[key]["form"] = mode.as_dict()
     return uploaded.model
 
@@ -290,15 +284,15 @@ def search_held_out(
 ) -> None:
     """Every held-out query on the whole corpus, without and with each model; three are shown."""
     with session.step("search", "search the whole corpus live, without and with the models"):
-        held_out = set(logged.splits.test.query_ids.to_pylist())
-        queries = [pool.query for pool in logged.pools if pool.query.query_id in held_out]
-        engine, store = logged.engine.engine, logged.engine.store
+        queries = [pool.query for pool in logged.candidates(held_out=True)]
         write_query(session, "-bm25.json", baseline.query())
         found_by = {}
         for name, what in ((MODEL, "the model"), (TREES_MODEL, "the tree model")):
-            with session.narrator.working() as show:
-                model = store.get_model(names[name])
-                live = search_live(engine, store, model, baseline.query(), queries, progress=show)
+            with session.working() as show:
+                live = search_live(
+                    logged.engine, logged.store, logged.store.get_model(names[name]),
+                    baseline.query(), queries, progress=show,
+                )  # fmt: skip
             _live_lines(session, live, what)
             found_by[name] = live
         for why, number in examples(found_by[MODEL]).items():
@@ -309,19 +303,17 @@ def search_held_out(
 
 def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> Path:
     """A query with {{keywords}} as a file of the demo."""
-    path = session.options.file(ending)
-    write_output(path, (json.dumps(query, indent=2) + "\n").encode())
-    return path
+    return session.write(ending, json.dumps(query, indent=2))
 
 
 def _live_lines(session: DemoSession, live: LiveEvaluation, what: str) -> None:
     comparison, times = live.pairs[0].comparison, live.milliseconds
-    session.narrator.line(
+    session.line(
         f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
         f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
     )
-    session.narrator.line(verdict(live.pairs[0], what, "tuned BM25 alone"))
-    session.narrator.line(
+    session.line(verdict(live.pairs[0], what, "tuned BM25 alone"))
+    session.line(
         f"median time in the engine: {times['before']['median']:g} ms without, "
         f"{times['after']['median']:g} ms with {what}"
     )
@@ -332,8 +324,8 @@ def _show(
 ) -> None:
     old, new = (answers[number].doc_ids for answers in (live.before, live.after))
     before, after = gains(live)
-    session.narrator.line()
-    session.narrator.line(
+    session.line()
+    session.line(
         f"{why}: “{query.text}” (relevant, marked *: {_relevant(query)}; {SELECT} "
         f"{before[number]:.2f} → {after[number]:.2f})"
     )
@@ -342,7 +334,7 @@ def _show(
         (rank, _marked(one, query), _move(rank, ranks.get(other)), _marked(other, query))
         for rank, (one, other) in enumerate(zip(old, new, strict=False), 1)
     ]
-    session.narrator.table(["#", "TUNED BM25", "CHANGE", "WITH THE MODEL"], rows[:_SHOWN])
+    session.table(["#", "TUNED BM25", "CHANGE", "WITH THE MODEL"], rows[:_SHOWN])
 
 
 def _relevant(query: DemoQuery) -> str:

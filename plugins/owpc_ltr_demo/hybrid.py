@@ -1,35 +1,29 @@
-"""The demo of hybrid search: vectors of the documentation, one weight a leg, and the verdict."""
+"""The demo of hybrid search: vectors by latent semantic analysis, one weight for each leg."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.files.output import write_output
-from owpc_ltr_demo.corpus import (
-    DemoQuery,
-    Document,
-    index_body,
-    make_queries,
-    pool_query,
-    read_corpus,
-)
-from owpc_ltr_demo.latent_semantics import DIMENSIONS, LatentSemantics
+from owpc_ltr_demo.corpus import Document, index_body, read_corpus
+from owpc_ltr_demo.queries import DemoQuery, make_queries, pool_query
 from owpc_ltr_demo.session import HYBRID_INDEX, HYBRID_MODEL, SELECT, WINDOW, DemoSession, program
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.types import Matrix
+    from owpc_ltr.types import Matrix, Vector
 
 FIELD = "vector"
+DIMENSIONS = 96
 LEGS = "python-docs-legs"
+_WORD = re.compile(r"[a-z]{2,}")
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,7 @@ def learn_to_fuse(session: DemoSession, url: str) -> list[str]:
 def make_vectors(session: DemoSession) -> Corpus:
     """Vectors of documents and queries, by the words of the documents alone."""
     with session.step("vectors", "make vectors of the documentation, by latent semantic analysis"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             show("reading the standard library", None)
             documents = read_corpus()
             texts = [_text(document) for document in documents]
@@ -71,7 +65,7 @@ def make_vectors(session: DemoSession) -> Corpus:
             of_queries = space.vectors([query.text for query in asked])
         known = np.abs(of_queries).max(axis=1) > 0
         queries = tuple(query for query, has in zip(asked, known, strict=True) if has)
-        session.narrator.line(
+        session.line(
             f"{len(documents)} documents, {len(space.words)} words, {DIMENSIONS} dimensions; "
             f"{len(queries)} queries (summary lines), none of which a document contains"
         )
@@ -94,9 +88,9 @@ def index_vectors(session: DemoSession, cluster: Cluster, corpus: Corpus) -> Non
             (document.id, {**document.source(), **_field(vector)})
             for document, vector in zip(corpus.documents, corpus.vectors, strict=True)
         )
-        with session.narrator.working() as show:
+        with session.working() as show:
             report = load_new_index(cluster.engine, HYBRID_INDEX, sources, body, show, merge=False)
-        session.narrator.line(f"{report.documents} documents")
+        session.line(f"{report.documents} documents")
 
 
 def judge(session: DemoSession, corpus: Corpus) -> Judgments:
@@ -115,10 +109,10 @@ def judge(session: DemoSession, corpus: Corpus) -> Judgments:
                 for query, vector in zip(corpus.queries, corpus.of_queries, strict=True)
             ]
         )
-        write_judgments(judged, _file(session, "-judgments.jsonl"))
-        _write_json(_file(session, "-legs.json"), legs())
+        write_judgments(judged, session.file("-judgments.jsonl"))
+        session.write("-legs.json", _json(legs()))
         for ending in ("-judgments.jsonl", "-legs.json"):
-            session.narrator.line(str(_file(session, ending)))
+            session.line(str(session.file(ending)))
     return judged
 
 
@@ -129,10 +123,10 @@ def lint_usual_request(session: DemoSession, cluster: Cluster, corpus: Corpus) -
     with session.step("lint", "look for traps in a usual hybrid request"):
         query, vector = corpus.queries[0], corpus.of_queries[0]
         request = usual_request(query.text, _rounded(vector))
-        _write_json(_file(session, "-request.json"), request)
+        session.write("-request.json", _json(request))
         found = lint(request, index=HYBRID_INDEX, cluster=cluster)
         for finding in found.findings:
-            session.narrator.line(f"{finding.check}: {finding.example}")
+            session.line(f"{finding.check}: {finding.example}")
         session.figures["lint"] = found.as_dict()
 
 
@@ -141,15 +135,15 @@ def fuse_legs(session: DemoSession, cluster: Cluster, judged: Judgments) -> bool
     from owpc_ltr import fuse
 
     with session.step("fuse", "learn one weight for each leg, and measure it on other queries"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             found = fuse(
                 cluster, legs(), judgments=judged, index=HYBRID_INDEX, window=WINDOW,
                 metric=SELECT, complete=True, force=True, seed=session.options.seed,
-                out=_file(session, "-fused.json"), progress=show,
-                query_template_out=_file(session, "-query.json"),
+                out=session.file("-fused.json"), progress=show,
+                query_template_out=session.file("-query.json"),
             )  # fmt: skip
         for line in str(found).splitlines():
-            session.narrator.line(line)
+            session.line(line)
         session.figures["fuse"] = found.as_dict()
     return found.is_better
 
@@ -157,9 +151,9 @@ def fuse_legs(session: DemoSession, cluster: Cluster, judged: Judgments) -> bool
 def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> None:
     """Upload the weights as any model, and measure live results of the one request."""
     with session.step("upload", "upload it, and measure live results"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             uploaded = cluster.upload(
-                _file(session, "-fused.json"),
+                session.file("-fused.json"),
                 index=HYBRID_INDEX,
                 name=HYBRID_MODEL,
                 featureset=LEGS,
@@ -167,16 +161,16 @@ def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> 
             )
             live = cluster.compare_live(
                 [HYBRID_MODEL], judgments=judged, index=HYBRID_INDEX, split="all",
-                query_template=_file(session, "-query.json"), metrics=SELECT, progress=show,
+                query_template=session.file("-query.json"), metrics=SELECT, progress=show,
             )  # fmt: skip
         parity = uploaded.parity
-        session.narrator.line(
+        session.line(
             f"'{uploaded.model}': engine and local scores differ by at most "
             f"{parity.largest_difference:.1e}"
         )
         after = live.pairs[0].comparison.mean_a
         session.figures |= {"parity": parity.largest_difference, "live": after}
-        session.narrator.line(f"{SELECT} of its live results, all queries: {after:.4f}")
+        session.line(f"{SELECT} of its live results, all queries: {after:.4f}")
 
 
 def legs() -> dict[str, Any]:
@@ -214,23 +208,84 @@ def _rounded(vector: Any) -> list[float]:
     return [round(float(each), 5) for each in vector]
 
 
-def _file(session: DemoSession, ending: str) -> Path:
-    return session.options.folder / f"{HYBRID_INDEX}{ending}"
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_output(path, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False)
 
 
 def _next_commands(session: DemoSession, url: str, *, better: bool) -> list[str]:
     command = program()
-    legs_file, judged = _file(session, "-legs.json"), _file(session, "-judgments.jsonl")
+    legs_file, judged = session.file("-legs.json"), session.file("-judgments.jsonl")
     target = f"--index {HYBRID_INDEX} --url {url}"
     fused = f"{command} fuse {legs_file} --judgments {judged} --complete {target} --window 50"
     verify = [f"{command} verify {HYBRID_MODEL} {target}"] if better else []
     return [
         fused,
-        f"{command} lint {_file(session, '-request.json')} {target}",
+        f"{command} lint {session.file('-request.json')} {target}",
         *verify,
         f"{command} engine stop --port {session.options.port}",
     ]
+
+
+@dataclass(frozen=True)
+class LatentSemantics:
+    """The word space of a corpus: which words it has, their weights, and where each points.
+
+    Deerwester, Dumais, Furnas, Landauer & Harshman, Indexing by Latent Semantic Analysis (1990):
+    the leading singular vectors of the matrix of texts and words, here of 1 + log tf, times idf.
+    Words that occur in the same texts get similar vectors, so that a text can be found by words
+    that it does not have.
+
+    `axes` has a row for each word. Shape: (words, dimensions).
+    """
+
+    words: dict[str, int]
+    weights: Vector
+    axes: Matrix
+
+    @classmethod
+    def of(
+        cls, texts: Sequence[str], dimensions: int = DIMENSIONS, seed: int = 0
+    ) -> LatentSemantics:
+        """The space of texts; words that only one of them has are left out."""
+        from scipy.sparse.linalg import svds
+
+        occurs = Counter(word for text in texts for word in set(_words(text)))
+        kept = sorted(word for word, count in occurs.items() if count > 1)
+        counts = np.array([occurs[word] for word in kept], np.float64)
+        known = {word: column for column, word in enumerate(kept)}
+        weights = np.log(len(texts) / counts)
+        start = np.random.default_rng(seed).normal(size=min(len(texts), len(kept)))
+        matrix = _weighted(texts, known, weights)
+        _, _, axes = svds(matrix, k=dimensions, v0=start)
+        return cls(known, weights, np.ascontiguousarray(axes.T, np.float32))
+
+    def vectors(self, texts: Sequence[str]) -> Matrix:
+        """A vector of length 1 for each text, or zeros where it has none of the words.
+
+        Shape: (texts, dimensions).
+        """
+        found = _weighted(texts, self.words, self.weights) @ self.axes
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.asarray(found / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def _words(text: str) -> Iterable[str]:
+    return _WORD.findall(text.lower())
+
+
+def _weighted(texts: Sequence[str], known: dict[str, int], weights: Vector) -> Any:
+    """The matrix of texts and words, each text of length 1."""
+    from scipy.sparse import csr_array
+
+    values: list[float] = []
+    columns: list[int] = []
+    starts = [0]
+    for text in texts:
+        counts = Counter(known[word] for word in _words(text) if word in known)
+        own = np.array([1 + np.log(count) for count in counts.values()])
+        own *= weights[list(counts)] if counts else 1
+        values += (own / max(float(np.linalg.norm(own)), 1e-12)).tolist()
+        columns += counts
+        starts.append(len(columns))
+    shape = (len(texts), len(known))
+    return csr_array((np.array(values), np.array(columns, np.int32), np.array(starts)), shape)

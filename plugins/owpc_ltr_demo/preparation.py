@@ -11,35 +11,32 @@ from typing import TYPE_CHECKING, Any
 import owpc_ltr
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.output import write_output
 from owpc_ltr.signatures import Progress, option_name
-from owpc_ltr_demo.corpus import (
+from owpc_ltr_demo.corpus import Document, index_body, read_corpus
+from owpc_ltr_demo.queries import (
     MODULE,
     CandidatePool,
-    Document,
     candidate_pools,
     candidate_recall,
-    index_body,
     judgments_of,
     make_queries,
     pool_query,
-    read_corpus,
 )
-from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession
+from owpc_ltr_demo.session import INDEX, DemoSession
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.client.engine import Engine
-
+    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr_demo.session import Splits
 
 _SCRATCH = f"{INDEX}-candidates"
 
 
-def start_node(session: DemoSession) -> Engine:
+def start_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running, as the first step."""
-    with session.step("node", "start a local OpenSearch node for the demo"):
-        return running_node(session)
+    what = "with k-NN and neural search" if with_vectors else "for the demo"
+    with session.step("node", f"start a local OpenSearch node {what}"):
+        return running_node(session, with_vectors=with_vectors)
 
 
 def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
@@ -50,18 +47,18 @@ def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
 
     from owpc_ltr.engine.client.engine import open_engine
 
-    with session.narrator.working() as show:
+    with session.working() as show:
         lines: list[str] = []
         node = LocalNode(port=session.options.port, with_vectors=with_vectors)
         status = start(node, Report(lines.append, show))
     for line in lines:
-        session.narrator.line(line)
+        session.line(line)
     if with_vectors and not status.vectors:
         raise UsageError(
             f"the node on port {status.port} runs without k-NN and neural search: stop it, or name "
             f"another {option_name('port')}"
         )
-    session.narrator.line(f"opensearch {status.version} answers at {status.url}")
+    session.line(f"opensearch {status.version} answers at {status.url}")
     session.figures["node"] = {
         "url": status.url,
         "version": status.version,
@@ -75,12 +72,12 @@ def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
     from owpc_ltr.engine.index import load_new_index
 
     with session.step("index", "index the documentation of this Python's standard library"):
-        with session.narrator.working() as show:
+        with session.working() as show:
             show("reading the standard library", None)
             documents = read_corpus()
             sources = ((document.id, document.source()) for document in documents)
             report = load_new_index(engine, INDEX, sources, index_body(), show, merge=False)
-        session.narrator.line(
+        session.line(
             f"{report.documents} modules, classes, functions and methods; the summary line of each "
             "docstring is held back, because it will be the query"
         )
@@ -88,7 +85,7 @@ def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
     return documents
 
 
-def push_featureset(session: DemoSession, engine: Engine) -> DemoEngine:
+def push_featureset(session: DemoSession, engine: Engine) -> tuple[Store, FeatureSet]:
     """The engine's store, with the shipped feature set."""
     from owpc_ltr.engine.stores import choose_store
     from owpc_ltr.features.feature_set import load_featureset
@@ -98,12 +95,12 @@ def push_featureset(session: DemoSession, engine: Engine) -> DemoEngine:
         store.prepare()
         featureset = load_featureset(featureset_file())
         store.put_featureset(featureset, replace=True)
-        session.narrator.line(
+        session.line(
             f"{len(featureset.features)} features of {featureset_file().name}, each a query "
             f"({store.kind} store)"
         )
         session.figures |= {"features": len(featureset.features), "store_kind": store.kind}
-    return DemoEngine(engine, store, featureset)
+    return store, featureset
 
 
 def find_candidates(
@@ -112,15 +109,15 @@ def find_candidates(
     """The queries with candidates from full-text search; those without candidates are left out."""
     with session.step("candidates", "find candidates of known-item queries by full-text search"):
         queries = make_queries(documents, session.options.queries)
-        with session.narrator.working() as show:
+        with session.working() as show:
             found = candidate_pools(engine, INDEX, queries, show)
         modules = sum(query.kind == MODULE for query in queries)
         recall = candidate_recall(found)
-        session.narrator.line(
+        session.line(
             f"queries: {len(queries) - modules} summary lines, whose answer is their object, and "
             f"{modules} module synopses, whose answers are the module and its members"
         )
-        session.narrator.line(
+        session.line(
             f"candidates: the {max(len(pool.doc_ids) for pool in found)} best of a full-text "
             f"query, which finds {recall:.1%} of the answers; no ranker can find the others"
         )
@@ -133,30 +130,31 @@ def find_candidates(
 
 
 def log_candidates(
-    session: DemoSession, node: DemoEngine, found: Sequence[CandidatePool]
-) -> DatasetSplits[RankingDataset]:
+    session: DemoSession,
+    engine: Engine,
+    store: Store,
+    featureset: FeatureSet,
+    pools: Sequence[CandidatePool],
+) -> Splits:
     """The features of all candidates, in a dataset split by query."""
+    from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.judgments import write_judgments
+    from owpc_ltr.data.splits import HashSplit, split_queries
     from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.feature_log.request_options import LogOptions
 
     with session.step("log", "log the features of every candidate"):
-        judgments = judgments_of(found)
+        judgments = judgments_of(pools)
         total = judgments.n_judgments
-        write_judgments(judgments, session.options.file("-judgments.tsv"))
-        with session.narrator.working() as show:
+        write_judgments(judgments, session.file("-judgments.tsv"))
+        with session.working() as show:
             report = run_log(
-                node.engine,
-                node.store,
-                node.featureset,
-                judgments,
-                index=INDEX,
-                out=session.options.file(".parquet"),
-                options=LogOptions(restart=True),
+                engine, store, featureset, judgments, index=INDEX,
+                out=session.file(".parquet"), options=LogOptions(restart=True),
                 progress=lambda done: show(f"{done:,} of {total:,} pairs", done / total),
-            )
+            )  # fmt: skip
         counts = report.counts
-        session.narrator.line(
+        session.line(
             f"{counts.judged} pairs of query and document: {counts.logged} logged, "
             f"{counts.absent} absent, {sum(counts.rejected.values())} rejected; "
             f"{report.pairs_per_second:,.0f} pairs per second"
@@ -165,7 +163,7 @@ def log_candidates(
             "pairs": counts.judged,
             "pairs_per_second": report.pairs_per_second,
         }
-    return _split(report.path)
+    return split_queries(read_dataset(report.path), HashSplit(), report.path.name)
 
 
 def featureset_file() -> Path:
@@ -175,13 +173,6 @@ def featureset_file() -> Path:
     return packed if packed.is_file() else checkout
 
 
-def _split(path: Path) -> DatasetSplits[RankingDataset]:
-    from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.data.splits import HashSplit, split_queries
-
-    return split_queries(read_dataset(path), HashSplit(), path.name)
-
-
 def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
     """Write the demo's corpus, settings, feature set, judgments and query; how many of each.
 
@@ -189,23 +180,19 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
     """
     from owpc_ltr.data.judgments import write_judgments
 
-    options = session.options
-    with session.narrator.working() as show:
+    with session.working() as show:
         show("reading the standard library", None)
         documents = read_corpus()
-        found = _candidates(engine, documents, options.queries, show)
-    held_back = len(found) // 5
-    judged, new = judgments_of(found[held_back:]), judgments_of(found[:held_back])
-    write_judgments(judged, options.file("-judgments.tsv"))
-    write_judgments(new, options.file("-judgments-new.tsv"))
+        pools = _candidates(engine, documents, session.options.queries, show)
+    held_back = len(pools) // 5
+    judged, new = judgments_of(pools[held_back:]), judgments_of(pools[:held_back])
+    write_judgments(judged, session.file("-judgments.tsv"))
+    write_judgments(new, session.file("-judgments-new.tsv"))
     lines = (json.dumps(document.source(), ensure_ascii=False) for document in documents)
-    for ending, text in (
-        (".jsonl", "\n".join(lines)),
-        ("-index.json", json.dumps(index_body(), indent=2)),
-        ("-features.json", featureset_file().read_text(encoding="utf-8").rstrip("\n")),
-        ("-query.json", json.dumps(pool_query("{{keywords}}"), indent=2)),
-    ):
-        write_output(options.file(ending), f"{text}\n".encode())
+    session.write(".jsonl", "\n".join(lines))
+    session.write("-index.json", json.dumps(index_body(), indent=2))
+    session.write("-features.json", featureset_file().read_text(encoding="utf-8").rstrip("\n"))
+    session.write("-query.json", json.dumps(pool_query("{{keywords}}"), indent=2))
     for ending, what in (
         (".jsonl", f"{len(documents)} documents, their ids in the field id"),
         ("-index.json", "settings and mapping of the index"),
@@ -217,9 +204,9 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
         ("-judgments-new.tsv", f"{len(new.queries)} further queries, to be added later"),
         ("-query.json", "an application's query"),
     ):
-        session.narrator.line(f"{options.file(ending)}: {what}")
+        session.line(f"{session.file(ending)}: {what}")
     return {
-        "folder": str(options.folder),
+        "folder": str(session.options.folder),
         "documents": len(documents),
         "queries": len(judged.queries),
         "judged": judged.n_judgments,

@@ -1,4 +1,4 @@
-"""The session: options and names of the demo, its printed steps and its figures."""
+"""The session: options and names of the demo, its printed steps, its files and its figures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.files.output import write_output
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.signatures import Progress
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.stores import Store
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr_demo.corpus import CandidatePool
+    from owpc_ltr_demo.queries import CandidatePool
+
+    Splits = DatasetSplits[RankingDataset]
 
 PORT = 9270
 """The port of the demo's own node."""
@@ -44,12 +47,37 @@ STEPS, CLICKS_STEPS, HYBRID_STEPS = 12, 11, 7
 """The number of steps with judgments, with clicks, and with vectors."""
 
 
-class Narrator:
-    """Prints the steps of the demo and their results."""
+@dataclass(frozen=True)
+class DemoOptions:
+    """The options of the demo."""
 
-    def step(self, number: int, total: int, title: str) -> None:
-        """Begin a numbered step."""
-        print(f"\n[{number}/{total}] {title}")
+    port: int = PORT
+    folder: Path = FOLDER
+    queries: int = QUERIES
+    threads: int = 1
+    seed: int = 0
+    index: str = INDEX
+
+
+@dataclass
+class DemoSession:
+    """A run of the demo: it prints the steps and their results, and keeps the figures so far."""
+
+    options: DemoOptions
+    steps: int = STEPS
+    figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
+
+    @contextmanager
+    def step(self, key: str, title: str) -> Iterator[None]:
+        """Announce a step, and record its seconds."""
+        self.announce(len(self.figures["seconds"]) + 1, title)
+        started = time.monotonic()
+        yield
+        self.figures["seconds"][key] = time.monotonic() - started
+
+    def announce(self, number: int, title: str) -> None:
+        """Print the number and the title of a step."""
+        print(f"\n[{number}/{self.steps}] {title}")
 
     def line(self, text: str = "") -> None:
         """Print one result."""
@@ -65,38 +93,14 @@ class Narrator:
 
         return progress()
 
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """The options of the demo."""
-
-    port: int = PORT
-    folder: Path = FOLDER
-    queries: int = QUERIES
-    threads: int = 1
-    seed: int = 0
-
     def file(self, ending: str) -> Path:
         """A file of the demo."""
-        return self.folder / f"{INDEX}{ending}"
+        return self.options.folder / f"{self.options.index}{ending}"
 
-
-@dataclass
-class DemoSession:
-    """A run of the demo: its options, and the figures so far."""
-
-    options: DemoOptions
-    narrator: Narrator = field(default_factory=Narrator)
-    steps: int = STEPS
-    figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
-
-    @contextmanager
-    def step(self, key: str, title: str) -> Iterator[None]:
-        """Print a step, and record its seconds."""
-        self.narrator.step(len(self.figures["seconds"]) + 1, self.steps, title)
-        started = time.monotonic()
-        yield
-        self.figures["seconds"][key] = time.monotonic() - started
+    def write(self, ending: str, text: str) -> Path:
+        """Write a file of the demo."""
+        write_output(self.file(ending), f"{text}\n".encode())
+        return self.file(ending)
 
 
 def program() -> str:
@@ -107,18 +111,16 @@ def program() -> str:
 
 
 @dataclass(frozen=True)
-class DemoEngine:
-    """The demo's node, its store and feature set."""
+class LoggedFeatures:
+    """The results of the steps before training: engine, candidates, and the dataset's splits."""
 
     engine: Engine
     store: Store
     featureset: FeatureSet
-
-
-@dataclass(frozen=True)
-class LoggedFeatures:
-    """The results of the steps before training: engine, candidates, and the dataset's splits."""
-
-    engine: DemoEngine
     pools: list[CandidatePool]
-    splits: DatasetSplits[RankingDataset]
+    splits: Splits
+
+    def candidates(self, *, held_out: bool) -> list[CandidatePool]:
+        """The candidates of the queries that are held out, or of all others."""
+        ids = set(self.splits.test.query_ids.to_pylist())
+        return [pool for pool in self.pools if (pool.query.query_id in ids) is held_out]

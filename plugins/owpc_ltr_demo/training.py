@@ -15,26 +15,26 @@ from owpc_ltr.inspection.columns import constant_in_training
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.options import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
-from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoEngine, DemoSession
+from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoSession, LoggedFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.candidates import TrainingResult
     from owpc_ltr.training.feature_cost import Selected
     from owpc_ltr.training.plan import Plan
+    from owpc_ltr_demo.session import Splits
 
 
 PARITY = 1e-5
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 
 
-def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> LinearModel:
+def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
     """OWPC solved by LaRank, weights and C selected on validation queries, as a file."""
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.models.model_file import save_model
@@ -44,22 +44,21 @@ def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> L
     ):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
         plan = plan_of("owpc", "larank", {}, grid)
-        trained = fit(session, plan, splits.training, splits.validation, splits.source)
+        trained = fit(session, plan, splits)
         model = trained.model
         assert isinstance(model, LinearModel)  # noqa: S101 - for the type checker
-        save_model(model, session.options.file("-owpc.json"))
+        save_model(model, session.file("-owpc.json"))
         certificate = trained.fit.certificate
-        session.narrator.line(
+        session.line(
             f"{len(trained.table)} candidates on {splits.training.n_queries} queries; the best on "
             f"{splits.validation.n_queries} validation queries: "
             f"{trained.settings['loss.generator']} weights, C = {trained.settings['optimizer.C']:g}"
         )
-        session.narrator.line(
+        session.line(
             f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
-            session.narrator.line(f"warning: {warning}")
+        warning_lines(session, trained)
         session.figures["owpc"] = {
             "settings": dict(trained.settings),
             "validation": model.record["validation"],
@@ -77,22 +76,23 @@ def plan_of(
     from owpc_ltr.training.plan import Plan
 
     registry = load([])
-    found = registry.find("loss", loss), registry.find("optimizer", optimizer)
-    return Plan(*found, settings, grid, SELECT)
+    return Plan(
+        registry.find("loss", loss), registry.find("optimizer", optimizer), settings, grid, SELECT
+    )
 
 
-def fit(
-    session: DemoSession,
-    plan: Plan,
-    training: RankingDataset,
-    validation: RankingDataset,
-    source: Mapping[str, Any],
-) -> TrainingResult:
+def fit(session: DemoSession, plan: Plan, splits: Splits) -> TrainingResult:
     """The best candidate of a plan on the validation queries."""
     from owpc_ltr.training.candidates import train_plan
 
     with _running(session) as run:
-        return train_plan(training, plan, run, validation, source)
+        return train_plan(splits.training, plan, run, splits.validation, splits.source)
+
+
+def warning_lines(session: DemoSession, trained: TrainingResult) -> None:
+    """Print the warnings of a training."""
+    for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
+        session.line(f"warning: {warning}")
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _running(session: DemoSession) -> Iterator[Run]:
     """A run by the demo's options, whose progress is on the terminal."""
     from owpc_ltr.protocols import Run
 
-    with session.narrator.working() as show:
+    with session.working() as show:
         yield Run(seed=session.options.seed, threads=session.options.threads, progress=show)
 
 
@@ -112,7 +112,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> Model:
+def train_interaction_trees(session: DemoSession, splits: Splits) -> Model:
     """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
     from owpc_ltr.formats.plugin_free import plugin_free_trees
     from owpc_ltr.models.model_file import save_model
@@ -120,11 +120,11 @@ def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingD
     title = "train trees that run in an engine without the LTR plugin"
     with session.step("trees", title):
         plan = plan_of("lambdarank", "boosting", SETTINGS, {})
-        trained = fit(session, plan, splits.training, splits.validation, splits.source)
+        trained = fit(session, plan, splits)
         model = trained.model
-        save_model(model, session.options.file("-trees.json"))
+        save_model(model, session.file("-trees.json"))
         form = plugin_free_trees(model, model.feature_names)
-        session.narrator.line(
+        session.line(
             f"LambdaRank, boosted: {trained.fit.certificate.passes} pairwise-interaction trees "
             f"(depth 2, 20 pairs of features), as a sum of {form.in_words()}"
         )
@@ -142,11 +142,7 @@ _SEARCHES, _TIMED = 20, 40
 
 
 def train_with_fewer_features(
-    session: DemoSession,
-    node: DemoEngine,
-    splits: DatasetSplits[RankingDataset],
-    model: LinearModel,
-    baseline: MultiMatch,
+    session: DemoSession, logged: LoggedFeatures, model: LinearModel, baseline: MultiMatch
 ) -> LinearModel:
     """The cheapest linear model that retains most of the gain over tuned BM25, as a file.
 
@@ -158,31 +154,31 @@ def train_with_fewer_features(
 
     title = f"leave out expensive features, retaining {RETAINED:.0%} of the gain"
     with session.step("fewer", title):
-        params = [json.loads(text) for text in _query_params(splits.validation)]
-        with _timed_model(node, baseline, model) as subject:
-            costs = _costs(session, node, subject, params)
-        baseline_value = _baseline_validation(splits, node, baseline)
+        params = [json.loads(text) for text in _query_params(logged.splits.validation)]
+        with _timed_model(logged, baseline, model) as subject:
+            costs = _costs(session, logged, subject, params)
+        baseline_value = _baseline_validation(logged, baseline)
         try:
-            selected = _select_features(session, splits, costs, baseline_value)
+            selected = _select_features(session, logged.splits, costs, baseline_value)
         except Refused as no_gain:
-            session.narrator.line(str(no_gain))
+            session.line(str(no_gain))
             return model
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
-        save_model(fewer, session.options.file("-owpc-fewer.json"))
+        save_model(fewer, session.file("-owpc-fewer.json"))
         with (
-            _timed_model(node, baseline, model) as whole,
-            _timed_model(node, baseline, fewer) as cheap,
+            _timed_model(logged, baseline, model) as whole,
+            _timed_model(logged, baseline, fewer) as cheap,
         ):
-            added = _search_times(session, node, {"all": whole, "fewer": cheap}, params)
+            added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
         record = fewer.record["feature_cost"]
         chosen = next(step for step in selected.path if step.features == len(selected.kept))
-        session.narrator.line(
+        session.line(
             f"{len(selected.kept)} of {selected.path[0].features} features retain "
             f"{chosen.worth:.0%} of the gain over tuned BM25 on validation queries "
             f"({record['gain']:+.4f} {SELECT}): {', '.join(selected.kept)}"
         )
-        session.narrator.line(
+        session.line(
             f"a search takes {added['none']:.1f} ms, {added['all']:+.1f} ms with all features, "
             f"{added['fewer']:+.1f} ms with these (medians of {_TIMED})"
         )
@@ -196,13 +192,15 @@ def train_with_fewer_features(
 
 
 @contextmanager
-def _timed_model(node: DemoEngine, baseline: MultiMatch, model: LinearModel) -> Iterator[Subject]:
+def _timed_model(
+    logged: LoggedFeatures, baseline: MultiMatch, model: LinearModel
+) -> Iterator[Subject]:
     """A model in the tuned query, stored in the engine while it is timed."""
     from owpc_ltr.engine.deployment.serving_mode import searchable
     from owpc_ltr.engine.search.latency import Subject
 
-    with searchable(node.store, export_linear(model, node.featureset, "timed")) as stored:
-        yield Subject(INDEX, baseline.query(), node.featureset, stored)
+    with searchable(logged.store, export_linear(model, logged.featureset, "timed")) as stored:
+        yield Subject(INDEX, baseline.query(), logged.featureset, stored)
 
 
 def _query_params(data: RankingDataset) -> list[str]:
@@ -212,31 +210,29 @@ def _query_params(data: RankingDataset) -> list[str]:
 
 
 def _costs(
-    session: DemoSession, node: DemoEngine, subject: Subject, params: list[dict[str, Any]]
+    session: DemoSession, logged: LoggedFeatures, subject: Subject, params: list[dict[str, Any]]
 ) -> list[FeatureCost]:
     from owpc_ltr.engine.search.latency import feature_costs
 
-    with session.narrator.working() as show:
+    with session.working() as show:
         found, _ = feature_costs(
-            node.engine, node.store, subject, params,
+            logged.engine, logged.store, subject, params,
             repeat=_SEARCHES, window=WINDOW, seed=session.options.seed,
             progress=lambda share: show("timing each feature in the live query", share),
         )  # fmt: skip
     return found
 
 
-def _baseline_validation(
-    splits: DatasetSplits[RankingDataset], node: DemoEngine, baseline: MultiMatch
-) -> float:
+def _baseline_validation(logged: LoggedFeatures, baseline: MultiMatch) -> float:
     """Tuned BM25 on the validation queries."""
-    data = splits.validation
-    scores = baseline.score(data.features, field_columns(node.featureset))
+    data = logged.splits.validation
+    scores = baseline.score(data.features, field_columns(logged.featureset))
     return float(parse_metric(SELECT).mean(scores, data.labels, data.offsets))
 
 
 def _select_features(
     session: DemoSession,
-    splits: DatasetSplits[RankingDataset],
+    splits: Splits,
     costs: list[FeatureCost],
     baseline_value: float,
 ) -> Selected:
@@ -253,7 +249,7 @@ def _select_features(
 
 def _search_times(
     session: DemoSession,
-    node: DemoEngine,
+    logged: LoggedFeatures,
     subjects: dict[str, Subject],
     params: list[dict[str, Any]],
 ) -> dict[str, float]:
@@ -261,7 +257,7 @@ def _search_times(
     from owpc_ltr.engine.search.latency import model_latencies
 
     samples = model_latencies(
-        node.engine, node.store, subjects, params,
+        logged.engine, logged.store, subjects, params,
         window=WINDOW, repeat=_TIMED, seed=session.options.seed,
     )  # fmt: skip
     alone = samples["none"].wall
@@ -269,18 +265,16 @@ def _search_times(
     return {"none": float(np.median(alone)), **added}
 
 
-def tune_baseline(
-    session: DemoSession, node: DemoEngine, splits: DatasetSplits[RankingDataset]
-) -> MultiMatch:
+def tune_baseline(session: DemoSession, logged: LoggedFeatures) -> MultiMatch:
     """The full-text query whose boosts rank the training queries best."""
     with session.step("bm25", "tune BM25 on the training queries, as a strong baseline"):
-        columns = field_columns(node.featureset)
-        with session.narrator.working() as show:
+        columns = field_columns(logged.featureset)
+        with session.working() as show:
             show("tuning BM25 on the training queries", None)
-            tuning = tune(splits.training, columns, SELECT)
+            tuning = tune(logged.splits.training, columns, SELECT)
         baseline = tuning.best
-        difference = _check_baseline(node, baseline, splits.test, columns)
-        session.narrator.line(
+        difference = _check_baseline(logged, baseline, columns)
+        session.line(
             f"the best of {tuning.tried} settings of boosts and tie_breaker, by training {SELECT}; "
             f"engine and local scores agree to {difference:.0e}"
         )
@@ -291,9 +285,10 @@ def tune_baseline(
 
 
 def _check_baseline(
-    node: DemoEngine, baseline: MultiMatch, data: RankingDataset, columns: Mapping[str, int]
+    logged: LoggedFeatures, baseline: MultiMatch, columns: Mapping[str, int]
 ) -> float:
     """The largest relative difference to the engine's own scores of the tuned query."""
+    data = logged.splits.test
     if data.doc_ids is None or data.query_params is None:
         raise Refused("the dataset was not logged from an engine: run the demo from its start")
     largest = 0.0
@@ -301,7 +296,7 @@ def _check_baseline(
         rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
         text = json.loads(data.query_params[number].as_py())["keywords"]
         remote = engine_scores(
-            node.engine, INDEX, baseline.query(text), data.doc_ids[rows].to_pylist()
+            logged.engine, INDEX, baseline.query(text), data.doc_ids[rows].to_pylist()
         )
         local = baseline.score(data.features[rows], columns)
         largest = max(largest, float((abs(remote - local) / np.maximum(1.0, abs(local))).max()))

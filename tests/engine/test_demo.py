@@ -22,7 +22,6 @@ from owpc_ltr_demo.session import (
     DemoOptions,
     DemoSession,
     LoggedFeatures,
-    Narrator,
 )
 
 from owpc_ltr import read_dataset, read_judgments
@@ -40,15 +39,15 @@ from tests.engine.scripted_plugin import ScriptedPlugin
 pytestmark = [pytest.mark.node, pytest.mark.thorough]
 
 
-class Listening(Narrator):
+class Listening(DemoSession):
     """Keeps the steps and lines that it is told."""
 
-    def __init__(self) -> None:
-        self.steps: list[tuple[int, int]] = []
+    def __post_init__(self) -> None:
+        self.announced: list[tuple[int, int]] = []
         self.lines: list[str] = []
 
-    def step(self, number: int, total: int, _title: str) -> None:
-        self.steps.append((number, total))
+    def announce(self, number: int, _title: str) -> None:
+        self.announced.append((number, self.steps))
 
     def line(self, text: str = "") -> None:
         self.lines.append(text)
@@ -60,32 +59,29 @@ class Listening(Narrator):
 @pytest.fixture(scope="module")
 def begun(
     node_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[DemoSession, LoggedFeatures]:
+) -> tuple[Listening, LoggedFeatures]:
     """The steps that both workflows begin with, gone once."""
-    session = DemoSession(
-        DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening()
-    )
+    session = Listening(DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200))
     session.figures["seconds"]["node"] = 0.0
     return session, log_corpus(session, open_engine(node_url))
 
 
-def gone_on(begun: DemoSession, steps: int) -> tuple[DemoSession, Listening]:
-    """A walk that goes on from there, and who hears of it."""
-    heard = Listening()
-    assert isinstance(begun.narrator, Listening)
-    heard.steps += [(number, steps) for number, _ in begun.narrator.steps]
-    return DemoSession(begun.options, heard, steps, deepcopy(begun.figures)), heard
+def gone_on(begun: Listening, steps: int) -> Listening:
+    """A walk that goes on from there."""
+    session = Listening(begun.options, steps, deepcopy(begun.figures))
+    session.announced += [(number, steps) for number, _ in begun.announced]
+    return session
 
 
 def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
-    begun: tuple[DemoSession, LoggedFeatures], node_url: str
+    begun: tuple[Listening, LoggedFeatures], node_url: str
 ) -> None:
-    session, heard = gone_on(begun[0], STEPS)
+    session = gone_on(begun[0], STEPS)
     folder, engine = session.options.folder, open_engine(node_url)
     learn_from_judgments(session, begun[1])
 
     figures = session.figures
-    assert heard.steps == [(number, STEPS) for number in range(2, STEPS + 1)]
+    assert session.announced == [(number, STEPS) for number in range(2, STEPS + 1)]
     assert figures["pairs"] > 5_000
     assert figures["upload"]["parity"]["largest_difference"] <= 1e-5
     assert 0.3 < figures["pool_recall"] < 1.0
@@ -103,7 +99,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     )
     assert figures["upload_trees"]["parity"]["scored_by"] == "engine"
     assert figures["upload_trees"]["parity"]["largest_difference"] <= 1e-5
-    assert any("it runs inside the engine" in line for line in heard.lines)
+    assert any("it runs inside the engine" in line for line in session.lines)
     assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"]
     assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
@@ -135,10 +131,10 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
 ) -> None:
     """Official images bundle it."""
     url, plugin = plugin_node
-    begun = DemoSession(DemoOptions(folder=tmp_path, queries=60), Listening())
+    begun = Listening(DemoOptions(folder=tmp_path, queries=60))
     begun.figures["seconds"]["node"] = 0.0
     logged = log_corpus(begun, open_engine(url))
-    session, _ = gone_on(begun, STEPS)
+    session = gone_on(begun, STEPS)
     learn_from_judgments(session, logged)
     figures = session.figures
     assert len(figures["seconds"]) == STEPS + 1
@@ -148,20 +144,20 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
         assert figures[key]["parity"]["scored_by"] == "engine"
         assert figures[key]["parity"]["largest_difference"] <= 1e-5
     assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"] > 0
-    clicks, _ = gone_on(begun, CLICKS_STEPS)
+    clicks = gone_on(begun, CLICKS_STEPS)
     learn_from_clicks(clicks, logged)
     assert f"model-{clicks.figures['upload']['model']}" in plugin.stores[""]
 
 
 def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
-    begun: tuple[DemoSession, LoggedFeatures], node_url: str
+    begun: tuple[Listening, LoggedFeatures], node_url: str
 ) -> None:
-    session, heard = gone_on(begun[0], CLICKS_STEPS)
+    session = gone_on(begun[0], CLICKS_STEPS)
     folder, engine = session.options.folder, open_engine(node_url)
     learn_from_clicks(session, begun[1])
 
     figures = session.figures
-    assert heard.steps == [(number, CLICKS_STEPS) for number in range(2, CLICKS_STEPS + 1)]
+    assert session.announced == [(number, CLICKS_STEPS) for number in range(2, CLICKS_STEPS + 1)]
     users, told = figures["users"], figures["clicks"]
     read = told["events"]
     assert read["read"] == users["events"] == read["used"] + sum(read["unusable"].values())
@@ -204,9 +200,8 @@ def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
 
 def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
     engine = open_engine(node_url)
-    heard = Listening()
-    session = DemoSession(DemoOptions(folder=tmp_path, queries=100), heard)
-    file, counts = session.options.file, write_files(session, engine)
+    session = Listening(DemoOptions(folder=tmp_path, queries=100))
+    file, counts = session.file, write_files(session, engine)
     lines, corpus = file(".jsonl").read_text().splitlines(), read_corpus()
     assert len(lines) == counts["documents"] == len(corpus)
     assert [json.loads(line)["id"] for line in lines] == [one.id for one in corpus]
@@ -219,6 +214,6 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     assert len(asked[1]) == (len(asked[0]) + len(asked[1])) // 5 > 0
     known = {json.loads(line)["id"] for line in lines}
     assert {one for query in old.queries for one in query.doc_ids} <= known
-    assert all(str(path) in "".join(heard.lines) for path in tmp_path.iterdir())
+    assert all(str(path) in "".join(session.lines) for path in tmp_path.iterdir())
     # Nothing is left in the node: the workflow makes the index itself.
     assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")

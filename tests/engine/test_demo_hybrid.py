@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from owpc_ltr_demo.demo import demo
-from owpc_ltr_demo.hybrid import learn_to_fuse
-from owpc_ltr_demo.latent_semantics import LatentSemantics
-from owpc_ltr_demo.session import HYBRID_STEPS, DemoOptions, DemoSession
+from owpc_ltr_demo.hybrid import LatentSemantics, learn_to_fuse
+from owpc_ltr_demo.session import HYBRID_INDEX, HYBRID_STEPS, DemoOptions
 
 from owpc_ltr.errors import UsageError
 from tests.engine.test_demo import Listening
@@ -64,13 +63,13 @@ def test_two_demos_at_once_are_refused(tmp_path: Path) -> None:
 def test_the_demo_fuses_uploads_and_serves_what_it_learned(
     vectors_url: str, tmp_path: Path
 ) -> None:
-    heard = Listening()
-    session = DemoSession(DemoOptions(folder=tmp_path, queries=400), heard, HYBRID_STEPS)
+    options = DemoOptions(folder=tmp_path, queries=400, index=HYBRID_INDEX)
+    session = Listening(options, HYBRID_STEPS)
     session.figures["seconds"]["node"] = 0.0
     commands = learn_to_fuse(session, vectors_url)
 
     figures = session.figures
-    assert heard.steps == [(number, HYBRID_STEPS) for number in range(2, HYBRID_STEPS + 1)]
+    assert session.announced == [(number, HYBRID_STEPS) for number in range(2, HYBRID_STEPS + 1)]
     assert {each["check"] for each in figures["lint"]["findings"]} == {
         "no-pagination-depth",
         "skipping-mean",

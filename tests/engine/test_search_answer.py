@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup, ScanWindow, count, pages
 from owpc_ltr_demo.baselines import engine_scores
-from owpc_ltr_demo.corpus import OBJECT, DemoQuery, candidates_of
+from owpc_ltr_demo.queries import OBJECT, DemoQuery, candidates_of
 
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.client.responses import Incomplete, MalformedAnswer, SearchAnswer, part_of
