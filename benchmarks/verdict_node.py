@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from owpc_ltr_node.local_node import start, status, stop
+from owpc_ltr_node.engine import node_status, start_node, stop_node
 from owpc_ltr_node.settings import LocalNode
 from verdict_paths import NEW, OLD, REFUSED, Answer, Team, ask, no_earlier_comparisons
 from verdict_worlds import DOCUMENTS, METRIC, Matrix, Scheme
@@ -217,10 +217,10 @@ def cluster_of(url: str) -> Iterator[Cluster]:
     store = f"{_NAME}-{uuid.uuid4().hex[:8]}"
     with ExitStack() as kept:
         if not url:
-            ours = not status(_PORT).running
-            url = start(LocalNode(port=_PORT)).url
+            ours = not node_status(_PORT).running
+            url = start_node(LocalNode(port=_PORT)).url
             if ours:
-                kept.callback(stop, _PORT)
+                kept.callback(stop_node, _PORT)
         cluster = ltr.connect(url, store_kind="plugin-free", store=store)
         cluster.store.put_featureset(_FEATURE_SET)
         kept.callback(cluster.engine.request, "DELETE", f"/owpc-ltr-store-{store}")

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from owpc_ltr_node.engine import NodeStatus, start_node, stop_node
 from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
-from owpc_ltr_node.local_node import NodeStatus, start, stop
 from owpc_ltr_node.release import Release, usual_release
-from owpc_ltr_node.settings import LocalNode, command, jvm_options
+from owpc_ltr_node.settings import LocalNode, jvm_options
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import Aliases
@@ -129,7 +129,7 @@ def running_node(
     try:
         yield SessionNode(config, _started(config, places), places, home)
     finally:
-        stop(config.port, places=places)
+        stop_node(config.port, places=places)
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -140,17 +140,12 @@ def _started(config: LocalNode, places: Places) -> NodeStatus:
     half of the processor's time from them.
     """
 
-    def words(*given: Any) -> list[str]:
-        program, *options = command(*given)
-        return [program, _ONCE, *options]
-
-    def lines(*given: Any) -> str:
-        return f"{jvm_options(*given)}{_ONCE}\n"
+    def options(*given: Any) -> list[str]:
+        return [*jvm_options(*given), _ONCE]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("owpc_ltr_node.process.command", words)
-        patch.setattr("owpc_ltr_node.settings.jvm_options", lines)
-        return start(config, places=places)
+        patch.setattr("owpc_ltr_node.settings.jvm_options", options)
+        return start_node(config, places=places)
 
 
 def free_port() -> int:

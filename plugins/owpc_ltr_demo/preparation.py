@@ -41,7 +41,7 @@ def start_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
 
 def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     """The demo's own node, started or found running."""
-    from owpc_ltr_node.local_node import start
+    from owpc_ltr_node.engine import start_node
     from owpc_ltr_node.report import Report
     from owpc_ltr_node.settings import LocalNode
 
@@ -50,7 +50,7 @@ def running_node(session: DemoSession, *, with_vectors: bool = False) -> Engine:
     with session.working() as show:
         lines: list[str] = []
         node = LocalNode(port=session.options.port, with_vectors=with_vectors)
-        status = start(node, Report(lines.append, show))
+        status = start_node(node, Report(lines.append, show))
     for line in lines:
         session.line(line)
     if with_vectors and not status.vectors:

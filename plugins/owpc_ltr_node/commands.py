@@ -30,6 +30,6 @@ def ltr_commands() -> list[Command]:
 @hookimpl
 def ltr_default_url() -> str:
     """The address of the node on the usual port, or of the most recently started one."""
-    from owpc_ltr_node.local_node import default_url
+    from owpc_ltr_node.engine import default_url
 
     return default_url()

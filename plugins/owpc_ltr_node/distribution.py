@@ -1,4 +1,7 @@
-"""The files of a release: which Maven artifacts make an OpenSearch or Elasticsearch home."""
+"""The files of a release: which Maven artifacts make an OpenSearch or Elasticsearch home.
+
+Its plugins, LTR, k-NN and neural search, are unpacked without trust.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr_node.folders import make_folder, write_readable
 from owpc_ltr_node.java import thai_locale
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
-from owpc_ltr_node.release import OPENSEARCH, USUAL, Release
+from owpc_ltr_node.release import OPENSEARCH, USUAL, VECTORS, Release
 from owpc_ltr_node.report import Report
 
 
@@ -62,19 +65,16 @@ class Module:
         """Where Maven has it."""
         return f"org.opensearch.plugin:{self.artifact}"
 
-    def plugin_class(self, release: Release) -> str:
-        """The class that the server makes it by."""
-        return f"{self.plugin}{'ModulePlugin' if release.numbers >= (3,) else 'Plugin'}"
-
     def descriptor(self, release: Release) -> str:
         """Its plugin-descriptor.properties, which only the distribution has ready-made."""
+        since_3 = release.numbers >= (3,)
         lines = {
             "name": self.name,
             "description": f"the {self.name} module",
             "version": release.version,
             "opensearch.version": release.version,
-            "java.version": "21" if release.numbers >= (3,) else "11",
-            "classname": self.plugin_class(release),
+            "java.version": "21" if since_3 else "11",
+            "classname": f"{self.plugin}{'ModulePlugin' if since_3 else 'Plugin'}",
             "extended.plugins": self.extends,
             "has.native.controller": "false",
         }
@@ -164,7 +164,7 @@ class OpenSearchParts:
         for module in self.modules:
             own = home / "modules" / module.name
             descriptor = module.descriptor(self.release).encode()
-            write_readable(own / "plugin-descriptor.properties", descriptor)
+            write_readable(own / DESCRIPTOR, descriptor)
             if self.release.numbers < (3,):
                 write_readable(own / "plugin-security.policy", _POLICY)
         write_readable(home / LIB / "thai-locale.jar", thai_locale().read_bytes())
@@ -221,7 +221,7 @@ def _place(source: Path, target: Path) -> None:
         write_readable(target, source.read_bytes())
 
 
-LARGEST = 1_000_000_000
+LARGEST_RELEASE = 1_000_000_000
 # What the server reads; the rest is start scripts and example settings.
 KEPT = ("lib/", "modules/", "LICENSE.txt", "NOTICE.txt")
 
@@ -241,7 +241,7 @@ class ElasticsearchParts:
         top = f"elasticsearch-{self.release.version}/"
         try:
             with zipfile.ZipFile(self.archive) as files:
-                check_entries(self.archive, files, LARGEST)
+                check_entries(self.archive, files, LARGEST_RELEASE)
                 # Each entry's own sum is checked as it is read.
                 for entry in files.infolist():
                     name = entry.filename.removeprefix(top)
@@ -267,3 +267,98 @@ def elasticsearch_parts(release: Release, maven: Maven, report: Report) -> Elast
     report.say(f"{release} is under {release.licence}")
     report.advance(str(release), 0, 0)
     return ElasticsearchParts(release, maven.fetch(distribution(release), unsummed=True))
+
+
+DESCRIPTOR = "plugin-descriptor.properties"
+LARGEST_PLUGIN = 200_000_000
+VECTOR_PLUGINS = ("opensearch-knn", "neural-search")
+"""Neural search extends k-NN. Their zips are without native libraries, so that of k-NN's engines
+only `lucene` works."""
+
+
+def ltr_plugin(version: str) -> Jar:
+    """The plugin's zip for a version of OpenSearch."""
+    return Jar("org.opensearch", "ltr", f"{version}.0", packaging="zip")
+
+
+def find_local_plugin(version: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The plugin in the user's own Maven repository, where `mvn install` puts it."""
+    repository = environ.get("M2_REPO")
+    root = Path(repository) if repository else Path.home() / ".m2" / "repository"
+    path = root / ltr_plugin(version).path
+    return path if path.is_file() else None
+
+
+def find_remote_plugin(version: str, maven: Maven) -> Path | None:
+    """The plugin from the remote repositories, or None where none has it or can be reached."""
+    try:
+        return maven.fetch(ltr_plugin(version))
+    except EngineUnavailable:
+        return None  # the node does without: all that it needs is here already
+
+
+def fetch_vector_plugins(release: Release, maven: Maven) -> list[Path]:
+    """The zips of k-NN and neural search. Raises NotPublished where the release has none."""
+    jars = [
+        Jar("org.opensearch.plugin", name, f"{release.version}.0", packaging="zip")
+        for name in VECTOR_PLUGINS
+    ]
+    try:
+        # Some have no sum beside them; the sums of this package tell whether they are whole.
+        return [maven.fetch(jar, unsummed=True) for jar in jars]
+    except NotPublished as error:
+        raise NotPublished(
+            f"{release} has no k-NN and neural search in any configured maven repository: "
+            f"name another --version, as {VECTORS}"
+        ) from error
+
+
+def inspect_plugin(archive: Path, opensearch: str) -> dict[str, str]:
+    """What the zip says about the plugin in it; nothing is written.
+
+    Raises BadInput for a zip that is damaged, made for another OpenSearch, or tries to write
+    outside its folder.
+    """
+    try:
+        with zipfile.ZipFile(archive) as files:
+            check_entries(archive, files, LARGEST_PLUGIN)
+            damaged = files.testzip()
+            about = _plugin_descriptor(archive, files)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise BadInput(f"{archive} is not a sound zip file: {error}; remove it") from error
+    if damaged:
+        raise BadInput(f"{archive} is damaged at '{damaged}': remove it")
+    if about.get("opensearch.version") != opensearch:
+        raise BadInput(
+            f"{archive} is for opensearch {about.get('opensearch.version')}, and the node is "
+            f"{opensearch}: remove it, or start its version with --version"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", about.get("name", "")):
+        raise BadInput(f"{archive} names its plugin '{about.get('name')}', which is no folder name")
+    return about
+
+
+def unpack_plugin(archive: Path, plugins: Path, opensearch: str) -> str:
+    """Unpack a plugin's zip into its own folder under `plugins`; the plugin's version.
+
+    Raises BadInput, before anything is written, where `inspect_plugin` does.
+    """
+    about = inspect_plugin(archive, opensearch)
+    with zipfile.ZipFile(archive) as files:
+        for entry in files.infolist():
+            if not entry.is_dir():
+                path = plugins / about["name"] / entry.filename
+                make_folder(path.parent)
+                write_readable(path, files.read(entry))
+    return about.get("version", ltr_plugin(opensearch).version)
+
+
+def _plugin_descriptor(archive: Path, files: zipfile.ZipFile) -> dict[str, str]:
+    try:
+        text = files.read(DESCRIPTOR).decode()
+    except (KeyError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{archive} is not an opensearch plugin: no readable {DESCRIPTOR}"
+        ) from error
+    lines = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+    return {key.strip(): value.strip() for key, equals, value in lines if equals}

@@ -43,11 +43,14 @@ def node_user() -> UnixUser | None:
     return UnixUser(user.pw_name, user.pw_uid, user.pw_gid)
 
 
-def closed_folder(path: Path, account: UnixUser) -> Path | None:
+def closed_folder(path: Path, account: UnixUser | None) -> Path | None:
     """The topmost folder on the way to `path` that the account cannot enter, if there is one.
 
-    Judged by owner, group and mode; a folder that does not exist yet is ours to open.
+    Judged by owner, group and mode; a folder that does not exist yet is ours to open. No folder is
+    closed to ourselves, which is an account of None.
     """
+    if account is None:
+        return None
     for folder in reversed(path.absolute().parents):
         try:
             status = folder.stat()
@@ -166,10 +169,8 @@ def writing_to(folder: Path, instead: str = "OWPC_LTR_HOME") -> Iterator[None]:
 
 
 def _check_open(home: Path, account: UnixUser | None) -> None:
-    if account is None:
-        return
     closed = closed_folder(home, account)
-    if closed is not None:
+    if account and closed:
         raise EngineUnavailable(
             f"OWPC_LTR_HOME={home} cannot hold the node: as root it runs as '{account.name}', who "
             f"cannot enter {closed}; name a folder outside it, such as /var/lib/{NAME}"

@@ -10,12 +10,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
 
 from owpc_ltr.compiling import why_unsafe
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from owpc_ltr_node import engine_plugins
-from owpc_ltr_node.distribution import elasticsearch_parts, opensearch_parts
+from owpc_ltr_node.distribution import (
+    ElasticsearchParts,
+    OpenSearchParts,
+    elasticsearch_parts,
+    fetch_vector_plugins,
+    find_local_plugin,
+    find_remote_plugin,
+    inspect_plugin,
+    ltr_plugin,
+    opensearch_parts,
+    unpack_plugin,
+)
 from owpc_ltr_node.folders import Places, UnixUser, closed_folder, make_folder, write_readable
 from owpc_ltr_node.maven import Maven
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release
@@ -25,6 +34,7 @@ from owpc_ltr_node.settings import LocalNode
 MANIFEST = "owpc-ltr.json"
 # Raised with every change to what is put into a home, so that older homes are made anew.
 LAYOUT = 1
+ReleaseParts = OpenSearchParts | ElasticsearchParts
 
 
 @dataclass(frozen=True)
@@ -115,25 +125,14 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class ReleaseFiles(Protocol):
-    """What a home of a release is made of, downloaded."""
-
-    @property
-    def release(self) -> Release:
-        """What it makes."""
-
-    def put_into(self, home: Path) -> None:
-        """Fill a new folder."""
-
-
-def download(release: Release, maven: Maven, report: Report) -> ReleaseFiles:
+def download(release: Release, maven: Maven, report: Report) -> ReleaseParts:
     """Have all that a home of the release is made of in the local repository."""
-    take = opensearch_parts if release.engine == OPENSEARCH else elasticsearch_parts
-    return take(release, maven, report)
+    parts = opensearch_parts if release.engine == OPENSEARCH else elasticsearch_parts
+    return parts(release, maven, report)
 
 
 def assemble(
-    parts: ReleaseFiles,
+    parts: ReleaseParts,
     plugin: Path | None,
     home: Path,
     report: Report,
@@ -152,8 +151,8 @@ def assemble(
         parts.put_into(partial)
         inside = partial / "plugins"
         for archive in vectors:
-            engine_plugins.unpack(archive, inside, release.version)
-        plugin_version = engine_plugins.unpack(plugin, inside, release.version) if plugin else None
+            unpack_plugin(archive, inside, release.version)
+        plugin_version = unpack_plugin(plugin, inside, release.version) if plugin else None
         manifest = HomeManifest.of(partial, release, plugin_version, vectors=bool(vectors))
         known = _check_recorded(manifest)
         manifest.write(partial)
@@ -220,7 +219,7 @@ def provide_home(
     release = node.release
     # Elasticsearch's has never been on Maven.
     can_have_plugin = release.engine == OPENSEARCH
-    local = engine_plugins.find_local(release.version) if can_have_plugin else None
+    local = find_local_plugin(release.version) if can_have_plugin else None
     local = _usable(local, release, report)
     _check_private(named or places.homes)
     found = _named(named, node) if named else _find(node, places, report)
@@ -228,17 +227,17 @@ def provide_home(
         _check_private(path)
     if found is None or (local and found[1].ltr_plugin is None and not named):
         maven = Maven(places.maven, report)
-        vectors = engine_plugins.fetch_vector_plugins(release, maven) if node.with_vectors else []
+        vectors = fetch_vector_plugins(release, maven) if node.with_vectors else []
         parts = download(release, maven, report)
         plugin = local
         if can_have_plugin and plugin is None:
-            plugin = _usable(engine_plugins.find_remote(release.version, maven), release, report)
+            plugin = _usable(find_remote_plugin(release.version, maven), release, report)
         home = named or places.homes / f"{_folder(node)}{'-ltr' * bool(plugin)}"
         found = home, assemble(parts, plugin, home, report, vectors)
     if can_have_plugin and found[1].ltr_plugin is None:
         report.say(
             "the node has no LTR plugin, and needs none: features and models are stored without "
-            f"it ({engine_plugins.artifact(release.version)} in a maven repository would add it)"
+            f"it ({ltr_plugin(release.version)} in a maven repository would add it)"
         )
     return found
 
@@ -279,7 +278,7 @@ def _named(home: Path, node: LocalNode) -> tuple[Path, HomeManifest] | None:
 
 
 def _check_open(home: Path, account: UnixUser | None, engine: str) -> None:
-    closed = closed_folder(home / MANIFEST, account) if account else None
+    closed = closed_folder(home / MANIFEST, account)
     if account and closed:
         raise UsageError(
             f"--home {home} will not do: the node runs as '{account.name}', since {engine} "
@@ -306,7 +305,7 @@ def _usable(archive: Path | None, release: Release, report: Report) -> Path | No
     if archive is None:
         return None
     try:
-        engine_plugins.inspect(archive, release.version)
+        inspect_plugin(archive, release.version)
     except BadInput as error:
         report.say(str(error))
         return None

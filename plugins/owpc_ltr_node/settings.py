@@ -48,14 +48,12 @@ class LocalNode:
             if self.transport_port == self.port:
                 raise UsageError(
                     f"{option_name('port')} and {option_name('transport_port')} are both "
-                    f"{self.port}: "
-                    "choose two"
+                    f"{self.port}: choose two"
                 )
         if self.with_vectors and self.engine != OPENSEARCH:
             raise UsageError(
                 f"{option_name('with_vectors')} brings plugins of {OPENSEARCH}: leave it out, "
-                "since "
-                f"{self.engine} has dense_vector and knn by itself"
+                f"since {self.engine} has dense_vector and knn by itself"
             )
         _check_heap(self.heap, self.release.engine)
 
@@ -105,21 +103,24 @@ ELASTICSEARCH_CLASS = "org.elasticsearch.launcher.CliToolLauncher"
 SERVER_LAUNCHER = "lib/tools/server-launcher"
 """Where later releases (9.5 has it) keep a launcher for the server alone: of these, the command
 line tools' launcher only prints how the server is to be started."""
+_LAUNCHER_OPTIONS = ("-Xms4m", "-Xmx64m", "-XX:+UseSerialGC")
 SERVER_CLASS = "org.elasticsearch.server.launcher.ServerLauncher"
 
 
-def jvm_options(heap: str, collector: str, folder: Path) -> str:
-    """The server's jvm.options; the launcher adds those that its version needs."""
-    lines = (
+def jvm_options(heap: str, folder: Path) -> list[str]:
+    """The options of the server's JVM; each engine's own ones are added."""
+    # Serial takes a third less memory than G1 and is as fast, until pauses grow with the heap.
+    # Both compilers: the first alone is healthy 0.7 s sooner, and searches half as fast.
+    collector = "SerialGC" if heap_bytes(heap) < 2 * UNITS["g"] else "G1GC"
+    return [
         f"-Xms{heap}",
         f"-Xmx{heap}",
-        collector,
+        f"-XX:+Use{collector}",
         "-XX:+ExitOnOutOfMemoryError",
         f"-XX:ErrorFile={folder}/logs/java-crash-%p.log",
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         f"-Djna.tmpdir={folder / 'tmp'}",
-    )
-    return "".join(f"{line}\n" for line in lines)
+    ]
 
 
 def elasticsearch_command(java: Java, home: Path, folder: Path, token: str) -> list[str]:
@@ -127,7 +128,7 @@ def elasticsearch_command(java: Java, home: Path, folder: Path, token: str) -> l
 
     The server speaks with it over a pipe: it ends when the launcher does, however that ends.
     """
-    small = ["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", f"-Dowpc_ltr.node={token}"]
+    small = [*_LAUNCHER_OPTIONS, f"-Dowpc_ltr.node={token}"]
     if (home / SERVER_LAUNCHER).is_dir():
         return [str(java.program), *small, "-cp", f"{home / SERVER_LAUNCHER}/*", SERVER_CLASS]
     return [
@@ -155,7 +156,7 @@ def elasticsearch_environment(java: Java, home: Path, folder: Path) -> dict[str,
         "ES_HOME": str(home),
         "ES_PATH_CONF": str(folder / "config"),
         "ES_DISTRIBUTION_TYPE": "zip",
-        "CLI_JAVA_OPTS": "-Xms4m -Xmx64m -XX:+UseSerialGC",
+        "CLI_JAVA_OPTS": " ".join(_LAUNCHER_OPTIONS),
     }
 
 
@@ -204,20 +205,14 @@ def check_folder(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise UsageError(
             f"{option_name('data')} {folder} holds other things, and a node would change their "
-            "owner: "
-            "name a new or empty folder"
+            "owner: name a new or empty folder"
         )
-
-
-def mark_folder(folder: Path) -> None:
-    """Make a folder, and mark it as one of ours."""
-    make_folder(folder)
-    write_readable(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
 
 
 def prepare_folder(node: LocalNode, folder: Path, account: UnixUser | None) -> None:
     """Make the node's folders and settings; what it writes to belongs to its account."""
-    mark_folder(folder)
+    make_folder(folder)
+    write_readable(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
     for name in ("config", "data", "logs", "tmp"):
         made = make_folder(folder / name)
         give(made, account)
@@ -225,7 +220,7 @@ def prepare_folder(node: LocalNode, folder: Path, account: UnixUser | None) -> N
     config = folder / "config"
     write_readable(config / f"{node.engine}.yml", settings(node, folder).encode())
     if node.engine == ELASTICSEARCH:
-        options = jvm_options(node.heap, _collector(node.heap), folder)
+        options = "".join(f"{option}\n" for option in jvm_options(node.heap, folder))
         write_readable(config / "jvm.options", options.encode())
     write_readable(config / "log4j2.properties", LOGGING.encode())
     log = folder / "logs" / "node.log"
@@ -240,18 +235,11 @@ def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -
     managed = ["-Djava.security.manager=allow"] if node.release.numbers < (3,) else []
     return [
         str(java.program),
-        f"-Xms{node.heap}",
-        f"-Xmx{node.heap}",
-        # Both compilers: the first alone is healthy 0.7 s sooner, and searches half as fast.
-        _collector(node.heap),
-        "-XX:+ExitOnOutOfMemoryError",
-        f"-XX:ErrorFile={folder}/logs/java-crash-%p.log",
+        *jvm_options(node.heap, folder),
         "-Djava.awt.headless=true",
         "-Dfile.encoding=UTF-8",
         # A provider that is listed is asked before the runtime's own dictionary.
         f"-Djava.locale.providers={'CLDR' if java.breaks_thai else 'SPI,CLDR'}",
-        f"-Djava.io.tmpdir={folder / 'tmp'}",
-        f"-Djna.tmpdir={folder / 'tmp'}",
         "-Djna.nosys=true",
         "-Dlog4j2.disable.jmx=true",
         "-Dlog4j.shutdownHookEnabled=false",
@@ -267,11 +255,6 @@ def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -
         f"{home}/lib/*",
         OPENSEARCH_CLASS,
     ]
-
-
-def _collector(heap: str) -> str:
-    """Serial takes a third less memory than G1 and is as fast, until pauses grow with the heap."""
-    return "-XX:+UseSerialGC" if heap_bytes(heap) < 2 * UNITS["g"] else "-XX:+UseG1GC"
 
 
 def _quoted(path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from owpc_ltr_node.local_node import start, status
+from owpc_ltr_node.engine import node_status, start_node
 
 from owpc_ltr import OwpcLtrWarning
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
@@ -127,8 +127,8 @@ def test_a_node_that_crashes_costs_the_log_its_moment_and_no_mix_of_copies(
     assert last.status.pid is not None
     struck = Struck(engine, last.status.pid, number=25)
     log(cast(Engine, struck), tmp_path / "struck.parquet")
-    assert status(last.config.port, last.places).state == "died"
+    assert node_status(last.config.port, last.places).state == "died"
     log(engine, tmp_path / "after.parquet")
     assert digest(tmp_path / "struck.parquet") == digest(tmp_path / "after.parquet")
-    assert start(last.config, places=last.places).running
+    assert start_node(last.config, places=last.places).running
     await_green(engine)

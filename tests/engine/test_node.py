@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from owpc_ltr_node.local_node import default_url, start, status
+from owpc_ltr_node.engine import default_url, node_status, start_node
 from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
@@ -49,7 +49,7 @@ def test_the_node_listens_on_loopback_only(node_url: str) -> None:
 
 def test_a_second_start_finds_the_node_running(session_node: SessionNode) -> None:
     lines: list[str] = []
-    again = start(session_node.config, Report(lines.append), session_node.places)
+    again = start_node(session_node.config, Report(lines.append), session_node.places)
     assert (again.pid, again.url) == (session_node.status.pid, session_node.status.url)
     assert again.health in ("green", "yellow")
     assert "already runs" in lines[0]
@@ -60,7 +60,7 @@ def test_a_second_start_with_another_heap_says_that_the_first_is_kept(
 ) -> None:
     lines: list[str] = []
     other = LocalNode(port=session_node.config.port, heap="256m")
-    assert start(other, Report(lines.append), session_node.places).heap == "512m"
+    assert start_node(other, Report(lines.append), session_node.places).heap == "512m"
     assert "keeps heap 512m" in lines[1]
 
 
@@ -109,12 +109,12 @@ def test_a_node_is_started_on_a_free_port_only(session_node: SessionNode) -> Non
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*port="):
-            start(LocalNode(port=port), places=session_node.places)
-        assert status(port, session_node.places).state == "stopped"
+            start_node(LocalNode(port=port), places=session_node.places)
+        assert node_status(port, session_node.places).state == "stopped"
 
 
 def test_two_nodes_cannot_share_a_folder(session_node: SessionNode) -> None:
     assert session_node.status.folder is not None
     other = LocalNode(port=1 + session_node.config.port, folder=Path(session_node.status.folder))
     with pytest.raises(UsageError, match="in use by the node on port"):
-        start(other, places=session_node.places)
+        start_node(other, places=session_node.places)

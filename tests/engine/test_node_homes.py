@@ -11,8 +11,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_node import engine_plugins
-from owpc_ltr_node.distribution import MODULES, UNUSED, Module, cut, log4j_core, singles
+from owpc_ltr_node.distribution import (
+    MODULES,
+    UNUSED,
+    Module,
+    cut,
+    find_local_plugin,
+    find_remote_plugin,
+    inspect_plugin,
+    log4j_core,
+    singles,
+    unpack_plugin,
+)
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import HomeManifest, provide_home
 from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
@@ -152,7 +162,7 @@ def plugin_zip(folder: Path, *names: str, descriptor: str = DESCRIPTOR) -> Path:
 
 def test_a_plugin_is_unpacked_into_its_own_folder(tmp_path: Path) -> None:
     archive = plugin_zip(tmp_path, "ltr.jar", "config/a.json")
-    assert engine_plugins.unpack(archive, tmp_path / "plugins", "3.8.0") == "3.8.0.0"
+    assert unpack_plugin(archive, tmp_path / "plugins", "3.8.0") == "3.8.0.0"
     unpacked = tmp_path / "plugins" / "opensearch-ltr"
     found = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*.*")}
     assert found == {"ltr.jar", "config/a.json", "plugin-descriptor.properties"}
@@ -164,7 +174,7 @@ def test_a_plugin_is_unpacked_into_its_own_folder(tmp_path: Path) -> None:
 def test_a_zip_that_writes_outside_its_folder_writes_nothing(tmp_path: Path, name: str) -> None:
     archive = plugin_zip(tmp_path, "good.jar", name)
     with pytest.raises(BadInput, match="would write outside its folder"):
-        engine_plugins.unpack(archive, tmp_path / "plugins", "3.8.0")
+        unpack_plugin(archive, tmp_path / "plugins", "3.8.0")
     assert [path.name for path in tmp_path.iterdir()] == ["ltr.zip"]
 
 
@@ -175,7 +185,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         link.external_attr = 0o120777 << 16
         files.writestr(link, "/etc")
     with pytest.raises(BadInput, match="would write outside its folder"):
-        engine_plugins.inspect(archive, "3.8.0")
+        inspect_plugin(archive, "3.8.0")
 
 
 @pytest.mark.parametrize(
@@ -190,14 +200,14 @@ def test_a_zip_that_is_not_the_plugin_is_refused(
     tmp_path: Path, descriptor: str, message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        engine_plugins.inspect(plugin_zip(tmp_path, descriptor=descriptor), "3.8.0")
+        inspect_plugin(plugin_zip(tmp_path, descriptor=descriptor), "3.8.0")
 
 
 def test_a_cut_zip_is_refused(tmp_path: Path) -> None:
     archive = plugin_zip(tmp_path, "ltr.jar")
     archive.write_bytes(archive.read_bytes()[:-30])
     with pytest.raises(BadInput, match="not a sound zip"):
-        engine_plugins.inspect(archive, "3.8.0")
+        inspect_plugin(archive, "3.8.0")
 
 
 def test_a_changed_byte_in_a_zip_is_caught(tmp_path: Path) -> None:
@@ -205,23 +215,23 @@ def test_a_changed_byte_in_a_zip_is_caught(tmp_path: Path) -> None:
     content = archive.read_bytes()
     archive.write_bytes(content.replace(b"content", b"contenu", 1))
     with pytest.raises(BadInput, match=r"damaged at 'ltr.jar'"):
-        engine_plugins.inspect(archive, "3.8.0")
+        inspect_plugin(archive, "3.8.0")
 
 
 def test_the_plugin_of_the_users_own_maven_repository_is_found(tmp_path: Path) -> None:
     environ = {"M2_REPO": str(tmp_path)}
-    assert engine_plugins.find_local("3.8.0", environ) is None
+    assert find_local_plugin("3.8.0", environ) is None
     path = tmp_path / "org/opensearch/ltr/3.8.0.0/ltr-3.8.0.0.zip"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
-    assert engine_plugins.find_local("3.8.0", environ) == path
+    assert find_local_plugin("3.8.0", environ) == path
 
 
 def test_a_plugin_that_nobody_publishes_is_none_and_not_an_error(
     remote: Remote, local: Path
 ) -> None:
     assert remote.url
-    assert engine_plugins.find_remote("3.8.0", Maven(local, Report())) is None
+    assert find_remote_plugin("3.8.0", Maven(local, Report())) is None
 
 
 @pytest.fixture
@@ -378,6 +388,6 @@ def test_a_descriptor_has_no_empty_value(module: Module, version: str) -> None:
 def test_classes_are_named_and_walls_are_made_as_each_major_version_has_them() -> None:
     older, newer = Release(version="2.13.0"), Release(version="3.0.0")
     netty = MODULES[0]
-    assert netty.plugin_class(older) == "org.opensearch.transport.Netty4Plugin"
-    assert netty.plugin_class(newer) == "org.opensearch.transport.Netty4ModulePlugin"
+    assert "classname=org.opensearch.transport.Netty4Plugin\n" in netty.descriptor(older)
+    assert "classname=org.opensearch.transport.Netty4ModulePlugin\n" in netty.descriptor(newer)
     assert [len(singles(each)) for each in (older, newer)] == [1, 2]

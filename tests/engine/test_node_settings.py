@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from owpc_ltr_node.engine import check_free
 from owpc_ltr_node.folders import (
     UnixUser,
     closed_folder,
@@ -22,7 +23,7 @@ from owpc_ltr_node.folders import (
     writing_to,
 )
 from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
-from owpc_ltr_node.process import check_free, decisive_line, launch
+from owpc_ltr_node.process import decisive_line, launch
 from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import (
     LocalNode,

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from owpc_ltr_node.engine import default_url, node_status, start_node, stop_node
 from owpc_ltr_node.folders import Places, locked
-from owpc_ltr_node.local_node import default_url, start, status, stop
-from owpc_ltr_node.record import Record, created, live_process, read_record, read_records
+from owpc_ltr_node.process import Record, created, live_process, read_record, read_records
 from owpc_ltr_node.report import Report
 from owpc_ltr_node.settings import LocalNode
 
@@ -117,7 +117,7 @@ def test_stop_leaves_a_process_alone_that_only_has_the_pid(
 ) -> None:
     nodes = home / "state" / "nodes"
     dataclasses.replace(RECORD, pid=sleeper.pid).write(nodes)
-    assert stop(9200).state == "stopped"
+    assert stop_node(9200).state == "stopped"
     assert sleeper.poll() is None
     assert read_records(nodes) == []
 
@@ -127,9 +127,9 @@ def test_stop_ends_the_process_of_the_record(
 ) -> None:
     record = of(pretender)
     record.write(home / "state" / "nodes")
-    stop()
+    stop_node()
     assert live_process(record) is None
-    assert status(9200).state == "stopped"
+    assert node_status(9200).state == "stopped"
 
 
 DAMAGED: dict[str, dict[str, Any]] = {
@@ -171,7 +171,7 @@ def test_no_damaged_record_lets_a_process_be_signalled(
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(values))
     with suppress(OwpcLtrError):
-        stop(9200)
+        stop_node(9200)
     assert signalled == []
     assert pretender.poll() is None
 
@@ -182,32 +182,32 @@ def test_a_record_that_is_wrong_about_its_node_is_kept_and_told(
 ) -> None:
     dataclasses.replace(of(pretender), **change).write(home / "state" / "nodes")
     with pytest.raises(EngineUnavailable, match="cannot end the node on port 9200"):
-        stop(9200)
-    assert status(9200).state == "died"
+        stop_node(9200)
+    assert node_status(9200).state == "died"
     assert len(read_records(home / "state" / "nodes")) == 1
 
 
 def test_a_node_of_a_foreign_user_is_not_ended(
     home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr_node.record._own_accounts", lambda: {4_000_000})
+    monkeypatch.setattr("owpc_ltr_node.process._own_accounts", lambda: {4_000_000})
     of(pretender).write(home / "state" / "nodes")
     with pytest.raises(EngineUnavailable, match="stop it as that user"):
-        stop(9200)
+        stop_node(9200)
     assert pretender.poll() is None
 
 
 def test_a_node_that_ended_by_itself_is_told_from_one_that_was_stopped(home: Path) -> None:
     RECORD.write(home / "state" / "nodes")
-    assert status(9200).state == "died"
-    assert status(9201).state == "stopped"
+    assert node_status(9200).state == "died"
+    assert node_status(9201).state == "stopped"
 
 
 def test_stop_asks_which_of_several(home: Path) -> None:
     for port in (9200, 9201):
         dataclasses.replace(RECORD, port=port).write(home / "state" / "nodes")
     with pytest.raises(UsageError, match="ports 9200, 9201"):
-        stop()
+        stop_node()
 
 
 def test_the_default_url_is_the_latest_node_that_runs(
@@ -268,13 +268,13 @@ def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
     module = "owpc_ltr_node.process."
     java = SimpleNamespace(program=Path(sys.executable))
     manifest = SimpleNamespace(ltr_plugin=None, vectors=False)
-    monkeypatch.setattr("owpc_ltr_node.local_node.node_user", lambda: None)
+    monkeypatch.setattr("owpc_ltr_node.engine.node_user", lambda: None)
     monkeypatch.setattr(module + "choose_java", lambda *_, **__: java)
     monkeypatch.setattr(module + "provide_home", lambda *_: (home, manifest))
     monkeypatch.setattr(module + "command", command)
     port = free_port()
     with pytest.raises(EngineUnavailable) as caught:
-        start(LocalNode(port=port), places=Places(home / "cache", home / "state"))
+        start_node(LocalNode(port=port), places=Places(home / "cache", home / "state"))
     message = str(caught.value)
     assert message.startswith(f"the node on port {port} ended while it started: Caused by")
     assert "\n" not in message

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_node.engine_plugins import VECTOR_PLUGINS, fetch_vector_plugins
+from owpc_ltr_node.distribution import VECTOR_PLUGINS, fetch_vector_plugins
+from owpc_ltr_node.engine import NodeStatus, _usual_folder
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import assemble, provide_home
-from owpc_ltr_node.local_node import NodeStatus, _usual_folder
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.release import ELASTICSEARCH, VECTORS, Release
 from owpc_ltr_node.report import Report
