@@ -247,7 +247,7 @@ def test_inex_chooses_c_on_the_training_queries() -> None:
 
 def test_the_worked_example_is_the_paper_s() -> None:
     assert {row.difference for row in fact_rows(PROTOCOLS["lambdarank"]())} == {0.0}
-    facts = {fact.metric: fact.found for fact in PROTOCOLS["lambdarank"]().facts()}
+    facts = {fact.metric: fact.value for fact in PROTOCOLS["lambdarank"]().facts()}
     assert facts == {
         "pairs that become right": 996,
         "winner-takes-all cost before": 0,

@@ -113,13 +113,13 @@ def bounds(
         data = read_dataset(data, max_features=max_features)
     settings = {"generator": generator} if generator else _own_settings(ranker.record)
     losses = {"owpc": settings, "position-sensitive": {}, "average-precision": {}}
-    configured = [configure(registry.find("loss", name), own) for name, own in losses.items()]
+    configured = [configure(registry.find("loss", name), losses[name]) for name in losses]
     sample = model_data(ranker, data, "all")[0]
-    all_of_them = all_bounds(ranker, sample.without_missing(), *configured, delta=delta)
-    here, warnings = trained_here(ranker.record, sample)
+    evaluated = all_bounds(ranker, sample.without_missing(), *configured, delta=delta)
+    on_these, warnings = trained_here(ranker.record, sample)
     give_warnings(warnings)
     return RiskBounds(
-        tuple(replace(bound, trained_here=here) for bound in all_of_them), delta, sample.n_queries
+        tuple(replace(bound, trained_here=on_these) for bound in evaluated), delta, sample.n_queries
     )
 
 

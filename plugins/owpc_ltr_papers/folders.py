@@ -66,20 +66,20 @@ def find_collections(letor: Path) -> tuple[list[Collection], list[str]]:
     """
     if not letor.is_dir():
         raise BadInput(f"{letor} is no folder: name the one that holds LETOR's data sets")
-    found: dict[str, list[Collection]] = {}
+    by_name: dict[str, list[Collection]] = {}
     for folder in _folders(letor):
         for collection in _collections_in(folder, letor):
-            found.setdefault(collection.name, []).append(collection)
-    if not found:
+            by_name.setdefault(collection.name, []).append(collection)
+    if not by_name:
         raise BadInput(
             f"{letor} holds no data set: there is no Fold1/train.txt, no S1.txt and no "
             "set1.train.txt in it, nor in the folders below"
         )
     chosen, notes = [], []
-    for name in sorted(found):
-        best, *others = sorted(found[name], key=_preference)
+    for name in sorted(by_name):
+        best, *duplicates = sorted(by_name[name], key=_preference)
         chosen.append(best)
-        notes += [f"{name}: {other.folder} is left; {best.folder} is taken" for other in others]
+        notes += [f"{name}: {copy.folder} is left; {best.folder} is taken" for copy in duplicates]
     return chosen, notes
 
 
@@ -112,14 +112,14 @@ def _folders(root: Path) -> Iterator[Path]:
     seen = {os.path.realpath(root)}
     for name, children, _ in os.walk(root, followlinks=True):
         depth = len(Path(name).relative_to(root).parts)
-        kept = []
+        selected = []
         for child in sorted(children):
             real = os.path.realpath(Path(name) / child)
             hidden = child.startswith(".") or _FOLD.fullmatch(child)
             if depth < _DEEPEST and not hidden and real not in seen:
                 seen.add(real)
-                kept.append(child)
-        children[:] = kept
+                selected.append(child)
+        children[:] = selected
         yield Path(name)
 
 
@@ -134,12 +134,12 @@ def _collections_in(folder: Path, root: Path) -> Iterator[Collection]:
     ]
     collections = [collection for collection in candidates if collection is not None]
     if collections:
-        yield _with_edition(next((one for one in collections if one.whole), collections[0]))
+        yield _with_edition(max(collections, key=lambda collection: collection.whole))
     for prefix in sorted({match[1] for stem, _ in texts if (match := _SET.fullmatch(stem))}):
-        own = [
+        files = [
             (stem.partition(".")[2], path) for stem, path in texts if stem.startswith(f"{prefix}.")
         ]
-        collection = _of_sides(folder, f"Yahoo {prefix}", by_side(folder, own))
+        collection = _of_sides(folder, f"Yahoo {prefix}", by_side(folder, files))
         if collection is not None:
             yield collection
 
@@ -151,19 +151,19 @@ def _of_fold_folders(folder: Path, name: str) -> Collection | None:
         if child.is_dir() and (match := _FOLD.fullmatch(child.name))
     }
     sides = {k: by_side(child, list(text_files(child))) for k, child in sorted(numbered.items())}
-    sides = {k: found for k, found in sides.items() if found}
+    sides = {k: files for k, files in sides.items() if files}
     if not sides:
         return None
-    whole = {k: found for k, found in sides.items() if set(found) == set(SIDES)}
+    whole = {k: files for k, files in sides.items() if set(files) == set(SIDES)}
     missing = [
-        f"Fold{k} has no {' and no '.join(side for side in SIDES if side not in found)} file"
-        for k, found in sides.items()
+        f"Fold{k} has no {' and no '.join(side for side in SIDES if side not in files)} file"
+        for k, files in sides.items()
         if k not in whole
     ]
     absent = [k for k in range(1, N_FOLDS + 1) if k not in sides]
     if absent:
         missing.append(f"{_listed([f'Fold{k}' for k in absent])} not there")
-    folds = tuple(_fold(f"Fold{k}", found) for k, found in whole.items())
+    folds = tuple(_fold(f"Fold{k}", files) for k, files in whole.items())
     # The pieces of one fold share no query; those of two folds may.
     pieces = () if folds else tuple(next(iter(sides.values())).values())
     return Collection(name, folder, folds, pieces, tuple(missing))
@@ -182,18 +182,18 @@ def _of_parts(parts: dict[int, Path], folder: Path, name: str) -> Collection | N
     return Collection(name, folder, (), tuple(parts.values()), (missing,))
 
 
-def _of_sides(folder: Path, name: str, found: dict[str, Path]) -> Collection | None:
+def _of_sides(folder: Path, name: str, files: dict[str, Path]) -> Collection | None:
     """One fold of files that are not cut into folds."""
-    if not found:
+    if not files:
         return None
-    if set(found) == set(SIDES):
-        return Collection(name, folder, (_fold("the one split", found),))
-    absent = " and no ".join(side for side in SIDES if side not in found)
-    return Collection(name, folder, (), tuple(found.values()), (f"there is no {absent} file",))
+    if set(files) == set(SIDES):
+        return Collection(name, folder, (_fold("the one split", files),))
+    absent = " and no ".join(side for side in SIDES if side not in files)
+    return Collection(name, folder, (), tuple(files.values()), (f"there is no {absent} file",))
 
 
-def _fold(name: str, found: dict[str, Path]) -> FoldFiles:
-    return FoldFiles(name, *((found[side],) for side in SIDES))
+def _fold(name: str, files: dict[str, Path]) -> FoldFiles:
+    return FoldFiles(name, *((files[side],) for side in SIDES))
 
 
 def _with_edition(collection: Collection) -> Collection:
@@ -362,8 +362,8 @@ def name_of(folder: Path, root: Path) -> str:
 
 def edition_of(name: str, path: Path) -> str:
     """The edition of LETOR that a file is of, by its number of features; empty where unknown."""
-    known = _EDITIONS.get(name)
-    return known.get(_features_in(path), "") if known else ""
+    by_features = _EDITIONS.get(name)
+    return by_features.get(_features_in(path), "") if by_features else ""
 
 
 def _features_in(path: Path) -> int:
@@ -373,7 +373,7 @@ def _features_in(path: Path) -> int:
         read = source.readinto(memoryview(head))
     for line in bytes(head[:read]).split(b"\n"):
         text = line.split(b"#", 1)[0]
-        numbers = [int(found) for found in re.findall(rb"\s(\d+):", text)]
+        numbers = [int(number) for number in re.findall(rb"\s(\d+):", text)]
         if numbers:
             return max(numbers)
     return 0

@@ -130,7 +130,7 @@ def test_values(
     scores: Vector, test: RankingDataset, metrics: tuple[Metric, ...]
 ) -> dict[str, Vector]:
     """Each metric's value of each test query."""
-    return {str(one.metric): one.per_query for one in measure(scores, test, metrics)}
+    return {str(measured.metric): measured.per_query for measured in measure(scores, test, metrics)}
 
 
 UNCHANGED = "nothing beat the base on the validation queries"
@@ -169,11 +169,11 @@ class Reranking(FoldJob):
             select=self.select,
         )
         ranker = Lifted(base, self.lift) if self.lift else base
-        found = fit_reranker(fold.training, ranker, plan, tools.run, fold.validation)
-        scores = found.model.rerank_dataset(fold.test)
-        notes = (UNCHANGED,) if found.settings is None else ()
+        fit = fit_reranker(fold.training, ranker, plan, tools.run, fold.validation)
+        scores = fit.model.rerank_dataset(fold.test)
+        notes = (UNCHANGED,) if fit.settings is None else ()
         values = test_values(scores, fold.test, tools.metrics)
-        return Result(found.settings or {}, found.model.record["validation"], values, notes)
+        return Result(fit.settings or {}, fit.model.record["validation"], values, notes)
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Bench:
 
     def results(self, cut: Cut, jobs: Sequence[FoldJob]) -> dict[str, dict[str, Result]]:
         """Every job on every fold of a data set; a fold's queries are read once."""
-        found: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
+        results: dict[str, dict[str, Result]] = {job.name: {} for job in jobs}
         with one_blas_thread():
             for number, (name, read) in enumerate(cut.readers.items()):
                 fold = read()
@@ -239,8 +239,8 @@ class Bench:
                     base = None if job.base is None else models[job.base.name]
                     result = self._result(cut, fold, job, base)
                     models[job.name] = result.model
-                    found[job.name][name] = replace(result, model=None)
-        return found
+                    results[job.name][name] = replace(result, model=None)
+        return results
 
     def _result(self, cut: Cut, fold: DataFold, job: FoldJob, base: Model | None) -> Result:
         """One job's result as it is read from the journal. Raises DiskFault."""

@@ -63,7 +63,7 @@ class Fact:
     data_set: str
     method: str
     metric: str
-    found: float
+    value: float
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def parts_of(methods: Sequence[Method]) -> list[FoldJob]:
     def add(job: FoldJob) -> None:
         if job.base is not None:
             add(job.base)
-        known: Any = jobs.setdefault(job.name, job)
-        if known.described() != job.described():
+        same_name: Any = jobs.setdefault(job.name, job)
+        if same_name.described() != job.described():
             raise ValueError(f"two jobs are called '{job.name}'")
 
     for method in methods:
@@ -226,13 +226,13 @@ def worked_example() -> Sequence[Fact]:
     pairs = 2 * (_EXAMPLE_DOCUMENTS - 2)
     wrong = [_value("pairwise-error", queries) * pairs for queries in (before, after)]
     method = "two relevant documents move"
-    found = {
+    values = {
         "pairs that become right": wrong[0] - wrong[1],
         # The paper's is the cost: 0 where the first document is relevant.
         "winner-takes-all cost before": 1 - _value("winner-takes-all", before),
         "winner-takes-all cost after": 1 - _value("winner-takes-all", after),
     }
-    return [Fact("worked example", method, name, value) for name, value in found.items()]
+    return [Fact("worked example", method, name, value) for name, value in values.items()]
 
 
 def _relevant_at(*ranks: int) -> RankedQueries:
@@ -259,8 +259,8 @@ def _lambda_methods(extent: Extent) -> Sequence[Method]:
     grid = {"optimizer.C": "1" if extent.quick else "0.01,1,100"}
     few = {"optimizer.epochs": 10} if extent.quick else {}
     return [
-        Method(name, (Training(name, "lambdarank", "gradient", own | few, grid),))
-        for name, own in settings.items()
+        Method(name, (Training(name, "lambdarank", "gradient", model_settings | few, grid),))
+        for name, model_settings in settings.items()
     ]
 
 
@@ -315,10 +315,10 @@ def _reranking_methods(extent: Extent) -> Sequence[Method]:
         as_is = {", scores as they are": _AS_IS} if base.name == _NEVER_NEGATIVE else {}
         for loss_name in list(_LOSSES)[: 1 if extent.quick else None]:
             loss, settings = _LOSSES[loss_name]
-            for ending, own in (_VARIANTS | as_is).items():
-                row, lift = (ending, 0.0) if own is not _AS_IS else ("", _LIFT)
+            for ending, variant in (_VARIANTS | as_is).items():
+                row, lift = (ending, 0.0) if variant is not _AS_IS else ("", _LIFT)
                 job = Reranking(
-                    f"{base.name}, reranked by {loss_name}{ending}", loss, settings | own,
+                    f"{base.name}, reranked by {loss_name}{ending}", loss, settings | variant,
                     grid=grid, select=SELECT, base=base, lift=lift,
                 )  # fmt: skip
                 row = f"{published}, reranked by {loss_name}{row}"

@@ -46,13 +46,13 @@ class RankLib:
     def run(self, *words: str) -> None:
         """Run its command line. Raises Refused with the end of what it said where it fails."""
         command = [str(self.java), "-Xmx1g", "-cp", str(self.jar), MAIN, *words]
-        ran = subprocess.run(  # noqa: S603
+        process = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
         # It ends with 0 after most errors.
-        if ran.returncode or "Exception" in ran.stderr or "Error in" in ran.stdout:
-            said = (ran.stderr + ran.stdout).strip().splitlines() or ["nothing"]
-            raise Refused(f"RankLib failed on {' '.join(words[:4])}: {said[0][:200]}")
+        if process.returncode or "Exception" in process.stderr or "Error in" in process.stdout:
+            output = (process.stderr + process.stdout).strip().splitlines() or ["nothing"]
+            raise Refused(f"RankLib failed on {' '.join(words[:4])}: {output[0][:200]}")
 
 
 def fetch_ranklib(say: Callable[[str], None]) -> RankLib:
@@ -66,10 +66,10 @@ def fetch_ranklib(say: Callable[[str], None]) -> RankLib:
     if not (folder / JAR.path).exists():
         say(f"fetching {JAR} from Maven (180 kB; Apache License 2.0, parts of RankLib: BSD)")
     jar = Maven(folder, Report(say)).fetch(JAR)
-    found = hashlib.sha256(jar.read_bytes()).hexdigest()
-    if found != SHA256:
+    digest = hashlib.sha256(jar.read_bytes()).hexdigest()
+    if digest != SHA256:
         raise Refused(
-            f"{jar} is not the {JAR} that was pinned: its SHA-256 is {found}; delete it, and ask "
+            f"{jar} is not the {JAR} that was pinned: its SHA-256 is {digest}; delete it, and ask "
             "who serves it"
         )
     java = choose_java(None, None, places.runtimes, Report(say))
@@ -119,9 +119,9 @@ class RankLibTraining(FoldJob):
             raise EngineUnavailable("RankLib was not fetched: ask for it with --with-ranklib")
         with tempfile.TemporaryDirectory(prefix="owpc-ltr-ranklib-") as name:
             model = self._trained(tools.ranklib, fold, Path(name))
-            theirs = _own_scores(tools.ranklib, Path(name), fold.test)
+            own_scores = _own_scores(tools.ranklib, Path(name), fold.test)
         scores = model.score(fold.test.features)
-        check_same(self.name, scores, theirs)
+        check_same(self.name, scores, own_scores)
         select = f"ndcg@{self.select.partition('@')[2]}"
         judged = measure(
             model.score(fold.validation.features), fold.validation, [parse_metric(select)]
@@ -146,10 +146,10 @@ class RankLibTraining(FoldJob):
 
 def _own_scores(ranklib: Callable[..., None], folder: Path, test: RankingDataset) -> Vector:
     """RankLib's scores of the test documents, in their order."""
-    told = folder / "scores.txt"
+    scores = folder / "scores.txt"
     words = ("-load", str(folder / "model.txt"), "-rank", str(folder / "test.txt"))
-    ranklib(*words, "-score", str(told))
-    lines = told.read_text().splitlines()
+    ranklib(*words, "-score", str(scores))
+    lines = scores.read_text().splitlines()
     if len(lines) != test.n_documents:
         raise Refused(f"RankLib scored {len(lines)} of {test.n_documents} documents")
     return np.array([float(line.rsplit("\t", 1)[1]) for line in lines])

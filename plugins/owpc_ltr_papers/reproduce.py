@@ -204,8 +204,8 @@ def _selected(collections: Sequence[Collection], names: Sequence[str]) -> list[C
             if name.lower() in {collection.name.lower(), collection.name.lower().rpartition(" ")[2]}
         ]
         if not matches:
-            known = ", ".join(collection.name for collection in collections)
-            raise UsageError(f"there is no data set '{name}' in the folder: it has {known}")
+            listed = ", ".join(collection.name for collection in collections)
+            raise UsageError(f"there is no data set '{name}' in the folder: it has {listed}")
         selected += [collection for collection in matches if collection not in selected]
     return selected
 
@@ -243,10 +243,10 @@ def _protocol_notes(protocol: Protocol, extent: Extent) -> Iterator[str]:
 
 def _absent_notes(protocol: Protocol, collections: Sequence[Collection]) -> Iterator[str]:
     """The paper's data sets that the folder does not have."""
-    there = {collection.name for collection in collections}
-    own = dict.fromkeys(figure.data_set for figure in figures(protocol.sources[0]))
-    known = {fact.data_set for fact in protocol.facts()}
-    absent = [name for name in own if name not in there | known]
+    present = {collection.name for collection in collections}
+    published = dict.fromkeys(figure.data_set for figure in figures(protocol.sources[0]))
+    of_facts = {fact.data_set for fact in protocol.facts()}
+    absent = [name for name in published if name not in present | of_facts]
     if absent:
         yield f"not in the folder: {', '.join(absent)}"
 
@@ -258,6 +258,6 @@ def _citations(rows: Sequence[Row]) -> Iterator[str]:
         source, _, where = row.cited.partition(", ")
         if source and where not in places.setdefault(source, []):
             places[source].append(where)
-    for key, found in places.items():
-        told = sources()[key]
-        yield f"{told}; {', '.join(found)}{f'; {told.note}' if told.note else ''}"
+    for key, of_source in places.items():
+        source = sources()[key]
+        yield f"{source}; {', '.join(of_source)}{f'; {source.note}' if source.note else ''}"

@@ -137,12 +137,12 @@ def prepare(folder: Path, protocol: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     name, _ = _WRITERS["json"]
     try:
-        known = json.loads((folder / name).read_bytes())["protocol"]
+        stored = json.loads((folder / name).read_bytes())["protocol"]
     except (OSError, ValueError, LookupError, TypeError):
         return
-    if known != protocol:
+    if stored != protocol:
         raise UsageError(
-            f"{folder} has the results of {known}, which would be lost: name another folder"
+            f"{folder} has the results of {stored}, which would be lost: name another folder"
         )
 
 
@@ -168,9 +168,9 @@ def headers(rows: Sequence[Row]) -> tuple[str, ...]:
     return (*HEADERS, *gains, *(["note"] if any(row.note for row in rows) else []))
 
 
-def cells(row: Row, shown: Sequence[str]) -> tuple[str, ...]:
+def cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     """A row as text, one cell for each header."""
-    told = {
+    texts = {
         "data set": row.data_set,
         "metric": row.metric,
         "method": row.method,
@@ -183,52 +183,52 @@ def cells(row: Row, shown: Sequence[str]) -> tuple[str, ...]:
         "gain [95 %], p": _gain(row),
         "note": row.note,
     }
-    return tuple(told[name] for name in shown)
+    return tuple(texts[name] for name in columns)
 
 
-def as_markdown(found: Reproduction) -> str:
+def as_markdown(result: Reproduction) -> str:
     """A page: the table, then what must be known of it."""
-    shown = headers(found.rows)
-    lines = [f"# {found.title}", "", _markdown_row(shown), _markdown_row(["---"] * len(shown))]
-    lines += [_markdown_row(map(_markdown, cells(row, shown))) for row in found.rows]
-    lines += ["", *(f"- {_markdown(note)}" for note in found.notes)]
+    columns = headers(result.rows)
+    lines = [f"# {result.title}", "", _markdown_row(columns), _markdown_row(["---"] * len(columns))]
+    lines += [_markdown_row(map(_markdown, cells(row, columns))) for row in result.rows]
+    lines += ["", *(f"- {_markdown(note)}" for note in result.notes)]
     lines += ["", "Published figures are from:", ""]
-    lines += [f"- {_markdown(text)}" for text in found.citations]
+    lines += [f"- {_markdown(text)}" for text in result.citations]
     return "\n".join(lines) + "\n"
 
 
-def as_latex(found: Reproduction) -> str:
+def as_latex(result: Reproduction) -> str:
     """A `longtable`, to be input into a document that loads the package of that name."""
-    shown = headers(found.rows)
-    head = " & ".join(map(_latex, shown)) + r" \\"
+    names = headers(result.rows)
+    head = " & ".join(map(_latex, names)) + r" \\"
     numbers = {"published", "ours", "difference", "queries"}
-    columns = "".join("r" if name in numbers else "l" for name in shown)
+    alignment = "".join("r" if name in numbers else "l" for name in names)
     lines = [
-        f"% {found.title}",
-        rf"\begin{{longtable}}{{{columns}}}",
+        f"% {result.title}",
+        rf"\begin{{longtable}}{{{alignment}}}",
         r"\hline",
         head,
         r"\hline",
         r"\endhead",
     ]
-    lines += [" & ".join(map(_latex, cells(row, shown))) + r" \\" for row in found.rows]
+    lines += [" & ".join(map(_latex, cells(row, names))) + r" \\" for row in result.rows]
     lines += [r"\hline", r"\end{longtable}", r"\begin{itemize}"]
-    lines += [rf"\item {_latex(note)}" for note in (*found.notes, *found.citations)]
+    lines += [rf"\item {_latex(note)}" for note in (*result.notes, *result.citations)]
     return "\n".join([*lines, r"\end{itemize}"]) + "\n"
 
 
-def as_csv(found: Reproduction) -> str:
+def as_csv(result: Reproduction) -> str:
     """One line a row, every column of it; nothing is rounded."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found.table)
+    writer.writerows(result.table)
     return text.getvalue()
 
 
-def as_json(found: Reproduction) -> str:
+def as_json(result: Reproduction) -> str:
     """The whole outcome as one object; nothing is rounded."""
-    return json.dumps(finite_json(found.as_dict()), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(finite_json(result.as_dict()), indent=2, ensure_ascii=False) + "\n"
 
 
 def _markdown_row(texts: Iterable[str]) -> str:
@@ -271,29 +271,29 @@ _STYLE = (
 )
 
 
-def as_html(found: Reproduction) -> str:
+def as_html(result: Reproduction) -> str:
     """A whole document."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(found.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{escape(found.title)}</h1>\n{_tables(found)}\n"
-        f"<h2>What must be known</h2>\n{_list(found.notes)}\n"
-        f"<h2>Published figures</h2>\n{_list(found.citations)}\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(result.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n<h1>{escape(result.title)}</h1>\n{_tables(result)}\n"
+        f"<h2>What must be known</h2>\n{_list(result.notes)}\n"
+        f"<h2>Published figures</h2>\n{_list(result.citations)}\n</main>\n</body>\n</html>\n"
     )
 
 
-def body(found: Reproduction) -> str:
+def body(result: Reproduction) -> str:
     """The same for a notebook, which has a page of its own."""
-    return block(found.title, _tables(found), *map(line, (*found.notes, *found.citations)))
+    return block(result.title, _tables(result), *map(line, (*result.notes, *result.citations)))
 
 
-def _tables(found: Reproduction) -> str:
+def _tables(result: Reproduction) -> str:
     """One table a data set and metric, whose columns are told to those who do not see them."""
-    names = [name for name in headers(found.rows) if name not in {"data set", "metric"}]
+    names = [name for name in headers(result.rows) if name not in {"data set", "metric"}]
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     tables = []
-    for heading, rows in _groups(found.rows).items():
+    for heading, rows in _groups(result.rows).items():
         lines = "\n".join(_html_row(row, names) for row in rows)
         tables.append(
             f"<table>\n<caption>{escape(heading)}</caption>\n"

@@ -159,14 +159,15 @@ def rows_of(
     for metric in protocol.metrics:
         # Published tables do not say how tied scores count.
         key = str(replace(metric, ties="expected", short="normal"))
-        known = {} if key in keys else published(protocol.sources, cut.data_set, key)
+        by_method = {} if key in keys else published(protocol.sources, cut.data_set, key)
         keys.add(key)
         rows += [
-            _row(table, method, str(metric), known.get(method.published_name)) for method in methods
+            _row(table, method, str(metric), by_method.get(method.published_name))
+            for method in methods
         ]
         rows += [
             _only_published(protocol, cut, str(metric), figure)
-            for name, figure in known.items()
+            for name, figure in by_method.items()
             if name not in own_names
         ]
     return rows
@@ -176,7 +177,7 @@ def fact_rows(protocol: Protocol) -> list[Row]:
     """What the paper says in figures without data, beside what the library finds."""
     rows = []
     for fact in protocol.facts():
-        row = Row(fact.data_set, fact.metric, fact.method, ours=fact.found)
+        row = Row(fact.data_set, fact.metric, fact.method, ours=fact.value)
         figure = published(protocol.sources[:1], fact.data_set, fact.metric).get(fact.method)
         rows.append(row if figure is None else _beside(row, figure, compared=True))
     return rows
@@ -184,12 +185,7 @@ def fact_rows(protocol: Protocol) -> list[Row]:
 
 def rows_elsewhere(protocol: Protocol) -> list[Row]:
     """The paper's figures on data that no folder of LETOR's has."""
-    if not protocol.elsewhere:
-        return []
-    return [
-        Row(one.data_set, one.metric, one.method, published=one.value, cited=one.cited)
-        for one in figures(protocol.sources[0])
-    ]
+    return list(map(_published_row, figures(protocol.sources[0]))) if protocol.elsewhere else []
 
 
 def chosen_of(method: Method, results: Results) -> dict[str, Result]:
@@ -206,21 +202,14 @@ def chosen_of(method: Method, results: Results) -> dict[str, Result]:
 
 
 def _row(table: DataSetRows, method: Method, metric: str, figure: Figure | None) -> Row:
-    own = table.methods[method.name]
-    values = _values(own, metric)
+    of_folds = table.methods[method.name]
+    values = _values(of_folds, metric)
     ours = mean_over_folds(values)
     low, high = interval(values, table.seed)
     row = Row(
-        table.cut.label,
-        metric,
-        method.name,
-        ours=ours,
-        low=low,
-        high=high,
-        queries=sum(map(len, values)),
-        folds=len(values),
-        note=_note(own, table.quick),
-    )
+        table.cut.label, metric, method.name, ours=ours, low=low, high=high,
+        queries=sum(map(len, values)), folds=len(values), note=_note(of_folds, table.quick),
+    )  # fmt: skip
     if method.against:
         row = replace(row, **_gain(table, values, metric, method.against))
     if figure is None:
@@ -236,35 +225,41 @@ def _beside(row: Row, figure: Figure, *, compared: bool) -> Row:
 
 def _only_published(protocol: Protocol, cut: Cut, metric: str, figure: Figure) -> Row:
     """A row without ours; of another source than the paper, it is called so."""
-    own = figure.source == protocol.sources[0]
-    name = figure.method if own else f"{figure.method} ({figure.source})"
-    return Row(cut.label, metric, name, published=figure.value, cited=figure.cited)
+    is_own = figure.source == protocol.sources[0]
+    name = figure.method if is_own else f"{figure.method} ({figure.source})"
+    return replace(_published_row(figure), data_set=cut.label, metric=metric, method=name)
+
+
+def _published_row(figure: Figure) -> Row:
+    return Row(
+        figure.data_set, figure.metric, figure.method, published=figure.value, cited=figure.cited
+    )
 
 
 def _gain(table: DataSetRows, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
-    found = compared(values, _values(table.methods[against], metric), table.seed)
-    if found is None:
+    comparison = compared(values, _values(table.methods[against], metric), table.seed)
+    if comparison is None:
         return {"against": against}
     return {
         "against": against,
-        "gain": found.mean_difference,
-        "gain_low": found.low,
-        "gain_high": found.high,
-        "p": found.p_permutation,
+        "gain": comparison.mean_difference,
+        "gain_low": comparison.low,
+        "gain_high": comparison.high,
+        "p": comparison.p_permutation,
     }
 
 
 def _values(chosen: Mapping[str, Result], metric: str) -> list[Vector]:
     """The values that count, fold by fold."""
     values = [result.values[metric] for result in chosen.values()]
-    return [one[~np.isnan(one)] for one in values]
+    return [of_fold[~np.isnan(of_fold)] for of_fold in values]
 
 
 def _note(chosen: Mapping[str, Result], quick: bool) -> str:
     """What makes a figure doubtful, and in how many folds."""
     counts = Counter(note for result in chosen.values() for note in result.notes)
-    told = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
-    return "; ".join([*(["quick"] if quick else []), *told])
+    notes = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
+    return "; ".join([*(["quick"] if quick else []), *notes])
 
 
 def mean_over_folds(folds: Sequence[Vector]) -> float:
@@ -274,14 +269,14 @@ def mean_over_folds(folds: Sequence[Vector]) -> float:
 
 def interval(folds: Sequence[Vector], seed: int) -> tuple[float | None, float | None]:
     """The 95 % bootstrap interval over queries of the mean over folds; None of a single query."""
-    found = compared(folds, [np.zeros(len(values)) for values in folds], seed)
-    return (None, None) if found is None else (found.low, found.high)
+    comparison = compared(folds, [np.zeros(len(values)) for values in folds], seed)
+    return (None, None) if comparison is None else (comparison.low, comparison.high)
 
 
 def compared(a: Sequence[Vector], b: Sequence[Vector], seed: int) -> Comparison | None:
     """The paired comparison of two methods on the same folds; None of a single query."""
-    one, other = _weighted(a), _weighted(b)
-    return compare_paired(one, other, seed=seed) if len(one) > 1 else None
+    first, second = _weighted(a), _weighted(b)
+    return compare_paired(first, second, seed=seed) if len(first) > 1 else None
 
 
 def _weighted(folds: Sequence[Vector]) -> Vector:
