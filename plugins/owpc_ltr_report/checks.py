@@ -18,10 +18,9 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.comparison import query_selection
 from owpc_ltr_report.figures import finite, plain
-from owpc_ltr_report.page import Section
+from owpc_ltr_report.page import Chart, Section, Table, drawing, lines
 
 _FEATURES_IN_CHART = 30
 _GRADES_IN_CHART = 12
@@ -51,11 +50,11 @@ def latency_of(content: Mapping[str, Any], source: str) -> Latency:
         index = content.get("index")
         return Latency(
             [
-                (str(one["feature"]), *_times(one, "milliseconds"), one.get("low"), one.get("high"))
-                for one in content["features"]
+                (str(row["feature"]), *_times(row, "milliseconds"), row.get("low"), row.get("high"))
+                for row in content["features"]
             ],
-            [(float(one["window"]), *_times(one, *_WALL)) for one in content.get("windows", ())],
-            {name: _times(one, *_WALL) for name, one in content.get("searches", {}).items()},
+            [(float(row["window"]), *_times(row, *_WALL)) for row in content.get("windows", ())],
+            {name: _times(row, *_WALL) for name, row in content.get("searches", {}).items()},
             f"index {index}, {content.get('store_kind', '')}" if index else "",
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -67,9 +66,9 @@ def read_latency(path: Path | str) -> Latency:
     return latency_of(read_json_object(Path(path)), str(path))
 
 
-def _times(of: Mapping[str, Any], *names: str) -> Any:
+def _times(entry: Mapping[str, Any], *names: str) -> Any:
     """The milliseconds of these names. Raises ValueError for a value that is none."""
-    values = [of[name] for name in names]
+    values = [entry[name] for name in names]
     for value in values:
         if finite(value) is None:
             raise ValueError(f"{value!r} is not milliseconds")
@@ -82,8 +81,8 @@ def latency_section(latency: Latency) -> Section | None:
     if latency.features:
         ordered = sorted(latency.features, key=lambda row: -row[1])
         first = ordered[:_FEATURES_IN_CHART]
-        known = all(None not in row for row in first)
-        rows = first if known else [row[:2] for row in first]
+        have_intervals = all(None not in row for row in first)
+        rows = first if have_intervals else [row[:2] for row in first]
         spec = drawing("bars", rows, title="milliseconds per search")
         most = ", ".join(f"{name} ({plain(cost)} ms)" for name, cost, _, _ in ordered[:3])
         sentence = f"The most expensive of {len(ordered)} are {most}."
@@ -114,34 +113,37 @@ def latency_section(latency: Latency) -> Section | None:
     return Section("latency", charts, words) if charts or tiles else None
 
 
-def drift_section(found: Verification) -> Section:
+def drift_section(verification: Verification) -> Section:
     """The result of `verify`: what has drifted, feature drift, and rank agreement."""
     charts = []
-    drifted = [(one.feature, one.by) for one in found.features if one.by > 0][:_ROWS_IN_CHART]
+    features = verification.features
+    drifted = [(one.feature, one.by) for one in features if one.by > 0][:_ROWS_IN_CHART]
     if drifted:
         name, by = drifted[0]
         sentence = f"{name} has the largest: its mean changed by {plain(by)} standard deviations."
         headers = "feature", "drift", "mean at the upload", "mean now", "newly missing"
         rows = [
             (one.feature, one.by, one.mean_before, one.mean_now, f"{one.newly_missing:.1%}")
-            for one in found.features
+            for one in features
         ]
         table = Table("Features at the upload and now", headers, rows)
         spec = drawing("bars", drifted, title="standard deviations")
         charts.append(Chart("feature-drift", "Feature drift", spec, sentence, table))
-    return Section("drift", charts, {"found": found})
+    return Section("drift", charts, {"found": verification})
 
 
-def pool_section(found: Pooled) -> Section:
+def pool_section(pool: Pooled) -> Section:
     """Documents to grade by query, those with the most documents first."""
-    counts = [(query_text(one.params) or one.query_id, len(one.doc_ids)) for one in found.queries]
+    counts = [
+        (query_text(query.params) or query.query_id, len(query.doc_ids)) for query in pool.queries
+    ]
     rows = sorted(counts, key=lambda row: -row[1])
     drawn = rows[:_ROWS_IN_CHART]
     sentence = f"The chart has the {len(drawn)} of {len(rows):,} queries with the most documents."
     table = Table("Documents to grade", ("query", "documents"), rows)
     spec = drawing("bars", drawn, title="documents", digits=",d")
     chart = Chart("pool", "Documents to grade, by query", spec, sentence, table)
-    return Section("pool", [chart], {"found": found})
+    return Section("pool", [chart], {"found": pool})
 
 
 def data_section(
@@ -165,19 +167,20 @@ def data_section(
     return Section("data", charts, words)
 
 
-def inspection_section(found: Inspection) -> Section:
+def inspection_section(inspection: Inspection) -> Section:
     """The findings, the worst first; the learning curve and the test with shuffled labels."""
-    charts, curve = [], found.learning_curve
-    findings = [
-        (one.severity, (one.message, one.advice) if one.advice else one.message)
-        for one in found.findings
+    charts, curve = [], inspection.learning_curve
+    warnings = [
+        (entry.severity, (entry.message, entry.advice) if entry.advice else entry.message)
+        for entry in inspection.findings
     ]
     if curve is not None and len(curve.points) > 1:
-        points = [(one.queries, one.mean, one.low, one.high) for one in curve.points]
+        points = [(point.queries, point.mean, point.low, point.high) for point in curve.points]
         caption = f"{curve.metric} on {curve.held_out:,} held-out queries"
         table = Table(caption, ("training queries", "mean", "95 % low", "95 % high"), points)
         spec = drawing("learning_curve", points, x="queries to train on", y=curve.metric)
         title = "Are there enough judgments?"
         charts = [Chart("learning-curve", title, spec, curve.told, table)]
-    words = {"findings": findings, "canary": found.canary, "n_warnings": len(found.warnings)}
+    n_warnings = len(inspection.warnings)
+    words = {"findings": warnings, "canary": inspection.canary, "n_warnings": n_warnings}
     return Section("inspection", charts, words)

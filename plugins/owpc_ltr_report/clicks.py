@@ -13,9 +13,8 @@ from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_int
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
-from owpc_ltr_report.charts import Chart, Row, Spec, Table, drawing, lines
 from owpc_ltr_report.figures import configured, shortened, signed
-from owpc_ltr_report.page import Section
+from owpc_ltr_report.page import Chart, Row, Section, Spec, Table, drawing, lines
 
 _RANKS_IN_CHART = 30
 _QUERIES_IN_TABLE = 10
@@ -24,17 +23,17 @@ _WEIGHTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _EXAMINATION = "Examination probability by rank"
 
 
-def click_sections(found: ClickJudgments) -> list[Section]:
+def click_sections(judgments: ClickJudgments) -> list[Section]:
     """All sections on judgments from clicks."""
-    counts, chosen = found.behaviour.counts, found.chosen
+    counts, chosen = judgments.behaviour.counts, judgments.chosen
     by_model = [_examination_by_model(chosen)] if len(chosen.held_out) > 1 else []
     examination = Section("examination", [_examination(counts, chosen), *by_model])
-    events, evidence = _events_section(found), _evidence_section(found)
-    return [events, examination, _models_section(chosen), evidence, _settings_section(found)]
+    events, evidence = _events_section(judgments), _evidence_section(judgments)
+    return [events, examination, _models_section(chosen), evidence, _settings_section(judgments)]
 
 
-def _events_section(found: ClickJudgments) -> Section:
-    log, charts = found.behaviour.event_counts, []
+def _events_section(judgments: ClickJudgments) -> Section:
+    log, charts = judgments.behaviour.event_counts, []
     content = log.as_dict()
     reasons = list(content["unusable"].items())
     if reasons:
@@ -47,8 +46,8 @@ def _events_section(found: ClickJudgments) -> Section:
         table = Table("Events by use", ("what", "events", "share"), cells)
         spec = drawing("bars", reasons, title="events", digits=",")
         charts = [Chart("unused-events", "Unused events", spec, sentence, table)]
-    others = [(name or "(none)", n) for name, n in content["other_actions"].items()]
-    words = {"told": found.warnings, "log": log, "others": others}
+    other_actions = [(name or "(none)", n) for name, n in content["other_actions"].items()]
+    words = {"told": judgments.warnings, "log": log, "others": other_actions}
     return Section("events", charts, words)
 
 
@@ -85,57 +84,59 @@ def _examination(counts: ClickCounts, chosen: ChosenModel) -> Chart:
 
 def _examination_by_model(chosen: ChosenModel) -> Chart:
     """The estimates of all models, fitted without held-out people."""
-    found = {one.model: one.examination for one in chosen.held_out}
-    spec, rows = _by_rank(found, "examination probability", ".1%", zero=True)
+    by_model = {score.model: score.examination for score in chosen.held_out}
+    spec, rows = _by_rank(by_model, "examination probability", ".1%", zero=True)
     sentence = (
         "Each model's own estimate, from four of five people. A click-through rate takes every "
         "rank for examined."
     )
-    table = Table(f"{_EXAMINATION}, by model", ("rank", *found), rows)
+    table = Table(f"{_EXAMINATION}, by model", ("rank", *by_model), rows)
     return Chart("examination-by-model", f"{_EXAMINATION}, by every model", spec, sentence, table)
 
 
-def _by_rank(of: Mapping[str, Vector], y: str, digits: str, **how: bool) -> tuple[Spec, list[Row]]:
+def _by_rank(
+    by_model: Mapping[str, Vector], y: str, digits: str, **how: bool
+) -> tuple[Spec, list[Row]]:
     """A line for the first ranks of each model, and the cells of all ranks."""
     rows: list[Row] = [
-        (rank, *(None if one is None else f"{one:{digits}}" for one in values))
-        for rank, values in enumerate(zip_longest(*of.values()), 1)
+        (rank, *(None if value is None else f"{value:{digits}}" for value in values))
+        for rank, values in enumerate(zip_longest(*by_model.values()), 1)
     ]
     points = {
-        name: [(float(rank), one) for rank, one in enumerate(values[:_RANKS_IN_CHART].tolist(), 1)]
-        for name, values in of.items()
+        name: list(enumerate(values[:_RANKS_IN_CHART].tolist(), 1))
+        for name, values in by_model.items()
     }
     return lines(points, "rank", y, marks=False, **how), rows
 
 
 def _models_section(chosen: ChosenModel) -> Section:
     """Likelihood of sessions and perplexity of each model, over all and by rank."""
-    models = sorted(chosen.held_out, key=lambda one: -one.session_log_likelihood)
+    models = sorted(chosen.held_out, key=lambda score: -score.session_log_likelihood)
     rows = [
         (
-            one.model, signed(one.session_log_likelihood), f"{one.perplexity:.4f}",
-            "judges" if one.model == chosen.name
-            else "" if one.identified else "examination not identified",
+            score.model, signed(score.session_log_likelihood), f"{score.perplexity:.4f}",
+            "judges" if score.model == chosen.name
+            else "" if score.identified else "examination not identified",
         )
-        for one in models
+        for score in models
     ]  # fmt: skip
-    values = {one.model: one.perplexity_by_rank for one in models}
+    values = {score.model: score.perplexity_by_rank for score in models}
     spec, by_rank = _by_rank(values, "perplexity", ".4f")
     sentence = (
         "The nearer to 1, the better the clicks at a rank are predicted. Ranks with few clicks are "
         "easy to predict: compare models at one rank."
     )
-    title, headers = "Perplexity by rank", ("rank", *(one.model for one in models))
+    title, headers = "Perplexity by rank", ("rank", *(score.model for score in models))
     chart = Chart("perplexity", title, spec, sentence, Table(title, headers, by_rank))
     return Section("click-models", [chart], {"of_models": rows, "lists": models[0].lists})
 
 
-def _evidence_section(found: ClickJudgments) -> Section:
+def _evidence_section(judgments: ClickJudgments) -> Section:
     """Impressions by document, grades, weights, and the queries with most and least evidence."""
-    counts = found.behaviour.counts
+    counts = judgments.behaviour.counts
     seen = counts.by_pair(counts.shown)
     sizes = np.bincount(counts.pair_query, minlength=len(counts.queries))
-    grades: Vector = found.table["grade"].to_numpy()
+    grades: Vector = judgments.table["grade"].to_numpy()
     of_grades = _tenths(grades)
     if not (grades != np.floor(grades)).any():
         by_grade = np.bincount(grades.astype(np.int64)).tolist()
@@ -145,40 +146,40 @@ def _evidence_section(found: ClickJudgments) -> Section:
         _documents("click-grades", "Grades", "grade", of_grades),
     ]
     own_shares = []
-    if "weight" in found.table.column_names:
-        weights: Vector = found.table["weight"].to_numpy()
+    if "weight" in judgments.table.column_names:
+        weights: Vector = judgments.table["weight"].to_numpy()
         shares = bool(weights.max(initial=0.0) <= 1.0)
         binned = _tenths(weights) if shares else _binned(weights)
         charts.append(_documents("click-weights", "Weights", "weight", binned))
         if shares:
             above = [(at, weights >= at) for at in _WEIGHTS]
-            own_shares = [(f"{at:g}", int(one.sum()), f"{np.mean(one):.1%}") for at, one in above]
-    queries, n = _queries(found, seen, sizes), _QUERIES_IN_TABLE
+            own_shares = [(f"{at:g}", int(has.sum()), f"{np.mean(has):.1%}") for at, has in above]
+    queries, n = _queries(judgments, seen, sizes), _QUERIES_IN_TABLE
     words = {
         "queries": sizes, "middle_of_queries": np.median(sizes), "seen": seen,
         "middle_of_seen": np.median(seen), "clicked": np.mean(counts.by_pair(counts.clicked) > 0),
-        "effective": found.effective, "own_shares": own_shares,
+        "effective": judgments.effective, "own_shares": own_shares,
         "most": queries[:n], "least": queries[n:][::-1][:n],
     }  # fmt: skip
     return Section("evidence", charts, words)
 
 
-def _documents(name: str, title: str, of: str, rows: list[tuple[str, int]]) -> Chart:
+def _documents(name: str, title: str, measure: str, rows: list[tuple[str, int]]) -> Chart:
     """Numbers of documents by a label."""
     total = max(sum(count for _, count in rows), 1)
     label, most = max(rows, key=lambda row: row[1])
-    value = f"{label} {of}" if of == "impressions" else f"{of} {label}"
+    value = f"{label} {measure}" if measure == "impressions" else f"{measure} {label}"
     sentence = f"Of {total:,} documents most, {most / total:.1%}, have {value}."
     cells = [(label, count, f"{count / total:.1%}") for label, count in rows]
-    table = Table(title, (of, "documents", "share"), cells)
-    return Chart(name, title, drawing("columns", rows, x=of, y="documents"), sentence, table)
+    table = Table(title, (measure, "documents", "share"), cells)
+    return Chart(name, title, drawing("columns", rows, x=measure, y="documents"), sentence, table)
 
 
 def _binned(values: Vector) -> list[tuple[str, int]]:
     """Counts by size, from the first bin with a count to the last."""
     counts = np.histogram(values, np.array([0.0, *_BINS, np.inf]))[0]
-    there = np.flatnonzero(counts)
-    first, last = (int(there[0]), int(there[-1])) if len(there) else (0, 0)
+    filled = np.flatnonzero(counts)
+    first, last = (int(filled[0]), int(filled[-1])) if len(filled) else (0, 0)
     between = (f"{a:,}" if b - a == 1 else f"{a:,}–{b - 1:,}" for a, b in pairwise(_BINS))
     labels = ["below 1", *between, f"{_BINS[-1]:,}+"]
     return [(labels[place], int(counts[place])) for place in range(first, last + 1)]
@@ -189,13 +190,13 @@ def _tenths(values: Vector) -> list[tuple[str, int]]:
     return [(f"{n / 10:.1f}–{(n + 1) / 10:.1f}", int(count)) for n, count in enumerate(counts)]
 
 
-def _queries(found: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
+def _queries(judgments: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
     """Queries by the mean number of examinations of their documents."""
-    counts = found.behaviour.counts
-    of = counts.pair_query
-    examined = np.bincount(of, found.chosen.fit.trials, len(sizes)) / sizes
-    impressions = np.bincount(of, seen, len(sizes))
-    clicks = np.bincount(of, counts.by_pair(counts.clicked), len(sizes))
+    counts = judgments.behaviour.counts
+    query_of = counts.pair_query
+    examined = np.bincount(query_of, judgments.chosen.fit.trials, len(sizes)) / sizes
+    impressions = np.bincount(query_of, seen, len(sizes))
+    clicks = np.bincount(query_of, counts.by_pair(counts.clicked), len(sizes))
     return [
         (
             shortened(counts.queries[query].as_py()), int(counts.people[query]), int(sizes[query]),
@@ -205,10 +206,10 @@ def _queries(found: ClickJudgments, seen: Vector, sizes: Any) -> list[Row]:
     ]  # fmt: skip
 
 
-def _settings_section(found: ClickJudgments) -> Section:
+def _settings_section(judgments: ClickJudgments) -> Section:
     """The log and the click model with its settings, cleaning, grades and weights."""
-    model = found.chosen.model
-    known: tuple[Field[Any], ...] = fields(model) if is_dataclass(model) else ()
-    settings = {one.name: getattr(model, one.name) for one in known}
-    words = {"found": found, "model": configured(found.chosen.name, settings)}
+    model = judgments.chosen.model
+    model_fields: tuple[Field[Any], ...] = fields(model) if is_dataclass(model) else ()
+    settings = {setting.name: getattr(model, setting.name) for setting in model_fields}
+    words = {"found": judgments, "model": configured(judgments.chosen.name, settings)}
     return Section("settings", [], words)

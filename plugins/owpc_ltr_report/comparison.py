@@ -24,10 +24,9 @@ from owpc_ltr.evaluation.comparison_table import (
 )
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
-from owpc_ltr.evaluation.significance import Outcome, decide, over_metrics
+from owpc_ltr.evaluation.significance import Comparison, Outcome, decide, over_metrics
 from owpc_ltr.fusion.evaluation import LEARNED
 from owpc_ltr.fusion.result import Fusion
-from owpc_ltr_report.charts import OUTCOME_LEGEND, Chart, Table, drawing
 from owpc_ltr_report.figures import (
     amount,
     capital,
@@ -38,55 +37,65 @@ from owpc_ltr_report.figures import (
     short_names,
     signed,
 )
-from owpc_ltr_report.page import PageVerdict, Section, told_verdict
+from owpc_ltr_report.page import (
+    OUTCOME_LEGEND,
+    Chart,
+    PageVerdict,
+    Section,
+    Table,
+    drawing,
+    told_verdict,
+)
 
 Difference = tuple[str, float, float, float, Outcome]
 """A row of a forest plot: a label, a difference, its ends, and the outcome."""
 
 
-def comparison_of(found: RankerComparison, new: str | None = None) -> RankerComparison:
+def comparison_of(comparison: RankerComparison, new: str | None = None) -> RankerComparison:
     """The `new` ranker against the baseline; by default, the pair of the comparison's headline."""
-    names = short_names([one.name for one in found.rankers])
-    first, baseline = (*names, None) if len(names) == 1 else found.headline
+    names = short_names([ranker.name for ranker in comparison.rankers])
+    first, baseline = (*names, None) if len(names) == 1 else comparison.headline
     if new is not None:
-        first, baseline = new, found.baseline or baseline
-    rankers = sorted(found.rankers, key=lambda one: (one.name == baseline, one.name != first))
-    order = [one.name for one in rankers]
-    shown: dict[str, Any] = {
-        "rankers": tuple(replace(one, name=names[one.name]) for one in rankers),
+        first, baseline = new, comparison.baseline or baseline
+    rankers = sorted(
+        comparison.rankers, key=lambda ranker: (ranker.name == baseline, ranker.name != first)
+    )
+    order = [ranker.name for ranker in rankers]
+    changes: dict[str, Any] = {
+        "rankers": tuple(replace(ranker, name=names[ranker.name]) for ranker in rankers),
         "pairs": tuple(
             replace(pair, a=names[pair.a], b=names[pair.b])
-            for one in found.pairs
-            for pair in [one if order.index(one.a) < order.index(one.b) else one.reversed()]
+            for pair in comparison.pairs
+            for pair in [pair if order.index(pair.a) < order.index(pair.b) else pair.reversed()]
         ),
         "baseline": None if baseline is None else names[baseline],
     }
-    return RankerComparison(**found.facts | shown)
+    return RankerComparison(**comparison.facts | changes)
 
 
-def query_selection(found: RankerComparison) -> str:
+def query_selection(comparison: RankerComparison) -> str:
     """The queries that figures are of, in words."""
-    return f"{found.n_queries:,} queries ({split_in_words(found.split)})"
+    return f"{comparison.n_queries:,} queries ({split_in_words(comparison.split)})"
 
 
-def main_pairs(found: RankerComparison) -> list[ComparedPair]:
+def main_pairs(comparison: RankerComparison) -> list[ComparedPair]:
     """The new ranker against the baseline, by each metric."""
-    names = found.rankers[0].name, found.baseline
-    return [one for one in found.pairs if (one.a, one.b) == names]
+    names = comparison.rankers[0].name, comparison.baseline
+    return [pair for pair in comparison.pairs if (pair.a, pair.b) == names]
 
 
-def verdict_of(found: RankerComparison) -> PageVerdict:
+def verdict_of(comparison: RankerComparison) -> PageVerdict:
     """The verdict on the new ranker, never greener than the evidence.
 
     With human and proxy labels where there are both; proxy labels alone have no influence on it.
     Where the outcome is unknown, the reasons are the sentence, and no numbers.
     """
-    pairs = main_pairs(found)
+    pairs = main_pairs(comparison)
     if not pairs:
-        return told_verdict("alone", found, selection=query_selection(found))
-    pairs = [one for one in pairs if one.prediction_powered is not None] or pairs
-    first, verdict = pairs[0], over_metrics({one.metric: one.verdict for one in pairs})
-    outcome, one, labels = verdict.outcome, first.comparison, first.prediction_powered
+        return told_verdict("alone", comparison, selection=query_selection(comparison))
+    pairs = [pair for pair in pairs if pair.prediction_powered is not None] or pairs
+    first, verdict = pairs[0], over_metrics({pair.metric: pair.verdict for pair in pairs})
+    outcome, figures, labels = verdict.outcome, first.comparison, first.prediction_powered
     words: dict[str, Any] = {"pairs": pairs, "verdict": verdict, "live": ""}
     if labels is not None:
         numbers = (
@@ -97,21 +106,21 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
         words |= {"found": labels, "strength": strength_in_words(labels)}
     else:
         numbers = (
-            f"{first.metric} is {amount(one.mean_a)} against {amount(one.mean_b)}, a difference of "
-            f"{signed(one.mean_difference)} (95 % interval {interval(one)}, "
-            f"{p_words(first.p_holm)}, {one.n_queries:,} queries)"
+            f"{first.metric} is {amount(figures.mean_a)} against {amount(figures.mean_b)}, a "
+            f"difference of {signed(figures.mean_difference)} (95 % interval {interval(figures)}, "
+            f"{p_words(first.p_holm)}, {figures.n_queries:,} queries)"
         )
-        words["selection"] = query_selection(found)
-        words["disagreements"] = disagreements(pairs, found.split)
-    judged = f" {JUDGED}" if found.on_judged_documents else ""
+        words["selection"] = query_selection(comparison)
+        words["disagreements"] = disagreements(pairs, comparison.split)
+    judged = f" {JUDGED}" if comparison.on_judged_documents else ""
     sentence = f"{first.a} ranks {outcome} than {first.b}{judged}: {numbers}."
     if outcome is Outcome.NO_DIFFERENCE:
         sentence = f"No significant difference between {first.a} and {first.b}: {numbers}."
     elif outcome is Outcome.CANNOT_TELL:
         sentence = f"Cannot tell: {verdict.reason}."
     heading, kind = f"{first.a} against {first.b}", "by_both" if labels else "by_human"
-    words |= {"numbers": numbers, "count": len(found.prediction_powered or found.pairs)}
-    if outcome is Outcome.BETTER and found.on_judged_documents:
+    words |= {"numbers": numbers, "count": len(comparison.prediction_powered or comparison.pairs)}
+    if outcome is Outcome.BETTER and comparison.on_judged_documents:
         # What users get is more than what is judged: this is no green light.
         words["live"] = capital(measured_live_by((first.a, first.b)))
         title = f"Better {JUDGED}"
@@ -119,21 +128,22 @@ def verdict_of(found: RankerComparison) -> PageVerdict:
     return PageVerdict(outcome, capital(outcome), sentence, heading, kind=kind, words=words)
 
 
-def comparison_section(found: RankerComparison) -> Section:
+def comparison_section(comparison: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
-    metrics, pairs = list(map(str, found.metrics)), [one.by_human_labels for one in found.pairs]
+    metrics = list(map(str, comparison.metrics))
+    pairs = [pair.by_human_labels for pair in comparison.pairs]
     words = {
-        "found": found, "metrics": metrics,
+        "found": comparison, "metrics": metrics,
         "means": [
-            (one.name, *(f"{amount(mean.mean)} ({interval(mean, plus=False)})" for mean in of))
-            for one in found.rankers
-            for of in [map(one.means.__getitem__, metrics)]
+            (ranker.name, *(f"{amount(one.mean)} ({interval(one, plus=False)})" for one in means))
+            for ranker in comparison.rankers
+            for means in [map(ranker.means.__getitem__, metrics)]
         ],
         # The more of the ranks that a metric reads are unjudged, the less its value says.
         "unjudged": [
-            (one.name, *(f"{of.get(metric, 0.0):.1%}" for metric in metrics))
-            for one in found.rankers
-            if (of := one.unjudged)
+            (ranker.name, *(f"{shares.get(metric, 0.0):.1%}" for metric in metrics))
+            for ranker in comparison.rankers
+            if (shares := ranker.unjudged)
         ],
         "pairs": [
             (
@@ -143,47 +153,50 @@ def comparison_section(found: RankerComparison) -> Section:
             )
             for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
         ],
-        "told": [*disagreements(pairs, found.split), *_corrections(found), SYMMETRY]
+        "told": [*disagreements(pairs, comparison.split), *_corrections(comparison), SYMMETRY]
         if pairs
         else [],
         "conventions": [
             (str(one), one.convention + ("" if one.higher_is_better else "; lower is better"))
-            for one in found.metrics
+            for one in comparison.metrics
         ],
     }  # fmt: skip
-    return Section("comparison", _forests(found, pairs), words)
+    return Section("comparison", _forests(comparison, pairs), words)
 
 
-def _corrections(found: RankerComparison) -> list[str]:
+def _corrections(comparison: RankerComparison) -> list[str]:
     """What p is corrected for, where that is more than one comparison."""
-    if len(found.pairs) == 1 and not found.looks and found.split != "folds":
+    if len(comparison.pairs) == 1 and not comparison.looks and comparison.split != "folds":
         return []
-    return [corrected_over(len(found.pairs), found.looks, found.split)]
+    return [corrected_over(len(comparison.pairs), comparison.looks, comparison.split)]
 
 
-def _forests(found: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
+def _forests(comparison: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
     """One plot for one new ranker; one per metric for several."""
-    against = [one for one in pairs if one.b == found.baseline]
-    alone = len({pair.a for pair in against}) == 1
-    plots = {"all": against} if alone else {
-        number: [pair for pair in against if pair.metric == str(metric)]
-        for number, metric in enumerate(found.metrics)
+    drawn = [pair for pair in pairs if pair.b == comparison.baseline]
+    alone = len({pair.a for pair in drawn}) == 1
+    plots = {"all": drawn} if alone else {
+        number: [pair for pair in drawn if pair.metric == str(metric)]
+        for number, metric in enumerate(comparison.metrics)
     }  # fmt: skip
     return [
         forest_plot(
             f"comparison-{number}",
-            f"{of[0].a if alone else f'{of[0].metric}: rankers'} against {found.baseline}",
-            {pair.metric for pair in of},
+            f"{plot[0].a if alone else f'{plot[0].metric}: rankers'} against {comparison.baseline}",
+            {pair.metric for pair in plot},
             [
-                (pair.metric if alone else pair.a, one.mean_difference, one.low, one.high, outcome)
-                for pair in of
-                for one, outcome in [(pair.comparison, pair.verdict.outcome)]
+                _difference(pair.metric if alone else pair.a, pair.comparison, pair.verdict.outcome)
+                for pair in plot
             ],
-            caption=f"Differences from {found.baseline}", labels="of",
+            caption=f"Differences from {comparison.baseline}", labels="of",
         )
-        for number, of in plots.items()
-        if of
+        for number, plot in plots.items()
+        if plot
     ]  # fmt: skip
+
+
+def _difference(label: str, figures: Comparison, outcome: Outcome) -> Difference:
+    return label, figures.mean_difference, figures.low, figures.high, outcome
 
 
 def forest_plot(
@@ -198,20 +211,19 @@ def forest_plot(
         f"{label} {value} ({low} to {high}){f', {outcome}' if outcomes else ''}"
         for label, value, low, high, outcome in cells
     )
-    told = f"{caption}, with" if outcomes else "Differences with"
+    beginning = f"{caption}, with" if outcomes else "Differences with"
     headers = labels, "difference", "95 % low", "95 % high", "verdict"
     table = Table(caption, headers, cells)
-    return Chart(
-        name, title, spec, f"{told} 95 % intervals: {listed}.", table=table, legend=OUTCOME_LEGEND
-    )
+    sentence = f"{beginning} 95 % intervals: {listed}."
+    return Chart(name, title, spec, sentence, table=table, legend=OUTCOME_LEGEND)
 
 
-def proxy_labels_section(found: RankerComparison) -> Section | None:
+def proxy_labels_section(comparison: RankerComparison) -> Section | None:
     """The pairs with human and proxy labels; None without any. The plot is of the main pair."""
-    pairs = found.prediction_powered
+    pairs = comparison.prediction_powered
     if not pairs:
         return None
-    main = [one for one in main_pairs(found) if one.prediction_powered is not None] or pairs[:1]
+    main = [pair for pair in main_pairs(comparison) if pair.prediction_powered] or pairs[:1]
     rows = [
         (
             pair.a, pair.b, pair.metric, signed(labels.by_both.mean), interval(labels.by_both),
@@ -229,20 +241,23 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     """The differences by both kinds of labels and by either, for the pairs of two rankers."""
     rows: list[Difference] = []
     for pair in pairs:
-        if (found := pair.prediction_powered) is None:
+        if (labels := pair.prediction_powered) is None:
             continue
-        metric, human = f"{pair.metric}, " if len(pairs) > 1 else "", found.by_human
+        metric, human = f"{pair.metric}, " if len(pairs) > 1 else "", labels.by_human
         by_human = decide(
             human.low, human.high, min(1.0, count * human.p), pair.verdict.doubts,
             higher_is_better=pair.higher_is_better,
         )  # fmt: skip
         estimates = (
-            ("human and proxy", found.by_both, pair.verdict.outcome),
+            ("human and proxy", labels.by_both, pair.verdict.outcome),
             ("human alone", human, by_human.outcome),
             # Proxy labels alone are biased: no difference follows from them.
-            ("proxy alone (biased)", found.by_proxy, Outcome.CANNOT_TELL),
+            ("proxy alone (biased)", labels.by_proxy, Outcome.CANNOT_TELL),
         )
-        rows += [(f"{metric}{of}", one.mean, one.low, one.high, end) for of, one, end in estimates]
+        rows += [
+            (f"{metric}{name}", estimate.mean, estimate.low, estimate.high, outcome)
+            for name, estimate, outcome in estimates
+        ]
     title = f"{pairs[0].a} against {pairs[0].b}, by labels"
     caption, metrics = f"Differences of {pairs[0].a} from {pairs[0].b}", {p.metric for p in pairs}
     return forest_plot(
@@ -250,19 +265,18 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     )
 
 
-def fusion_section(found: Fusion) -> Section:
+def fusion_section(fusion: Fusion) -> Section:
     """Every ranker against the best leg, and what limits fusion."""
-    decision, recall, metric, versus = found.decision, found.recall, found.metric, found.best_leg
+    decision, recall, metric = fusion.decision, fusion.recall, fusion.metric
+    versus = fusion.best_leg
     pairs = [
         # For the learned weights, the comparison that decides.
-        (LEARNED, decision, decision.p_permutation, found.verdict.outcome)
+        (LEARNED, decision, decision.p_permutation, fusion.verdict.outcome)
         if pair.a == LEARNED
         else (pair.a, pair.comparison, pair.p_holm, pair.verdict.outcome)
-        for pair in found.comparison.pairs
+        for pair in fusion.comparison.pairs
     ]
-    rows = [
-        (name, one.mean_difference, one.low, one.high, outcome) for name, one, _, outcome in pairs
-    ]
+    rows = [_difference(name, figures, outcome) for name, figures, _, outcome in pairs]
     title, caption = f"{metric}: rankers against {versus} alone", f"Differences from {versus} alone"
     forest = forest_plot("fusion", title, {metric}, rows, caption=caption, labels="ranker")
     found_by = [
@@ -278,18 +292,19 @@ def fusion_section(found: Fusion) -> Section:
     table = Table("Recall of the candidates", ("found by", "recall"), found_by)
     spec = drawing("bars", found_by, title="recall", digits=".2f")
     words = {
-        "found": found, "learned": LEARNED,
+        "found": fusion, "learned": LEARNED,
         "means": [
-            (one.name, amount(mean.mean), interval(mean, plus=False))
-            for one in found.comparison.rankers
-            for mean in [one.means[metric]]
+            (ranker.name, amount(mean.mean), interval(mean, plus=False))
+            for ranker in fusion.comparison.rankers
+            for mean in [ranker.means[metric]]
         ],
         "differences": [
-            (name, signed(one.mean_difference), interval(one), p_cell(p), outcome)
-            for name, one, p, outcome in pairs
+            (name, signed(figures.mean_difference), interval(figures), p_cell(p), outcome)
+            for name, figures, p, outcome in pairs
         ],
         "weights": [
-            (name, plain(one), f"{found.shares[name]:.0%}") for name, one in found.weights.items()
+            (name, plain(weight), f"{fusion.shares[name]:.0%}")
+            for name, weight in fusion.weights.items()
         ],
     }  # fmt: skip
     return Section("fusion", [forest, Chart("recall", title, spec, sentence, table)], words)

@@ -18,9 +18,8 @@ from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.models.linear import AdditiveModel, LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
-from owpc_ltr_report.charts import Chart, Row, Table, drawing
 from owpc_ltr_report.figures import plain
-from owpc_ltr_report.page import Section
+from owpc_ltr_report.page import Chart, Row, Section, Table, drawing
 
 CURVE_POINTS, CURVE_DOCUMENTS = 24, 300
 """Values of a feature at which a mean curve is computed, and documents that it is the mean of."""
@@ -87,8 +86,8 @@ def features_section(
     model = ranker.model.base if isinstance(ranker.model, ReorderingModel) else ranker.model
     what, values = importance_of(model, data)
     bars_of = [_importance_chart(what, list(values.items()), number)] if what else []
-    found = [] if data is None else curves_of(model, data.features)
-    curves = _curve_charts(found[:_CURVES], number)
+    all_curves = [] if data is None else curves_of(model, data.features)
+    curves = _curve_charts(all_curves[:_CURVES], number)
     used, names = features_used(model), model.feature_names
     order = [*values, *(name for name in names if name not in values)]
     columns: dict[str, Row] = {
@@ -96,15 +95,15 @@ def features_section(
         **({what: [values.get(name, 0.0) for name in order]} if what else {}),
     }  # fmt: skip
     if data is not None:
-        known, places = column_facts(data.features), [names.index(name) for name in order]
-        for header, ends in {"lowest": known.lowest, "highest": known.highest}.items():
+        facts, places = column_facts(data.features), [names.index(name) for name in order]
+        for header, ends in {"lowest": facts.lowest, "highest": facts.highest}.items():
             columns[header] = ends[places].astype(float).tolist()
-        shares = known.missing[places] / max(known.rows, 1)
+        shares = facts.missing[places] / max(facts.rows, 1)
         columns["missing"] = [f"{share:.1%}" for share in shares]
     if costs:
         columns["cost, ms"] = [costs.get(name) for name in order]
     words = {
-        "name": ranker.name, "used": len(used), "of": len(names), "n_curves": len(found),
+        "name": ranker.name, "used": len(used), "of": len(names), "n_curves": len(all_curves),
         "additive": isinstance(model, AdditiveModel), "bars": bars_of, "curves": curves,
         "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
     }  # fmt: skip
@@ -116,11 +115,12 @@ def importance_of(model: Model, data: RankingDataset | None) -> tuple[str, dict[
 
     Weights of a linear model are scaled by the spread in the data.
     """
-    found = importances(model)
-    key = next((key for key in _IMPORTANCE for each in found.values() if key in each), None)
+    measures_of = importances(model)
+    measured = {name for measures in measures_of.values() for name in measures}
+    key = next((key for key in _IMPORTANCE if key in measured), None)
     if key is None:
         return "", {}
-    values = {name: float(each.get(key, 0.0)) for name, each in found.items()}
+    values = {name: float(measures.get(key, 0.0)) for name, measures in measures_of.items()}
     if key == "weight" and data is not None:
         spread = np.nan_to_num(data.features, nan=0.0).std(axis=0, dtype=np.float64).tolist()
         for name, of_feature in zip(data.feature_names, spread, strict=True):
@@ -151,12 +151,12 @@ def curves_of(model: Model, features: Matrix, seed: int = 0) -> list[FeatureCurv
     if all(isinstance(part, LinearModel) for part in parts):
         return []
     if isinstance(model, AdditiveModel):
-        own = ((name, model.curves[name]) for name in model.feature_names if name in model.curves)
-        found = [_centred(name, one.knots, one.values, one.missing) for name, one in own]
+        named = ((name, model.curves[name]) for name in model.feature_names if name in model.curves)
+        curves = [_centred(name, curve.knots, curve.values, curve.missing) for name, curve in named]
     else:
-        found = list(_mean_curves(model, features, seed))
-    spans = [(high - low, curve) for curve in found for low, high in [curve.ends]]
-    return [curve for span, curve in sorted(spans, key=lambda one: -one[0]) if span > 0]
+        curves = list(_mean_curves(model, features, seed))
+    spans = [(high - low, curve) for curve in curves for low, high in [curve.ends]]
+    return [curve for span, curve in sorted(spans, key=lambda item: -item[0]) if span > 0]
 
 
 def _centred(name: str, values: Vector, outputs: Vector, missing: float | None) -> FeatureCurve:
@@ -171,9 +171,9 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> Iterator[FeatureC
     rows = random.choice(len(features), min(CURVE_DOCUMENTS, len(features)), replace=False)
     sample = np.ascontiguousarray(features[np.sort(rows)])
     for column, name in enumerate(model.feature_names):
-        given = features[:, column].astype(np.float64)
-        known, gaps = given[np.isfinite(given)], bool(np.isnan(given).any())
-        values = np.unique(np.quantile(known, shares)) if len(known) else known
+        inputs = features[:, column].astype(np.float64)
+        finite, gaps = inputs[np.isfinite(inputs)], bool(np.isnan(inputs).any())
+        values = np.unique(np.quantile(finite, shares)) if len(finite) else finite
         if len(values) + gaps < 2:
             continue
         inputs = np.append(values, np.nan) if gaps else values
@@ -202,16 +202,16 @@ def _curve_charts(curves: Sequence[FeatureCurve], number: int) -> list[Chart]:
     return charts
 
 
-def scores_section(found: Scores, data: RankingDataset) -> Section | None:
+def scores_section(scores: Scores, data: RankingDataset) -> Section | None:
     """Scores of relevant documents and of others, each less its query's mean.
 
     None where one of the two has no document.
     """
     relevant = data.labels > 0
-    if not relevant.any() or relevant.all() or not np.isfinite(found.values).all():
+    if not relevant.any() or relevant.all() or not np.isfinite(scores.values).all():
         return None
-    edges, shares = score_histogram(centred_scores(found.values, data), relevant)
-    queries = RankedQueries(found.values, relevant.astype(np.float32), data.offsets)
+    edges, shares = score_histogram(centred_scores(scores.values, data), relevant)
+    queries = RankedQueries(scores.values, relevant.astype(np.float32), data.offsets)
     wrong = np.nan_to_num(parse_metric("pairwise-error").of(queries))
     n_relevant = np.add.reduceat(relevant, data.offsets[:-1], dtype=np.float64)
     pairs = n_relevant * (np.diff(data.offsets) - n_relevant)
@@ -232,7 +232,7 @@ def scores_section(found: Scores, data: RankingDataset) -> Section | None:
     ]
     spec = drawing("histogram", drawn, x="score less the mean of its query", y="share")
     chart = Chart("scores", title, spec, sentence, table)
-    return Section("scores", [chart], {"name": found.name})
+    return Section("scores", [chart], {"name": scores.name})
 
 
 def centred_scores(scores: Vector, data: RankingDataset) -> Vector:

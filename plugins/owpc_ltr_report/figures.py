@@ -29,9 +29,9 @@ def signed(value: float, digits: int = 4) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-def interval(found: Any, *, plus: bool = True) -> str:
+def interval(ends: Any, *, plus: bool = True) -> str:
     """Both ends of whatever has a low and a high end."""
-    return " to ".join(map(signed if plus else amount, (found.low, found.high)))
+    return " to ".join(map(signed if plus else amount, (ends.low, ends.high)))
 
 
 def p_words(p: float) -> str:

@@ -66,7 +66,7 @@ class Material:
 
     def all(self, kind: type[T]) -> list[T]:
         """The results of a kind."""
-        return [one for one in self._found if isinstance(one, kind)]
+        return [result for result in self._found if isinstance(result, kind)]
 
     def one(self, kind: type[T]) -> T | None:
         """The first of them, if any."""
@@ -75,11 +75,11 @@ class Material:
     def _add(self, result: Any) -> None:
         match result:
             case Mapping():
-                for name, one in result.items():
-                    self._add(NamedModel(str(name), one) if is_model(one) else one)
+                for name, item in result.items():
+                    self._add(NamedModel(str(name), item) if is_model(item) else item)
             case list() | tuple():
-                for one in result:
-                    self._add(one)
+                for item in result:
+                    self._add(item)
             case Path() | str():
                 model = load_model(Path(result), self.plugins)
                 self._add(NamedModel(short_name(str(result)), model))
@@ -107,54 +107,55 @@ class Material:
                 )
 
     def _keep(self, result: Any) -> None:
-        self._found = [one for one in self._found if type(one) is not type(result)] + [result]
+        others = [other for other in self._found if type(other) is not type(result)]
+        self._found = [*others, result]
 
 
-def page_of(of: Material, heading: str | None = None) -> Page:
+def page_of(material: Material, heading: str | None = None) -> Page:
     """The page of all sections that there is material for."""
-    verdict, names = _verdict(of), ", ".join(one.name for one in of.all(NamedModel))
+    verdict, names = _verdict(material), ", ".join(model.name for model in material.all(NamedModel))
     of_models = f"Report on {names}" if names else "Report"
     title = heading or (verdict.heading if verdict else "") or of_models
-    return Page(title, verdict, [one for one in _sections(of) if one is not None])
+    return Page(title, verdict, [section for section in _sections(material) if section is not None])
 
 
-def _sections(of: Material) -> Iterator[Section | None]:
+def _sections(material: Material) -> Iterator[Section | None]:
     """The sections in their order; None where a result has nothing to show."""
-    models, latencies = of.all(NamedModel), of.all(checks.Latency)
-    comparison, data = of.one(RankerComparison), of.one(RankingDataset)
-    for fused in of.all(Fusion):
+    models, latencies = material.all(NamedModel), material.all(checks.Latency)
+    comparison, data = material.one(RankerComparison), material.one(RankingDataset)
+    for fused in material.all(Fusion):
         yield compared.fusion_section(fused)
         if comparison is None:
             learned = compared.comparison_of(fused.comparison, LEARNED)
             yield queries.queries_section(learned)
-    for found in of.all(RankerComparison):
-        yield compared.comparison_section(found)
-        yield compared.proxy_labels_section(found)
-        yield queries.queries_section(found)
-    explained = map(queries.explanation_example, of.all(Explanation))
-    yield queries.examples_section([*of.all(queries.Example), *explained], comparison)
-    costs = {name: cost for one in latencies for name, cost, *_ in one.features}
+    if comparison is not None:
+        yield compared.comparison_section(comparison)
+        yield compared.proxy_labels_section(comparison)
+        yield queries.queries_section(comparison)
+    explained = map(queries.explanation_example, material.all(Explanation))
+    yield queries.examples_section([*material.all(queries.Example), *explained], comparison)
+    costs = {name: cost for latency in latencies for name, cost, *_ in latency.features}
     for number, model in enumerate(models):
         yield features.features_section(model, data, costs, number)
     if data is not None:
-        yield from (features.scores_section(one, data) for one in of.all(Scores))
+        yield from (features.scores_section(scores, data) for scores in material.all(Scores))
     for number, model in enumerate(models):
-        yield training.training_section(model, of.plugins, number)
-    yield from map(training.selection_section, of.all(Selection))
+        yield training.training_section(model, material.plugins, number)
+    yield from map(training.selection_section, material.all(Selection))
     yield from map(checks.latency_section, latencies)
-    yield from map(checks.drift_section, of.all(Verification))
-    yield from map(checks.inspection_section, of.all(Inspection))
-    yield from map(checks.pool_section, of.all(Pooled))
-    yield from (Section("keep", words={"found": run}) for run in of.all(KeepRun))
-    for judgments in of.all(ClickJudgments):
+    yield from map(checks.drift_section, material.all(Verification))
+    yield from map(checks.inspection_section, material.all(Inspection))
+    yield from map(checks.pool_section, material.all(Pooled))
+    yield from (Section("keep", words={"found": run}) for run in material.all(KeepRun))
+    for judgments in material.all(ClickJudgments):
         yield from clicks.click_sections(judgments)
-    judged = of.one(PartitionedDataset) if data is None else data
+    judged = material.one(PartitionedDataset) if data is None else data
     if judged is not None:
         yield checks.data_section(judged, comparison)
-    yield training.provenance_section(models, of.all(Bound))
+    yield training.provenance_section(models, material.all(Bound))
 
 
-def _verdict(of: Material) -> PageVerdict | None:
+def _verdict(material: Material) -> PageVerdict | None:
     """The verdict of the strongest evidence on the page."""
     verdicts: dict[type, Callable[[Any], PageVerdict | None]] = {
         RankerComparison: compared.verdict_of,
@@ -168,7 +169,8 @@ def _verdict(of: Material) -> PageVerdict | None:
         Inspection: partial(told_verdict, "inspection"),
         Explanation: queries.explanation_verdict,
     }
-    return next((verdicts[kind](of.one(kind)) for kind in verdicts if of.all(kind)), None)
+    kind = next((kind for kind in verdicts if material.all(kind)), None)
+    return None if kind is None else verdicts[kind](material.one(kind))
 
 
 def measure(
@@ -180,44 +182,44 @@ def measure(
     Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that
     `compare` and `evaluate` share.
     """
-    rankers, found = _rankers_among(results)
+    rankers, measured = _rankers_among(results)
     if baseline is not None:
         rankers.setdefault(str(baseline), baseline)
     if not rankers:
-        return [*found, data], None
+        return [*measured, data], None
     names, files = short_names(list(rankers)), [Path(plugin) for plugin in how["plugins"]]
-    loaded = {names[name]: ranker_of(one, data, files) for name, one in rankers.items()}
-    found.append({name: one for name, one in loaded.items() if _is_trained(one)})
+    loaded = {names[name]: ranker_of(ranker, data, files) for name, ranker in rankers.items()}
+    measured.append({name: ranker for name, ranker in loaded.items() if _is_trained(ranker)})
     new, judged = None, data
     if len(loaded) == 1:
         evaluation = evaluate(next(iter(rankers.values())), data, **how)
-        found, judged = [*found, evaluation], evaluation.data
+        measured, judged = [*measured, evaluation], evaluation.data
     else:
         how |= {"baseline": names[str(baseline)] if baseline is not None else list(loaded)[-1]}
         new = next(name for name in loaded if name != how["baseline"])
         side_by_side, judged = _compared(loaded, new, data, examples, {**how, "progress": progress})
-        found += [*side_by_side, judged]
+        measured += [*side_by_side, judged]
     if isinstance(judged, RankingDataset):
         progress("inspecting the data", None)
-        found.append(inspect(judged, training=False))
+        measured.append(inspect(judged, training=False))
     progress("computing risk bounds", None)
-    return [*found, *_bounds(next(iter(loaded.values())), data, how["plugins"])], new
+    return [*measured, *_bounds(next(iter(loaded.values())), data, how["plugins"])], new
 
 
 def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
     """Files and models by name, and the other results."""
     rankers: dict[str, Any] = {}
-    others = []
-    for one in results:
-        if isinstance(one, Path | str):
-            rankers.setdefault(str(one), one)
-        elif isinstance(one, Mapping):
-            rankers |= {str(name): each for name, each in one.items()}
-        elif is_model(one):
-            rankers[f"the {one.kind} model"] = one
+    other_results = []
+    for result in results:
+        if isinstance(result, Path | str):
+            rankers.setdefault(str(result), result)
+        elif isinstance(result, Mapping):
+            rankers |= {str(name): ranker for name, ranker in result.items()}
+        elif is_model(result):
+            rankers[f"the {result.kind} model"] = result
         else:
-            others.append(one)
-    return rankers, others
+            other_results.append(result)
+    return rankers, other_results
 
 
 def _is_trained(ranker: Any) -> bool:
@@ -229,24 +231,25 @@ def _compared(
     rankers: dict[str, Any], new: str, data: Data, examples: int, how: dict[str, Any]
 ) -> tuple[list[Any], Data]:
     """The comparison with examples, and its queries."""
-    found = compare(rankers, data=data, **how)
-    warnings = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
-    found = replace(found, warnings=(*warnings, *found.warnings))
-    if found.n_queries != data.n_queries:
-        data = data.select(pc.index_in(found.query_ids, data.query_ids).to_numpy())
+    comparison = compare(rankers, data=data, **how)
+    record = getattr(rankers[new], "record", {})
+    warnings = [f"in training: {warning}" for warning in warnings_of(record)]
+    comparison = replace(comparison, warnings=(*warnings, *comparison.warnings))
+    if comparison.n_queries != data.n_queries:
+        data = data.select(pc.index_in(comparison.query_ids, data.query_ids).to_numpy())
     if not isinstance(data, RankingDataset):
-        return [found], data
+        return [comparison], data
     pair = rankers[how["baseline"]], rankers[new]
     if how["documents"] is not None:
-        fields = "title", *(name for one in pair for name in getattr(one, "field_names", ()))
+        fields = "title", *(name for ranker in pair for name in getattr(ranker, "field_names", ()))
         data = with_document_fields(data, fields, Path(how["documents"]), how["id_field"])
     how["progress"]("choosing examples", None)
     scores = dataset_scores(pair[0], data), dataset_scores(pair[1], data)
-    shown = queries.changed_examples(
-        found, data, scores, (how["baseline"], new), ranker=pair[1], count=examples
+    examples_shown = queries.changed_examples(
+        comparison, data, scores, (how["baseline"], new), ranker=pair[1], count=examples
     )
     new_scores = [Scores(new, scores[1])] if _is_trained(pair[1]) else []
-    return [found, *new_scores, *shown], data
+    return [comparison, *new_scores, *examples_shown], data
 
 
 def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> Sequence[Bound]:

@@ -1,26 +1,139 @@
-"""The page: sections in one HTML file that needs no network, whatever their texts contain."""
+"""The page: charts, tables and sections in one HTML file that needs no network.
+
+The kinds of charts are macros of `templates/charts.json.jinja`. Texts may contain anything.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.plain_text import printable
 from owpc_ltr.version import VERSION
 from owpc_ltr_report import figures
-from owpc_ltr_report.charts import VEGA_LITE, Chart, Row, template
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.environment import TemplateModule
 
+VEGA_LITE = "6.4"
+"""The version of Vega-Lite of the specifications."""
+Spec = dict[str, Any]
+Points = Sequence[tuple[float, float]]
+Row = Sequence[Any]
+OUTCOME_LEGEND = ("▶ better", "● no significant difference", "◀ worse", "◆ cannot tell")
+_SVG_WIDTH = 620
+_OBJECT_PROPERTIES = {
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
+    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
+    *("__lookupGetter__", "__lookupSetter__"),
+}
+"""Properties of every JavaScript object: the chart library takes a value of such a name for one."""
 _DIGITS, _SHORT = 5, 28
 _SCRIPT_END = re.compile(r"</(?=script)|<!--", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under headers: texts, numbers, tuples of lines, None for a dash."""
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A Vega-Lite specification, with its content as a sentence and as a table.
+
+    `name` is unique on a page. Colours of the specification are `var(--…)` of `colours.css`.
+    """
+
+    name: str
+    title: str
+    spec: Spec
+    sentence: str
+    table: Table
+    legend: Sequence[str] = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The chart as SVG, for notebooks, editors and nbconvert."""
+        return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
+
+
+def drawing(kind: str, rows: Sequence[Row], **words: Any) -> Spec:
+    """A chart over rows, as wide as the page allows: the macro `kind` of `charts.json.jinja`.
+
+    `words` are its other variables.
+    """
+    return dict(_drawable(json.loads(getattr(_kinds(), kind)(rows, **words))))
+
+
+def lines(points: Mapping[str, Points], x: str, y: str, **words: Any) -> Spec:
+    """A line through the points of each series; several have a legend, colours and dashes."""
+    rows = [(name, a, b) for name, line in points.items() for a, b in line]
+    whole = all(float(a).is_integer() for _, a, _ in rows)
+    return drawing("lines", rows, names=list(points), x=x, y=y, whole=whole, **words)
+
+
+def dumbbells(
+    rows: Sequence[tuple[str, float, float]], metric: str, *,
+    higher_is_better: bool, domain: tuple[float, float],
+) -> Spec:  # fmt: skip
+    """(query, before, after): a hollow circle, a filled mark; the page redraws it for others."""
+    values = [
+        (name, old, new, "same" if old == new else ("better" if up else "worse"))
+        for name, old, new in rows
+        for up in [(new > old) == higher_is_better]
+    ]
+    words = {"metric": metric, "higher_is_better": higher_is_better, "domain": domain}
+    return drawing("dumbbells", values, **words)
+
+
+def svg_of(spec: Mapping[str, Any]) -> str:
+    """A chart's specification as an SVG picture in the colours of a light page."""
+    import vl_convert
+
+    config = {"view": {"stroke": None}}
+    text = json.dumps({**spec, "width": _SVG_WIDTH, "background": "white", "config": config})
+    light = template("colours.css").partition("}")[0]
+    colours = dict(re.findall(r"(--[a-z]+): (#[0-9a-f]{6});", light))
+    coloured = re.sub(r"var\((--[a-z]+)\)", lambda match: colours[match[1]], text)
+    return str(vl_convert.vegalite_to_svg(json.loads(coloured), vl_version=VEGA_LITE))
+
+
+def _drawable(part: Any) -> Any:
+    """A specification in which an invisible word joiner ends the names of object properties."""
+    if isinstance(part, dict):
+        return {key: _drawable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_drawable(value) for value in part]
+    return f"{part}\u2060" if isinstance(part, str) and part in _OBJECT_PROPERTIES else part
+
+
+@cache
+def _kinds() -> TemplateModule:
+    from jinja2 import Environment, StrictUndefined
+
+    made = Environment(undefined=StrictUndefined, trim_blocks=True)  # noqa: S701 - this is JSON
+    made.filters["records"] = lambda rows, fields: json.dumps(
+        [dict(zip(fields.split(), row, strict=False)) for row in rows]
+    )
+    return made.from_string(template("charts.json.jinja")).module
+
+
+@cache
+def template(name: str) -> str:
+    """The text of a file in `templates`."""
+    return (files("owpc_ltr_report") / "templates" / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -57,11 +170,12 @@ class PageVerdict:
     words: Mapping[str, Any]
 
 
-def told_verdict(kind: str, found: Any, **words: Any) -> PageVerdict:
+def told_verdict(kind: str, result: Any, **words: Any) -> PageVerdict:
     """The verdict of a kind on a result, as `verdicts.txt.jinja` tells it by these variables."""
-    texts, words = _environment().overlay(autoescape=False), {"found": found, **words}
-    told: Any = texts.get_template("verdicts.txt.jinja").make_module({"kind": kind, **words})
-    return PageVerdict(told.mood, told.title, told.sentence, told.heading, kind=kind, words=words)
+    words = {"found": result, **words}
+    template_of_texts = _environment().overlay(autoescape=False).get_template("verdicts.txt.jinja")
+    said: Any = template_of_texts.make_module({"kind": kind, **words})
+    return PageVerdict(said.mood, said.title, said.sentence, said.heading, kind=kind, words=words)
 
 
 @dataclass(frozen=True)
@@ -75,7 +189,7 @@ class Page:
     @property
     def charts(self) -> dict[str, Chart]:
         """The charts by name, in their order."""
-        return {one.name: one for section in self.sections for one in section.charts}
+        return {chart.name: chart for section in self.sections for chart in section.charts}
 
     def __str__(self) -> str:
         return "" if self.verdict is None else self.verdict.sentence
@@ -85,7 +199,7 @@ class Page:
         from markupsafe import Markup
 
         drawn = ("higher", "at_once", "spec", "rows")
-        lists = [one.words for one in self.sections if one.kind == "queries"]
+        lists = [section.words for section in self.sections if section.kind == "queries"]
         # What the page's script draws.
         payload = safe_json({
             "charts": {name: chart.spec for name, chart in self.charts.items()},
@@ -106,9 +220,9 @@ def safe_json(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):
-        return {str(name): safe_json(each) for name, each in value.items()}
+        return {str(name): safe_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [safe_json(each) for each in value]
+        return [safe_json(item) for item in value]
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value
@@ -126,7 +240,7 @@ def chart_library() -> str:
 
     text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     # Both occur only in JavaScript strings, in which the escape has the same value.
-    return _SCRIPT_END.sub(lambda found: f"\\x3c{found[0][1:]}", text).replace("\r\n", "\n")
+    return _SCRIPT_END.sub(lambda match: f"\\x3c{match[0][1:]}", text).replace("\r\n", "\n")
 
 
 @cache

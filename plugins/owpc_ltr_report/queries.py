@@ -16,10 +16,18 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.explanations.contributions import contributions
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.metrics import Metric
-from owpc_ltr_report.charts import Chart, Row, Table, drawing, dumbbells
 from owpc_ltr_report.comparison import main_pairs
 from owpc_ltr_report.figures import amount, shortened, signed
-from owpc_ltr_report.page import PageVerdict, Section, told_verdict
+from owpc_ltr_report.page import (
+    Chart,
+    PageVerdict,
+    Row,
+    Section,
+    Table,
+    drawing,
+    dumbbells,
+    told_verdict,
+)
 
 TOP_DOCUMENTS = 4
 """Documents of an example from the top of each of the two rankings."""
@@ -31,13 +39,14 @@ _ROUNDING = 1e-12
 _STEPS = (0.05, 0.2, 0.5)
 
 
-def queries_section(found: RankerComparison) -> Section | None:
+def queries_section(comparison: RankerComparison) -> Section | None:
     """Each query before and after; None without a baseline."""
-    if found.baseline is None or not main_pairs(found):
+    if comparison.baseline is None or not main_pairs(comparison):
         return None
-    metric, ranker, baseline = found.metrics[0], found.rankers[0].name, found.baseline
+    metric, baseline = comparison.metrics[0], comparison.baseline
+    ranker = comparison.rankers[0].name
     name, higher = str(metric), metric.higher_is_better
-    after, before = (found.ranker(one).measured[0].per_query for one in (ranker, baseline))
+    after, before = (comparison.ranker(of).measured[0].per_query for of in (ranker, baseline))
     counted = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
     if not len(counted):
         return None
@@ -47,14 +56,14 @@ def queries_section(found: RankerComparison) -> Section | None:
     order = counted[np.argsort(gains, kind="stable")]
     if len(order) > _MAX_QUERIES:
         order = np.concatenate([order[: _MAX_QUERIES // 2], order[-(_MAX_QUERIES // 2) :]])
-    texts = found.query_ids if found.query_texts is None else found.query_texts
-    columns = found.query_ids.take(order), texts.take(order), before[order], after[order]
+    texts = comparison.query_ids if comparison.query_texts is None else comparison.query_texts
+    columns = comparison.query_ids.take(order), texts.take(order), before[order], after[order]
     rows = [
-        (one, "" if text == one else text, old, new)
-        for one, given, old, new in zip(*(column.tolist() for column in columns), strict=True)
-        for text in [shortened(given or "")]
+        (query_id, "" if text == query_id else text, old, new)
+        for query_id, typed, old, new in zip(*(column.tolist() for column in columns), strict=True)
+        for text in [shortened(typed or "")]
     ]
-    first = [(text or one, old, new) for one, text, old, new in rows[:_QUERIES_AT_ONCE]]
+    first = [(text or query_id, old, new) for query_id, text, old, new in rows[:_QUERIES_AT_ONCE]]
     spec = dumbbells(first, name, higher_is_better=higher, domain=metric.value_range)
     words = {
         "metric": name, "before": baseline, "after": ranker, "higher": higher, "rows": rows,
@@ -123,21 +132,21 @@ class Example:
 
 
 def changed_examples(
-    found: RankerComparison, data: RankingDataset, scores: tuple[Vector, Vector],
+    comparison: RankerComparison, data: RankingDataset, scores: tuple[Vector, Vector],
     names: tuple[str, str], ranker: Any, count: int,
 ) -> list[Example]:  # fmt: skip
     """The queries that lose most and gain most by the first metric, with their documents.
 
     `scores` and `names` are those of the baseline and of the new ranker.
     """
-    metric = found.metrics[0]
+    metric = comparison.metrics[0]
 
     def contribute(features: Matrix) -> Vector:
         return contributions(ranker, features).amounts
 
-    before, after = (found.ranker(name).measured[0].per_query for name in names)
+    before, after = (comparison.ranker(name).measured[0].per_query for name in names)
     losses, gains = extremes((after - before) * (1.0 if metric.higher_is_better else -1.0), count)
-    texts = data.query_ids if found.query_texts is None else found.query_texts
+    texts = data.query_ids if comparison.query_texts is None else comparison.query_texts
     return [
         Example(
             texts[query].as_py() or str(data.query_ids[query].as_py()),
@@ -151,10 +160,10 @@ def changed_examples(
 
 def extremes(gains: Vector, count: int) -> tuple[list[int], list[int]]:
     """The queries with the largest losses, and those with the largest gains."""
-    known = np.nan_to_num(gains, nan=0.0)
-    order = np.argsort(known, kind="stable").tolist()
-    losses = [place for place in order[:count] if known[place] < 0]
-    return losses, [place for place in order[::-1][:count] if known[place] > 0]
+    finite_gains = np.nan_to_num(gains, nan=0.0)
+    order = np.argsort(finite_gains, kind="stable").tolist()
+    losses = [place for place in order[:count] if finite_gains[place] < 0]
+    return losses, [place for place in order[::-1][:count] if finite_gains[place] > 0]
 
 
 def example_documents(
@@ -168,8 +177,9 @@ def example_documents(
     """
     start, end = int(data.offsets[query]), int(data.offsets[query + 1])
     # Of equal scores the first one is higher.
-    before, after = (np.argsort(-one[start:end], kind="stable").argsort() + 1 for one in scores)
-    was, now = (~np.isnan(one[start:end]) for one in scores)
+    pair = [of_ranker[start:end] for of_ranker in scores]
+    before, after = (np.argsort(-of_query, kind="stable").argsort() + 1 for of_query in pair)
+    was, now = (~np.isnan(of_query) for of_query in pair)
     grades = data.labels[start:end]
     top = np.flatnonzero((after <= TOP_DOCUMENTS) & now)
     dropped = np.flatnonzero((before <= TOP_DOCUMENTS) & was & ((after > TOP_DOCUMENTS) | ~now))
@@ -198,13 +208,14 @@ def _largest(names: Sequence[str], amounts: Vector) -> list[tuple[str, float]]:
     return [(names[n], float(amounts[n])) for n in order.tolist() if amounts[n] != 0]
 
 
-def explanation_example(found: Explanation) -> Example:
+def explanation_example(explanation: Explanation) -> Example:
     """The query of an explanation with its best hits, as far as they were explained."""
-    return Example(found.query, "", found.documents, [_hit(one, found) for one in found.hits])
+    hits = [_hit(hit, explanation) for hit in explanation.hits]
+    return Example(explanation.query, "", explanation.documents, hits)
 
 
-def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
-    reasons = _largest(hit.feature_names, hit.contributions - found.mean_contributions)
+def _hit(hit: ExplainedHit, explanation: Explanation) -> ExampleDocument:
+    reasons = _largest(hit.feature_names, hit.contributions - explanation.mean_contributions)
     reasons += [(part.name, part.amount) for part in hit.parts if part.amount != 0]
     name, title = hit.document_id, "" if hit.title == hit.document_id else hit.title
     return ExampleDocument(
@@ -212,10 +223,10 @@ def _hit(hit: ExplainedHit, found: Explanation) -> ExampleDocument:
     )
 
 
-def explanation_verdict(found: Explanation) -> PageVerdict:
+def explanation_verdict(explanation: Explanation) -> PageVerdict:
     """The verdict of a page of an explanation alone: the reasons for the first document."""
-    reasons = _hit(found.hits[0], found).reasons_in_words
-    return told_verdict("explanation", found, reasons=reasons)
+    reasons = _hit(explanation.hits[0], explanation).reasons_in_words
+    return told_verdict("explanation", explanation, reasons=reasons)
 
 
 def examples_section(

@@ -108,7 +108,7 @@ def report(
     from owpc_ltr_report.checks import read_latency
     from owpc_ltr_report.material import Material, measure, page_of
 
-    found, new = list(results) if isinstance(results, list | tuple) else [results], None
+    material, new = list(results) if isinstance(results, list | tuple) else [results], None
     if data is not None:
         if isinstance(data, Path | str):
             data = open_or_read(data, memory=memory, max_features=max_features)
@@ -116,13 +116,13 @@ def report(
             "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
         }  # fmt: skip
-        found, new = measure(found, data, baseline, examples, progress=progress, how=how)
+        material, new = measure(material, data, baseline, examples, progress=progress, how=how)
     elif baseline is not None:
-        found.append(baseline)
+        material.append(baseline)
     if feature_cost is not None:
-        found.append(read_latency(feature_cost))
+        material.append(read_latency(feature_cost))
     progress("drawing the page", None)
-    page = page_of(Material(found, plugins, new), heading)
+    page = page_of(Material(material, plugins, new), heading)
     if out is not None:
         write_output(out, page.html().encode())
     return page

@@ -21,10 +21,9 @@ from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr.protocols import Loss
 from owpc_ltr.training.cross_validation import Selection, family_name
 from owpc_ltr.training.plan import C
-from owpc_ltr_report.charts import Chart, Table, drawing, lines
 from owpc_ltr_report.features import NamedModel
 from owpc_ltr_report.figures import amount, configured, finite, part_of, plain
-from owpc_ltr_report.page import PageVerdict, Section, told_verdict
+from owpc_ltr_report.page import Chart, PageVerdict, Section, Table, drawing, lines, told_verdict
 
 RANKS = 20
 """Irrelevant documents above the relevant one, of which rank weights are computed."""
@@ -57,7 +56,7 @@ def training_section(
         "metric": _metric(record), "told": warnings_of(record),
         "value": amount(value) if isinstance(value, float) and math.isfinite(value) else None,
     }  # fmt: skip
-    numbered = [replace(one, name=f"{one.name}-{number}") for one in charts]
+    numbered = [replace(chart, name=f"{chart.name}-{number}") for chart in charts]
     return Section("training", numbered, words, number)
 
 
@@ -141,9 +140,9 @@ def _candidates(tried: Sequence[Record], record: Record) -> Iterator[Chart]:
     if others != varied and all(c_of(row) > 0 for row, _ in rows):
         series: dict[str, list[tuple[float, float]]] = {}
         for row, value in rows:
-            rest = ", ".join(f"{name.partition('.')[2]}={plain(row[name])}" for name in others)
-            series.setdefault(rest or "validation", []).append((c_of(row), float(value)))
-        ordered = {name: sorted(of) for name, of in series.items()}
+            line = ", ".join(f"{name.partition('.')[2]}={plain(row[name])}" for name in others)
+            series.setdefault(line or "validation", []).append((c_of(row), float(value)))
+        ordered = {name: sorted(points) for name, points in series.items()}
         spec = lines(ordered, _C_AXIS, metric, log_x=True)
     else:
         bars = [(", ".join(plain(row[name]) for name in varied), float(v)) for row, v in rows]
@@ -177,8 +176,8 @@ def _by_pass(record: Record) -> Iterator[Chart]:
 
 def _history(record: Record, key: str) -> list[tuple[int, float]]:
     """A figure of the passes, as far as they were recorded."""
-    found = ((finite(row.get("pass")), finite(row.get(key))) for row in _objects(record, "history"))
-    return [(int(n), float(value)) for n, value in found if n is not None and value is not None]
+    rows = ((finite(row.get("pass")), finite(row.get(key))) for row in _objects(record, "history"))
+    return [(int(n), float(value)) for n, value in rows if n is not None and value is not None]
 
 
 def _from_to(rows: Sequence[tuple[int, float]]) -> str:
@@ -225,34 +224,37 @@ def rank_weights(loss: Loss, ranks: int = RANKS) -> list[float]:
     return (positive / total).tolist() if np.isfinite(total) and total > 0 else []
 
 
-def selection_section(found: Selection) -> Section:
+def selection_section(selection: Selection) -> Section:
     """The test values of each family of settings by fold; validation over C."""
-    metrics, dots = list(found.choices[0].test), []
+    metrics, dots = list(selection.choices[0].test), []
     metric = metrics[0]
-    for choice in found.choices:
+    for choice in selection.choices:
         for fold, chosen in choice.chosen.items():
             dots += [
                 (choice.name, fold, row.test[metric], choice.test[metric])
-                for row in found.rows
+                for row in selection.rows
                 if row.fold == fold and {"loss": row.loss, **row.settings} == chosen
             ][:1]
     sentence = (
         f"The mean of what validation selected in each fold is "
-        f"{amount(found.choices[-1].test[metric])}; dots are folds, strokes their means."
+        f"{amount(selection.choices[-1].test[metric])}; dots are folds, strokes their means."
     )
-    rows = [(one.name, one.validation, *map(one.test.get, metrics)) for one in found.choices]
+    rows = [
+        (choice.name, choice.validation, *map(choice.test.get, metrics))
+        for choice in selection.choices
+    ]
     headers = "settings", "validation", *metrics
     table = Table("Means over folds of the folds' test means", headers, rows)
     spec = drawing("folds_and_means", dots, title=metric)
     families = Chart("families", f"{metric} of each choice", spec, sentence, table)
-    words = {"metric": metric, "folds": len(found.folds)}
-    return Section("selection", [families, *_over_c(found)], words)
+    words = {"metric": metric, "folds": len(selection.folds)}
+    return Section("selection", [families, *_over_c(selection)], words)
 
 
-def _over_c(found: Selection) -> Iterator[Chart]:
+def _over_c(selection: Selection) -> Iterator[Chart]:
     """Validation over C, the mean of the folds; of many families the best."""
     by_family: dict[str, dict[float, list[float]]] = {}
-    for row in found.rows:
+    for row in selection.rows:
         if (c := c_of(row.settings)) > 0:
             by_family.setdefault(family_name(row), {}).setdefault(c, []).append(row.validation)
     means = {
@@ -262,7 +264,7 @@ def _over_c(found: Selection) -> Iterator[Chart]:
     }
     if not means:
         return
-    sign = 1.0 if parse_metric(found.select).higher_is_better else -1.0
+    sign = 1.0 if parse_metric(selection.select).higher_is_better else -1.0
     tops = {name: max(points, key=lambda point: sign * point[1]) for name, points in means.items()}
     best = sorted(tops, key=lambda name: -sign * tops[name][1])[:_FAMILIES_IN_CHART]
     c, value = tops[best[0]]
@@ -272,20 +274,22 @@ def _over_c(found: Selection) -> Iterator[Chart]:
     rows = [(name, *point) for name, points in means.items() for point in points]
     table = Table("Validation, mean over folds", ("settings", "C", "validation"), rows)
     series = {name: means[name] for name in means if name in best}
-    spec = lines(series, _C_AXIS, f"validation {found.select}", log_x=True)
+    spec = lines(series, _C_AXIS, f"validation {selection.select}", log_x=True)
     yield Chart("over-c", "Validation over C", spec, sentence, table)
 
 
 def provenance_section(models: Sequence[NamedModel], bounds: Sequence[Bound]) -> Section | None:
     """The origin of each named model, and risk bounds where they were computed."""
-    origins = [[("model", one.name), *rows] for one in models if (rows := origin(one.model.record))]
+    origins = [
+        [("model", model.name), *rows] for model in models if (rows := origin(model.model.record))
+    ]
     cells = [
         (
-            one.name, one.about, _power(one.log_value),
-            "no: no ranking has a larger risk" if one.vacuous else "yes",
-            _power(math.log(one.queries_needed)) if one.vacuous else "–",
+            bound.name, bound.about, _power(bound.log_value),
+            "no: no ranking has a larger risk" if bound.vacuous else "yes",
+            _power(math.log(bound.queries_needed)) if bound.vacuous else "–",
         )
-        for one in bounds
+        for bound in bounds
     ]  # fmt: skip
     words = {"origins": origins, "bounds": cells}
     return Section("provenance", [], words) if origins or bounds else None

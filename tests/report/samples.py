@@ -15,7 +15,7 @@ import vl_convert
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.judgments import ClickJudgments
-from owpc_ltr_report.charts import VEGA_LITE, Chart
+from owpc_ltr_report.page import VEGA_LITE, Chart
 
 from owpc_ltr import Evaluation, RankingDataset, evaluate, make_dataset
 from owpc_ltr.data.judgments import Judgments

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_report.charts import Chart, drawing, dumbbells, lines, svg_of
 from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import Material, page_of
-from owpc_ltr_report.page import Page
+from owpc_ltr_report.page import Chart, Page, drawing, dumbbells, lines, svg_of
 
 from tests.report.samples import NAMES, against, check, curves, dataset, linear
 
