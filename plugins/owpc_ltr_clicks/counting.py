@@ -83,9 +83,12 @@ def count_events(
                 results_of(resolved, options, events, first, every_event=every_event),
                 are_lists=not every_event,
             )
-    frequent = _frequent_queries(table, options, events)
+    few = table.people < options.min_people
+    events.leave_out(
+        f"a query that fewer than {options.min_people} people asked", int(table.events[few].sum())
+    )
     _refuse_empty(events, table)
-    return _behaviour(table, frequent, coder, documents.texts, options)
+    return _behaviour(table, ~few & (table.people > 0), coder, documents.texts, options)
 
 
 def refuse_without_clicks(behaviour: Behaviour) -> None:
@@ -231,16 +234,6 @@ class _Lists:
         # Hash the hash again, as its upper half decided who is held out.
         spread = results.person * np.uint64(0x9E3779B97F4A7C15)
         return results.keep(spread < np.uint64(self._below))
-
-
-def _frequent_queries(
-    table: _Table, options: EventOptions, events: EventCounts
-) -> NDArray[np.bool_]:
-    few = table.people < options.min_people
-    events.leave_out(
-        f"a query that fewer than {options.min_people} people asked", int(table.events[few].sum())
-    )
-    return ~few & (table.people > 0)
 
 
 def _refuse_empty(events: EventCounts, table: _Table) -> None:

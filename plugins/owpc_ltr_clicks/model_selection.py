@@ -118,8 +118,12 @@ def examination_interval(
         return None
     weights = np.array([float(part.shown.sum()) for part in parts])
     weights /= weights.sum()
-    away = np.array([_at_all(checked_fit(model, part).examination, examination) for part in parts])
-    variance = GROUPS / (GROUPS - 1) * weights**2 @ (away - examination) ** 2
+    # At ranks that a group lacks its examination is that of all queries.
+    of_parts = np.tile(examination, (GROUPS, 1))
+    for of_part, part in zip(of_parts, parts, strict=True):
+        fitted = checked_fit(model, part).examination[: len(examination)]
+        of_part[: len(fitted)] = fitted
+    variance = GROUPS / (GROUPS - 1) * weights**2 @ (of_parts - examination) ** 2
     reach = float(stdtrit(GROUPS - 1, 0.975)) * np.sqrt(variance)
     low: Vector = np.maximum(examination - reach, 0.0)
     high: Vector = np.minimum(examination + reach, 1.0)
@@ -136,11 +140,3 @@ def _part(counts: ClickCounts, chosen: NDArray[np.bool_]) -> ClickCounts:
         pair_document=counts.pair_document[pairs],
         pair=(np.cumsum(pairs) - 1)[part.pair],
     )
-
-
-def _at_all(examination: Vector, whole: Vector) -> Vector:
-    """The examination extended to all ranks, by `whole` at the ranks that a group lacks."""
-    filled = whole.copy()
-    seen = min(len(examination), len(whole))
-    filled[:seen] = examination[:seen]
-    return filled

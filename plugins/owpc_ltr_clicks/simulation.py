@@ -149,8 +149,8 @@ def clicks(
     popular = np.cumsum(chance) / chance.sum()
     clients = max(int(sessions / visits), 1)
     parts = []
-    for first, last in _stretches(sessions):
-        session = np.arange(first, last)
+    for first in range(0, sessions, _SESSIONS):
+        session = np.arange(first, min(first + _SESSIONS, sessions))
         query = np.searchsorted(popular, rng.random(len(session)), side="right")
         query = np.minimum(query, len(popular) - 1)
         client = rng.integers(0, clients, len(session))
@@ -159,10 +159,6 @@ def clicks(
         parts.append(_events(session, client, query, shown_lists, clicked))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return _table(world, columns)
-
-
-def _stretches(sessions: int) -> list[tuple[int, int]]:
-    return [(first, min(first + _SESSIONS, sessions)) for first in range(0, sessions, _SESSIONS)]
 
 
 def _lists(

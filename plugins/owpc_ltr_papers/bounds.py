@@ -321,8 +321,15 @@ def rademacher_bounds(
     permutations of Definition 3, the `average-precision` loss, of which the sum over P
     permutations is at most P-fold: so it is bounded here.
     """
+    from owpc_ltr.kernels.kernel import bind
+    from owpc_ltr.kernels.linear import losses_of_scores
+
     sizes = sizes_of(model, data)
-    pair_risk, list_risk = (_log(_mean_loss(model, data, loss)) for loss in (pairwise, listwise))
+    scores = model.score(data.features)
+    pair_risk, list_risk = (
+        _log(float(losses_of_scores(data, bind(loss), scores)[0].mean()))
+        for loss in (pairwise, listwise)
+    )
     reach = 2 * sizes.norm * sizes.radius
     grades = "misordered pairs of different grades"
     cases = (
@@ -390,14 +397,6 @@ def _queries_needed(log_complexity: float, log_empirical: float, log_largest: fl
 
 def _log(value: float) -> float:
     return float(np.log(value)) if value > 0 else -np.inf
-
-
-def _mean_loss(model: LinearModel, data: RankingDataset, loss: Loss) -> float:
-    from owpc_ltr.kernels.kernel import bind
-    from owpc_ltr.kernels.linear import losses_of_scores
-
-    scores = model.score(data.features)
-    return float(losses_of_scores(data, bind(loss), scores)[0].mean())
 
 
 def _graded_pairs(data: RankingDataset) -> tuple[Vector, int]:

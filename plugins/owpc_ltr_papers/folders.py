@@ -199,7 +199,8 @@ def _fold(name: str, files: dict[str, Path]) -> FoldFiles:
 def _with_edition(collection: Collection) -> Collection:
     """Called by the edition of LETOR too, which the number of features tells."""
     files = collection.folds[0].test if collection.folds else collection.pieces
-    edition = edition_of(collection.name, files[0])
+    editions = _EDITIONS.get(collection.name, {})
+    edition = editions.get(_features_in(files[0]), "") if editions else ""
     return replace(collection, name=f"{edition} {collection.name}" if edition else collection.name)
 
 
@@ -358,12 +359,6 @@ def name_of(folder: Path, root: Path) -> str:
             if pattern.search(word.lower()):
                 return name
     return next((word for word in words if word.lower() not in _OF_NO_MEANING), folder.name)
-
-
-def edition_of(name: str, path: Path) -> str:
-    """The edition of LETOR that a file is of, by its number of features; empty where unknown."""
-    by_features = _EDITIONS.get(name)
-    return by_features.get(_features_in(path), "") if by_features else ""
 
 
 def _features_in(path: Path) -> int:

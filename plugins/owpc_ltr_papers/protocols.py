@@ -247,12 +247,9 @@ def _value(metric: str, queries: RankedQueries) -> float:
 
 
 def _lambda_methods(extent: Extent) -> Sequence[Method]:
-    measures = ("ndcg", "map", "mrr", "winner-takes-all", "pairwise-error")
+    measures = _MEASURES[:1] if extent.quick else _MEASURES
     settings: dict[str, dict[str, Any]] = {
-        **{
-            f"λ of {name}": {"loss.measure": name}
-            for name in measures[: 1 if extent.quick else None]
-        },
+        **{f"λ of {name}": {"loss.measure": name} for name in measures},
         "λ of ndcg, margin force": {"loss.pair": "margin"},
         "λ of ndcg, two layers": {"optimizer.model": "network"},
     }

@@ -259,5 +259,5 @@ def _citations(rows: Sequence[Row]) -> Iterator[str]:
         if source and where not in places.setdefault(source, []):
             places[source].append(where)
     for key, of_source in places.items():
-        source = sources()[key]
-        yield f"{source}; {', '.join(of_source)}{f'; {source.note}' if source.note else ''}"
+        cited = sources()[key]
+        yield f"{cited}; {', '.join(of_source)}{f'; {cited.note}' if cited.note else ''}"

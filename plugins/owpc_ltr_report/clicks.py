@@ -103,7 +103,7 @@ def _by_rank(
         for rank, values in enumerate(zip_longest(*by_model.values()), 1)
     ]
     points = {
-        name: list(enumerate(values[:_RANKS_IN_CHART].tolist(), 1))
+        name: [(float(rank), at) for rank, at in enumerate(values[:_RANKS_IN_CHART].tolist(), 1)]
         for name, values in by_model.items()
     }
     return lines(points, "rank", y, marks=False, **how), rows

@@ -132,6 +132,9 @@ def comparison_section(comparison: RankerComparison) -> Section:
     """How good each ranker is, and which differences are significant."""
     metrics = list(map(str, comparison.metrics))
     pairs = [pair.by_human_labels for pair in comparison.pairs]
+    corrected = []
+    if len(pairs) > 1 or comparison.looks or comparison.split == "folds":
+        corrected = [corrected_over(len(pairs), comparison.looks, comparison.split)]
     words = {
         "found": comparison, "metrics": metrics,
         "means": [
@@ -153,7 +156,7 @@ def comparison_section(comparison: RankerComparison) -> Section:
             )
             for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
         ],
-        "told": [*disagreements(pairs, comparison.split), *_corrections(comparison), SYMMETRY]
+        "told": [*disagreements(pairs, comparison.split), *corrected, SYMMETRY]
         if pairs
         else [],
         "conventions": [
@@ -162,13 +165,6 @@ def comparison_section(comparison: RankerComparison) -> Section:
         ],
     }  # fmt: skip
     return Section("comparison", _forests(comparison, pairs), words)
-
-
-def _corrections(comparison: RankerComparison) -> list[str]:
-    """What p is corrected for, where that is more than one comparison."""
-    if len(comparison.pairs) == 1 and not comparison.looks and comparison.split != "folds":
-        return []
-    return [corrected_over(len(comparison.pairs), comparison.looks, comparison.split)]
 
 
 def _forests(comparison: RankerComparison, pairs: Sequence[ComparedPair]) -> list[Chart]:
