@@ -7,7 +7,7 @@ Both are documents of User Behavior Insights. Of an experiment are the queries w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,13 +85,17 @@ class ExperimentLog:
         table = table.filter(pc.equal(table["name"], self.experiment.name))
         began = datetime.fromisoformat(self.experiment.started).timestamp()
         early = seconds_of(table["time"].combine_chunks()) < began
-        self.leave_out("before the experiment began", int(early.sum()))
-        to.append(table.filter(pa.array(~early)))
+        to.append(self.without(table, early, "before the experiment began"))
 
     def leave_out(self, reason: str, number: int) -> None:
         """Count what cannot be used."""
         if number:
             self.unusable[reason] += number
+
+    def without(self, table: pa.Table, unusable: NDArray[np.bool_], reason: str) -> pa.Table:
+        """The table without rows that cannot be used, which are counted."""
+        self.leave_out(reason, int(unusable.sum()))
+        return table.filter(pa.array(~unusable))
 
 
 def read_files(experiment: Experiment, paths: Sequence[Path]) -> ExperimentLog:
@@ -130,21 +134,17 @@ def _value(path: Path, number: int, line: bytes) -> Any:
 def read_indices(engine: Engine, experiment: Experiment, options: UbiOptions) -> ExperimentLog:
     """The log in the two indices of User Behavior Insights, since the experiment began."""
     log = ExperimentLog(experiment)
-    for documents in _documents(engine, options.ubi_queries, QUERY_FIELDS.values(), experiment):
-        log.add_queries(documents)
-    for documents in _documents(engine, options.ubi_events, EVENT_FIELDS.values(), experiment):
-        log.add_events(documents)
-    return log
-
-
-def _documents(
-    engine: Engine, index: str, fields: Iterable[str], experiment: Experiment
-) -> Iterator[list[dict[str, Any]]]:
     elastic = engine.about().distribution == "elasticsearch"
-    window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
-    with snapshot(engine, index, elastic=elastic) as pinned:
-        for part in window.slices(1, elastic=elastic):
-            yield from pages(pinned, index, sorted(fields), part)
+    for index, fields, add in (
+        (options.ubi_queries, QUERY_FIELDS, log.add_queries),
+        (options.ubi_events, EVENT_FIELDS, log.add_events),
+    ):
+        window = ScanWindow(experiment.started, None, datetime.now(UTC).isoformat())
+        with snapshot(engine, index, elastic=elastic) as pinned:
+            for part in window.slices(1, elastic=elastic):
+                for documents in pages(pinned, index, sorted(fields.values()), part):
+                    add(documents)
+    return log
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def counted(log: ExperimentLog, max_clicks_per_hour: int) -> Counted:
     searches = CountedSearches(
         client=_renumbered(client[human], bots),
         leads=leads[human],
-        empty=_is_empty(queries["shown"])[human],
+        empty=_equals(pc.list_value_length(queries["shown"]), 0)[human],
         clicks=np.bincount(of_search[keep], minlength=len(client))[human],
         **{name: _numbers(queries[name])[human] for name in ("ms_a", "ms_b", "tau")},
     )
@@ -236,24 +236,20 @@ def _whole_queries(log: ExperimentLog) -> tuple[pa.Table, int]:
     alone = table["failed"].is_valid()
     if not log.experiment.shadow:
         alone = pc.or_(alone, table["leads"].is_null())
-    failed = int(pc.sum(alone).as_py() or 0)
-    table = table.filter(pc.invert(alone))
-    nobody = pc.or_(table["client"].is_null(), table["search"].is_null())
-    log.leave_out("a search without client or id", int(pc.sum(nobody).as_py() or 0))
-    table = table.filter(pc.invert(nobody))
-    repeated = _repeated(np.zeros(len(table), np.int64), table["search"])
-    log.leave_out("a search that was logged again", int(repeated.sum()))
-    return table.filter(pa.array(~repeated)), failed
+    shown = table.filter(pc.invert(alone))
+    failed = len(table) - len(shown)
+    nobody = pc.or_(shown["client"].is_null(), shown["search"].is_null())
+    queries = log.without(shown, nobody.to_numpy(), "a search without client or id")
+    repeated = _repeated(np.zeros(len(queries), np.int64), queries["search"])
+    return log.without(queries, repeated, "a search that was logged again"), failed
 
 
 def _clicks_of(log: ExperimentLog, queries: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
     """The clicks on results of these searches, and the row of the search of each."""
     table = _one_table(log.clicks, EVENT_FIELDS)
     place = pc.index_in(table["search"], value_set=queries["search"].combine_chunks())
-    lost = place.is_null()
-    log.leave_out("a click whose search was not logged", int(pc.sum(lost).as_py() or 0))
-    keep = pc.invert(lost)
-    return table.filter(keep), place.drop_null().to_numpy().astype(np.int64)
+    clicks = log.without(table, place.is_null().to_numpy(), "a click whose search was not logged")
+    return clicks, place.drop_null().to_numpy().astype(np.int64)
 
 
 def _bots(
@@ -288,15 +284,9 @@ def _repeated(group: NDArray[np.int64], texts: Any) -> NDArray[np.bool_]:
     return repeated
 
 
-def _equals(column: Any, text: str) -> NDArray[np.bool_]:
-    same: NDArray[np.bool_] = pc.equal(column, text).fill_null(False).to_numpy()
+def _equals(column: Any, value: str | int) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = pc.equal(column, value).fill_null(False).to_numpy()
     return same
-
-
-def _is_empty(lists: Any) -> NDArray[np.bool_]:
-    lengths = pc.list_value_length(lists)
-    empty: NDArray[np.bool_] = pc.equal(lengths, 0).fill_null(False).to_numpy()
-    return empty
 
 
 def _whole_numbers(column: Any) -> NDArray[np.int64]:

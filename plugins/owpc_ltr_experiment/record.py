@@ -53,18 +53,14 @@ class Experiment(ShortRepr):
         """The ranker that users have without the experiment: the alias, or the frozen `a`."""
         return self.alias or self.a
 
-    def ended(self) -> Experiment:
-        """The experiment, stopped now."""
-        return replace(self, state=STOPPED, stopped=now())
-
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        shown = " (B is computed, not shown)" if self.shadow else ""
+        hidden = " (B is computed, not shown)" if self.shadow else ""
         lines = [
-            f"experiment '{self.name}': {self.state}{shown}",
+            f"experiment '{self.name}': {self.state}{hidden}",
             f"A: {self.a}" + (f" (of '{self.alias}')" if self.alias else ""),
             f"B: {self.b}",
             f"since {self.started}, for {self.planned:,} clients",
@@ -100,7 +96,11 @@ class Experiments:
         """Keep a new experiment. Raises Refused where one of its name runs."""
         stored = self._read(experiment.name)
         if stored and stored[0].state != STOPPED:
-            raise self._runs(stored[0])
+            name, running = experiment.name, stored[0]
+            raise Refused(
+                f"the experiment '{name}' runs since {running.started} ({running.a} against "
+                f"{running.b}): take another name, or stop it: owpc-ltr experiment stop {name}"
+            )
         self._write(experiment, stored[1] if stored else {"op_type": "create"})
 
     def change(self, before: Experiment, after: Experiment) -> None:
@@ -110,13 +110,18 @@ class Experiments:
             raise self._changed(before.name)
         self._write(after, stored[1])
 
+    def end(self, experiment: Experiment) -> Experiment:
+        """Stop an experiment now. Raises Refused where it is another by now."""
+        ended = replace(experiment, state=STOPPED, stopped=now())
+        self.change(experiment, ended)
+        return ended
+
     def _read(self, name: str) -> tuple[Experiment, dict[str, str]] | None:
-        found = read_versioned(self._engine, self._path(name), f"the experiment '{name}'")
-        return None if found is None else (_experiment(name, found[0].object), found[1])
+        stored = read_versioned(self._engine, self._path(name), f"the experiment '{name}'")
+        return None if stored is None else (_experiment(name, stored[0].object), stored[1])
 
     def _write(self, experiment: Experiment, version: dict[str, str]) -> None:
         prepare(self._engine)
-        what = f"the experiment '{experiment.name}'"
         try:
             answer = self._engine.request(
                 "PUT",
@@ -134,17 +139,12 @@ class Experiments:
             if self.find(experiment.name) != experiment:
                 raise
             return
-        check_written(answer, what, f"{_KEY}/{experiment.name}", "created", "updated")
+        what, doc_id = f"the experiment '{experiment.name}'", f"{_KEY}/{experiment.name}"
+        check_written(answer, what, doc_id, "created", "updated")
 
     def _path(self, name: str) -> str:
         # Names have no slash, so that no alias has the id of an experiment.
         return f"/{INDEX}/_doc/{_KEY}%2F{check_name('search experiment', name)}"
-
-    def _runs(self, other: Experiment) -> Refused:
-        return Refused(
-            f"the experiment '{other.name}' runs since {other.started} ({other.a} against "
-            f"{other.b}): take another name, or stop it: owpc-ltr experiment stop {other.name}"
-        )
 
     def _changed(self, name: str) -> Refused:
         return Refused(

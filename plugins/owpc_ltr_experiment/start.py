@@ -50,7 +50,7 @@ def experiment_start(
     check_name("search experiment", name)
     if index is not None:
         check_index(index)
-    models = [_frozen(cluster, ranker) for ranker in (a, b)]
+    models = [QUERY if ranker == QUERY else cluster.uploaded(ranker)[1] for ranker in (a, b)]
     if models[0] == models[1]:
         raise UsageError(
             f"{option_name('a')} and {option_name('b')} are both {models[0]}: name two rankers"
@@ -69,10 +69,6 @@ def experiment_start(
     )
     Experiments(cluster.engine).start(experiment)
     return experiment
-
-
-def _frozen(cluster: Cluster, ranker: str) -> str:
-    return QUERY if ranker == QUERY else cluster.uploaded(ranker)[1]
 
 
 def _common_index(

@@ -112,15 +112,10 @@ class ExperimentStatus(ShortRepr):
     def as_dict(self) -> dict[str, Any]:
         """The status as JSON."""
         return {
+            **vars(self),
             "experiment": self.experiment.as_dict(),
             "result": None if self.result is None else self.result.as_dict(),
             "warnings": [warning.as_dict() for warning in self.warnings],
-            "by_leader": self.by_leader,
-            "shadow": self.shadow,
-            "bots": self.bots,
-            "failed": self.failed,
-            "unusable": self.unusable,
-            "team_draft": self.team_draft,
         }
 
     def __str__(self) -> str:
@@ -128,9 +123,8 @@ class ExperimentStatus(ShortRepr):
         sides = [*self.by_leader.values()]
         names = [name for name in sides[0] if any(side[name] is not None for side in sides)]
         rows = [[name, *(_cell(name, side[name]) for side in sides)] for name in names]
-        headers = ["", *(f"{side.upper()} LEADS" for side in self.by_leader)]
-        if self.result is None:
-            headers = ["", *(side.upper() for side in self.by_leader)]
+        leads = "" if self.result is None else " LEADS"
+        headers = ["", *(f"{side.upper()}{leads}" for side in self.by_leader)]
         lines = [str(first), "", text_table(headers, rows), "", str(self.experiment)]
         lines += [wrapped_text(f"warning: {warning.line}") for warning in self.warnings]
         if self.shadow is not None:

@@ -11,14 +11,7 @@ from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.signatures import Argument, Help, job, option_name
-from owpc_ltr_experiment.record import (
-    PROMOTING,
-    QUERY,
-    RUNNING,
-    STOPPED,
-    Experiment,
-    Experiments,
-)
+from owpc_ltr_experiment.record import PROMOTING, QUERY, RUNNING, STOPPED, Experiment, Experiments
 from owpc_ltr_experiment.status import ClickLog, ExperimentStatus, Negligible, status_of
 
 if TYPE_CHECKING:
@@ -46,14 +39,14 @@ class StoppedExperiment(ShortRepr):
 
     def __str__(self) -> str:
         experiment = self.experiment
-        done = f"users have {experiment.in_use} as before"
+        end = f"users have {experiment.in_use} as before"
         if self.promoted:
-            done = (
+            end = (
                 f"'{experiment.alias}' is set to {experiment.b}; back to {experiment.a}: "
                 f"owpc-ltr models rollback {experiment.alias}"
             )
         lines = [] if self.status is None else [str(self.status), ""]
-        return "\n".join([*lines, f"experiment '{experiment.name}' is stopped: {done}"])
+        return "\n".join([*lines, f"experiment '{experiment.name}' is stopped: {end}"])
 
 
 @job(changes_cluster=True)
@@ -80,7 +73,7 @@ def experiment_stop(
     if experiment.state == STOPPED:
         return StoppedExperiment(experiment, experiment.result is not None)
     if experiment.state == RUNNING and promote_if is None:
-        return StoppedExperiment(_ended(experiments, experiment), promoted=False)
+        return StoppedExperiment(experiments.end(experiment), promoted=False)
     status = None
     if experiment.state == RUNNING:
         _check_promotable(cluster, experiment)
@@ -93,13 +86,7 @@ def experiment_stop(
         experiments.change(experiment, decided)
         experiment = decided
     _promote(cluster, experiment)
-    return StoppedExperiment(_ended(experiments, experiment), True, status)
-
-
-def _ended(experiments: Experiments, experiment: Experiment) -> Experiment:
-    ended = experiment.ended()
-    experiments.change(experiment, ended)
-    return ended
+    return StoppedExperiment(experiments.end(experiment), True, status)
 
 
 def _check_better(experiment: Experiment, status: ExperimentStatus) -> None:
