@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,14 +99,32 @@ class World:
         assert len(behind[0].documents) >= 3
 
 
+def copied_world(folder: Path, kind: Callable[[], MemoryCluster] = MemoryCluster) -> World:
+    """A world that a test may change: a copy of one that is made once."""
+    world = copy.copy(_made_world(kind))
+    world.folder, world.cluster = folder, copy.deepcopy(world.cluster)
+    return world
+
+
+@functools.cache
+def _made_world(kind: Callable[[], MemoryCluster]) -> World:
+    with tempfile.TemporaryDirectory() as folder:
+        return World(Path(folder), kind())
+
+
 def _silent(_message: str, _done: float | None = None) -> None:
     """No progress."""
 
 
+def cluster_of(engine: Any) -> Cluster:
+    """The cluster behind an engine, with its plugin-free store."""
+    cluster = Cluster(cast(Engine, engine), PluginFreeStore.kind)
+    cluster.store = PluginFreeStore(cast(Engine, engine))
+    return cluster
+
+
 def _models(engine: Engine) -> UploadedModels:
-    cluster = Cluster(engine, PluginFreeStore.kind)
-    cluster.store = PluginFreeStore(engine)
-    return cluster.models
+    return cluster_of(engine).models
 
 
 def commands(world: World) -> dict[str, Command]:

@@ -437,7 +437,7 @@ def test_from_the_gateways_log_and_clicks_to_the_verdict(served: Served, tmp_pat
     """Users want what B has on top: an application copies what the hit says into its click."""
     top = ranked(OTHER)[0]
     lines, rng = [], np.random.default_rng(1)
-    for number in range(300):
+    for number in range(160):
         client = f"u{number}"
         _, headers, answer = served.search(client)
         shown = ids(answer)
@@ -452,7 +452,7 @@ def test_from_the_gateways_log_and_clicks_to_the_verdict(served: Served, tmp_pat
     clicks.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     status = status_of_log(served, [served.log.path, clicks])
     assert status.result is not None
-    assert (status.result.n_clients, status.result.n_searches) == (300, 300)
+    assert (status.result.n_clients, status.result.n_searches) == (160, 160)
     assert status.result.n_clicks == len(lines)
     assert str(status.result.verdict) == "better"
     assert status.by_leader["a"]["median ms of the list"]

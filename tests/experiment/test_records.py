@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,6 @@ from owpc_ltr_experiment.start import experiment_start
 from owpc_ltr_experiment.status import ClickLog, experiment_status
 from owpc_ltr_experiment.stop import experiment_stop
 
-from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
@@ -25,29 +24,14 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, prunable, prune
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.small_cluster import Unreliable
-from tests.engine.write_world import World
+from tests.engine.write_world import World, cluster_of, copied_world
 from tests.experiment.users import log_of_users
 
 
-def cluster_of(engine: Any) -> Cluster:
-    """The cluster behind an engine, with its plugin-free store."""
-    cluster = Cluster(cast(Engine, engine), PluginFreeStore.kind)
-    cluster.store = PluginFreeStore(cast(Engine, engine))
-    return cluster
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("world"))
-
-
 @pytest.fixture
-def world(made: World) -> Iterator[World]:
+def world(tmp_path: Path) -> World:
     """A world that a test may change."""
-    kept = {name: dict(index.documents) for name, index in made.cluster.indices.items()}
-    yield made
-    for name, documents in kept.items():
-        made.cluster.indices[name].documents = documents
+    return copied_world(tmp_path)
 
 
 def start(world: World, **options: Any) -> Experiment:
@@ -204,7 +188,9 @@ def empty(folder: Path) -> Path:
 
 def better(experiment: Experiment, folder: Path, seed: int = 1) -> Path:
     """A log in which B puts what users want first, and A puts it third."""
-    return log_of_users(experiment, folder / f"{seed}.jsonl", np.random.default_rng(seed))
+    return log_of_users(
+        experiment, folder / f"{seed}.jsonl", np.random.default_rng(seed), clients=400
+    )
 
 
 def test_a_better_b_that_breaks_a_guard_rail_is_not_promoted(world: World, tmp_path: Path) -> None:

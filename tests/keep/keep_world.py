@@ -15,7 +15,6 @@ from owpc_ltr_keep.keep import KeepRun, run_once
 from owpc_ltr_keep.plan import KeepData, KeepExperiment, KeepNotify, KeepPlan, KeepShadow
 from owpc_ltr_keep.workflow import CANDIDATE, CHAMPION, Workflow
 
-from owpc_ltr import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Alias, all_aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
@@ -29,16 +28,9 @@ from owpc_ltr.inspection.result import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model, save_model
 from tests.engine.small_cluster import FEATURESET, linear
-from tests.engine.write_world import World
+from tests.engine.write_world import World, cluster_of
 
 QUERIES = 200
-
-
-def cluster_of(engine: Any) -> Cluster:
-    """The cluster behind an engine, with its plugin-free store."""
-    cluster = Cluster(cast(Engine, engine), PluginFreeStore.kind)
-    cluster.store = PluginFreeStore(cast(Engine, engine))
-    return cluster
 
 
 @dataclass(frozen=True)

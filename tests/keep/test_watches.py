@@ -18,8 +18,9 @@ from owpc_ltr_keep.workflow import Workflow
 from owpc_ltr.engine.deployment.alias_index import INDEX
 from owpc_ltr.errors import BadInput
 from tests.engine.small_cluster import Unreliable
+from tests.engine.write_world import cluster_of
 from tests.experiment.users import log_of_users
-from tests.keep.keep_world import KeepWorld, Night, cluster_of, plan_in
+from tests.keep.keep_world import KeepWorld, Night, plan_in
 
 GAIN = 0.2
 
@@ -170,9 +171,9 @@ def broken(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def of_bots(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every second client clicks on its result 200 times within a second."""
+    """Every second client clicks on its result 110 times within a second."""
     clicks = [line for line in lines if "action_name" in line]
-    return lines + [line for line in clicks[::2] for _ in range(200)]
+    return lines + [line for line in clicks[::2] for _ in range(110)]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine import connect as connecting
-from tests.engine.write_world import World
-from tests.experiment.test_records import cluster_of
+from tests.engine.write_world import World, cluster_of, copied_world
 from tests.mcp.logged_cluster import LoggedCluster
 
 
@@ -23,7 +22,7 @@ def sdk() -> None:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The cluster that the environment names."""
-    world = World(tmp_path, LoggedCluster())
+    world = copied_world(tmp_path, LoggedCluster)
     world.cluster.settings.given = True
 
     @functools.wraps(connecting.connect)
