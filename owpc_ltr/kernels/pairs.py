@@ -146,12 +146,18 @@ def logistic(difference: float) -> tuple[float, float]:
 
 
 @compiled
-def has_nan(scores: Any) -> bool:
-    """Whether a score is not a number: then no order, and no loss, is defined."""
-    found = False
+def reset(scores: Any, gradient: Any, curvature: Any, finite: bool) -> bool:
+    """Set gradient and curvature to 0; False, and the gradient NaN, where no loss is defined.
+
+    That is where a score is NaN, or, for a loss that needs `finite` ones, infinite.
+    """
+    curvature[:] = 0.0
+    undefined = False
     for score in scores:
-        found |= score != score  # noqa: PLR0124 - true for NaN alone
-    return found
+        # True for NaN alone; of what is infinite, the difference is NaN.
+        undefined |= score != score or (finite and score - score != 0.0)  # noqa: PLR0124
+    gradient[:] = np.nan if undefined else 0.0
+    return not undefined
 
 
 @compiled
@@ -183,6 +189,31 @@ def grades_of(labels: Any, weights: Any) -> Any:
         count += 1
         grade = next_grade(labels, weights, grade)
     return grades[:count]
+
+
+@compiled
+def weight_of(labels: Any, weights: Any, grade: float) -> float:
+    """The weight of all documents of a grade."""
+    total = 0.0
+    for document in range(len(labels)):
+        if labels[document] == grade:
+            total += weights[document]
+    return total
+
+
+@compiled
+def weight_of_pairs(labels: Any, weights: Any) -> tuple[float, float]:
+    """Weight of all pairs of different grade, and of all documents above the lowest grade."""
+    below, pairs, relevant = 0.0, 0.0, 0.0
+    lowest = lowest_grade(labels, weights)
+    grade = lowest
+    while grade < np.inf:
+        level = weight_of(labels, weights, grade)
+        pairs += level * below
+        relevant += level if grade > lowest else 0.0
+        below += level
+        grade = next_grade(labels, weights, grade)
+    return pairs, relevant
 
 
 @compiled

@@ -6,21 +6,23 @@ parts: the result is the same whoever reckoned which part.
 
 Methods of cutting planes minimise P(w) = ½‖w‖² + C R(w) with L_q convex. Their best point so far
 moves by an exact line search towards each new one (Franc & Sonnenburg, JMLR 2009). The search runs
-on two cached vectors of scores, and reads the matrix once.
+on two cached vectors of scores, and reads the matrix once. Any tangent of R lies below it, so a
+maximum of tangents bounds P from below: that is the duality gap by which LaRank and the bundle
+method stop (`Passes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import JudgedTable
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import (
     add_rows,
@@ -32,34 +34,25 @@ from owpc_ltr.kernels.linear import (
     score_rows,
     threads_worthwhile,
 )
-from owpc_ltr.protocols import Loss
+from owpc_ltr.protocols import Certificate, Loss, Run, relative_gap
 
 _BLOCKS = 16  # of queries; their sums are added in order, whatever the number of threads
 
 
-class Sums(NamedTuple):
+def part_sums(
+    part: RankingDataset, loss: Loss, weights: Vector, threads: int = 1
+) -> tuple[float, Vector]:
     """The risk of a part at some weights for features as they are, and its gradient."""
-
-    risk: float
-    gradient: Vector
-
-
-class Line(NamedTuple):
-    """The risk of a part at several points of a line, and its slope along the line there."""
-
-    risks: Vector
-    slopes: Vector
-
-
-def part_sums(part: RankingDataset, loss: Loss, weights: Vector, threads: int = 1) -> Sums:
-    """The sums of a part, by which the data as a whole are known."""
-    return Sums(*linear_risk(part, bind(loss), weights, threads))
+    return linear_risk(part, bind(loss), weights, threads)
 
 
 def part_line(
     part: RankingDataset, loss: Loss, weights: Vector, step: Vector, shares: Vector
-) -> Line:
-    """The same along a line; the matrix is read twice, whatever the number of points."""
+) -> tuple[Vector, Vector]:
+    """The risk of a part at several points of a line, and its slope along the line there.
+
+    The matrix is read twice, whatever the number of points.
+    """
     bound, importance = bind(loss), part.query_importance
     scores, moves = linear_scores(part.features, weights), linear_scores(part.features, step)
     # The slope along the line, weighted: nothing is kept of a document.
@@ -68,7 +61,7 @@ def part_line(
     for number, share in enumerate(shares):
         values, gradient, _ = losses_of_scores(part, bound, scores + share * moves)
         risks[number], slopes[number] = values @ importance, gradient @ weighted
-    return Line(risks, slopes)
+    return risks, slopes
 
 
 class RiskOfWeights:
@@ -87,9 +80,9 @@ class RiskOfWeights:
         sums = partial(
             part_sums, loss=self.loss, weights=weights * self.scales, threads=self.in_a_part
         )
-        for part in self.data.each(sums, self.threads):
-            risk += part.risk
-            gradient += part.gradient
+        for part_risk, part_gradient in self.data.each(sums, self.threads):
+            risk += part_risk
+            gradient += part_gradient
         return risk, gradient * self.scales
 
     def along(self, weights: Vector, step: Vector, shares: Vector) -> tuple[Vector, Vector]:
@@ -102,9 +95,9 @@ class RiskOfWeights:
             step=step * self.scales,
             shares=shares,
         )
-        for part in self.data.each(line, self.threads):
-            risks += part.risks
-            slopes += part.slopes
+        for part_risks, part_slopes in self.data.each(line, self.threads):
+            risks += part_risks
+            slopes += part_slopes
         return risks, slopes
 
 
@@ -129,11 +122,9 @@ class Risk:
         self.data, self.C, self.threads = data, C, threads_worthwhile(data, threads)
         self.name, self.bound = loss.name, bind(loss)
         self.cuts = [int(data.offsets[cut]) for cut in query_blocks(data.offsets, _BLOCKS)]
-        self.importance = (
-            None
-            if data.query_weights is None
-            else np.repeat(data.query_importance, np.diff(data.offsets))
-        )
+        self.importance: Vector | None = None
+        if data.query_weights is not None:
+            self.importance = np.repeat(data.query_importance, np.diff(data.offsets))
 
     def scores(self, w: Vector) -> Vector:
         """The linear scores of all documents; one read of the matrix."""
@@ -157,15 +148,8 @@ class Risk:
         check_finite(self.name, risk, w)
         if self.importance is not None:
             gradient *= self.importance
-        objective = 0.5 * float(w @ w) + self.C * risk
-        return Point(
-            w=w,
-            scores=scores,
-            risk=risk,
-            lowest=float(values.min(initial=0.0)),
-            gradient=gradient,
-            objective=objective,
-        )
+        lowest, objective = float(values.min(initial=0.0)), 0.5 * float(w @ w) + self.C * risk
+        return Point(w, scores, risk, lowest, gradient=gradient, objective=objective)
 
     def slope(self, gradient: Vector) -> Vector:
         """The gradient in the weights, from that in the scores; one read of the matrix."""
@@ -189,11 +173,8 @@ class RiskOrigin(NamedTuple):
 
     def is_that_of(self, other: RiskOrigin) -> bool:
         """Whether two risks are the same, as far as one point can tell."""
-        return (
-            self.loss == other.loss
-            and self.risk == other.risk
-            and np.array_equal(self.slope, other.slope)
-        )
+        same = self.loss == other.loss and self.risk == other.risk
+        return same and np.array_equal(self.slope, other.slope)
 
 
 def check_finite(loss: str, risk: float, w: Vector) -> None:
@@ -256,3 +237,54 @@ class Tangent(NamedTuple):
         if other.slope <= self.slope:
             return other.at
         return (self.value(0) - other.value(0)) / (other.slope - self.slope)
+
+
+NOTHING_TO_GAIN = "no model is better than the one that scores everything alike"
+
+
+class Passes:
+    """The passes of an optimizer with `tolerance` and `passes`: what each found, when it stops."""
+
+    def __init__(self, optimizer: Any, loss: Loss, zero: Point, run: Run) -> None:
+        self.optimizer, self.loss, self.zero, self.run = optimizer, loss, zero, run
+        self.history: list[dict[str, float]] = []
+        self.gap, self.reason = abs(zero.objective), ""
+
+    def add(self, lower: float, best: Point, duals: Vector) -> None:
+        """Note a pass, whose dual variables bound P by `lower`; `reason` says why it is the last.
+
+        That is gap ≤ tolerance · (P(0) − P(w)). Raises PluginError for a loss whose tangents pass
+        above it: it is not convex.
+        """
+        self.gap = gap = best.objective - lower
+        if gap < -1e-7 * max(abs(best.objective), 1e-300):
+            raise PluginError(
+                f"loss '{self.loss.name}' claims to be convex, but a tangent of it passes above it "
+                f"by {-gap:.3g}: fix the claim or the gradient, or use --optimizer gradient"
+            )
+        number, most = len(self.history) + 1, self.optimizer.passes
+        row = {"pass": number, "dual": lower, "objective": best.objective, "gap": gap}
+        self.history.append({**row, "nonzero_duals": int(np.count_nonzero(duals))})
+        self.run.progress(f"{self.optimizer.name} pass {number}, gap {gap:.3g}", None)
+        gain, scale = self.zero.objective - best.objective, abs(self.zero.objective)
+        if max(gap, gain) <= 1e-9 * scale:
+            self.reason = NOTHING_TO_GAIN
+        elif gap <= max(self.optimizer.tolerance * gain, 1e-12 * scale):
+            self.reason = f"gap within {self.optimizer.tolerance:g} of the gain"
+        elif number == most:
+            self.reason = f"stopped after {most} passes"
+
+    def certificate(self, best: Point) -> Certificate:
+        """What the last pass, with its `dual` bound, says of the best point."""
+        last, gain = self.history[-1], self.zero.objective - best.objective
+        gap = max(best.objective - last["dual"], 0.0)
+        return Certificate(
+            objective=best.objective,
+            gap=gap,
+            relative_gap=relative_gap(gap, gain),
+            passes=len(self.history),
+            nonzero_duals=int(last["nonzero_duals"]),
+            risk=best.risk,
+            risk_at_zero=self.zero.risk,
+            stop_reason=self.reason,
+        )

@@ -22,7 +22,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
-from owpc_ltr.kernels.pairs import has_nan
+from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
 
@@ -30,10 +30,7 @@ from owpc_ltr.protocols import Loss
 def _average_precision(
     scores: Any, labels: Any, weights: Any, _parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if has_nan(scores):
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, False):
         return np.nan
     upper, lower = _copies(scores, labels, weights, True), _copies(scores, labels, weights, False)
     if len(upper) == 0 or len(lower) == 0:

@@ -28,6 +28,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
 Psi = Literal["cross-entropy", "square", "q-norm"]
@@ -40,10 +41,7 @@ _STEEPEST = 10.0  # s / c: the slope there is 22,026 times that of any gain
 def _bregman(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if not np.isfinite(scores).all():
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, True):
         return np.nan
     psi, c = int(parameters[0]), parameters[1]
     value: float

@@ -15,6 +15,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import reset
 from owpc_ltr.protocols import Loss
 
 Target = Literal["label", "gain"]
@@ -24,10 +25,7 @@ Target = Literal["label", "gain"]
 def _cosine(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if not np.isfinite(scores).all():
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, True):
         return np.nan
     by_gain = parameters[0] == 1.0
     # Scores are measured by the largest, so that neither squares nor their sum leave the range.

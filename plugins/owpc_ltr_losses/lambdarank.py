@@ -23,7 +23,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
-from owpc_ltr.kernels.pairs import has_nan, logistic
+from owpc_ltr.kernels.pairs import logistic, reset
 from owpc_ltr.protocols import Loss
 
 Measure = Literal["ndcg", "map", "mrr", "winner-takes-all", "pairwise-error"]
@@ -43,10 +43,7 @@ _WIDE = 600.0  # a range of scores whose exponentials are still finite
 def _lambdarank(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if has_nan(scores):
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, False):
         return np.nan
     ranked = _rank(scores, labels, weights, _ranks_that_count(parameters))
     # From here on everything is in the order of the ranks: neighbours in memory, too.

@@ -17,7 +17,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
-from owpc_ltr.kernels.pairs import lowest_grade, next_grade
+from owpc_ltr.kernels.pairs import lowest_grade, next_grade, reset
 from owpc_ltr.protocols import Loss
 
 Target = Literal["exponential", "gain"]
@@ -27,10 +27,7 @@ Target = Literal["exponential", "gain"]
 def _listnet(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if not np.isfinite(scores).all():
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, True):
         return np.nan
     lowest = lowest_grade(labels, weights)
     if not next_grade(labels, weights, lowest) < np.inf:

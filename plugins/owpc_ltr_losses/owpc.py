@@ -27,7 +27,15 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel, sort_ascending
-from owpc_ltr.kernels.pairs import LOGISTIC, Inner, add_pairs, has_nan, lowest_grade, next_grade
+from owpc_ltr.kernels.pairs import (
+    LOGISTIC,
+    Inner,
+    add_pairs,
+    lowest_grade,
+    next_grade,
+    reset,
+    weight_of,
+)
 from owpc_ltr.protocols import Loss
 
 Generator = Literal["constant", "top", "inverse", "exponential", "logarithmic"]
@@ -42,10 +50,7 @@ _TABLE = 5  # where the table of the generator starts among the parameters
 def _owpc(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if has_nan(scores):
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, False):
         return np.nan
     grades = int(parameters[2])
     if grades == _BINARY:
@@ -59,13 +64,13 @@ def _owpc(
     total = 0.0
     grade = next_grade(labels, weights, lowest)
     while grade < np.inf:
-        total += 1.0 if grades == _THRESHOLDS else _weight_of(labels, weights, grade)
+        total += 1.0 if grades == _THRESHOLDS else weight_of(labels, weights, grade)
         grade = next_grade(labels, weights, grade)
     value = 0.0
     grade = next_grade(labels, weights, lowest)
     while grade < np.inf:
         highest = np.inf if grades == _THRESHOLDS else grade
-        part = 1.0 if grades == _THRESHOLDS else _weight_of(labels, weights, grade)
+        part = 1.0 if grades == _THRESHOLDS else weight_of(labels, weights, grade)
         share = part / total
         value += _add_level(
             scores, labels, weights, grade, highest, share, parameters, gradient, curvature
@@ -139,15 +144,6 @@ def _table(generator: Generator, length: int = 16384) -> Vector:
     if generator == "logarithmic":
         return np.concatenate(([0.0], np.cumsum(1.0 / np.log1p(j))))
     return np.zeros(0)
-
-
-@compiled
-def _weight_of(labels: Any, weights: Any, grade: float) -> float:
-    total = 0.0
-    for document in range(len(labels)):
-        if labels[document] == grade:
-            total += weights[document]
-    return total
 
 
 @compiled

@@ -18,7 +18,14 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
-from owpc_ltr.kernels.pairs import Inner, add_pairs, has_nan, lowest_grade, next_grade
+from owpc_ltr.kernels.pairs import (
+    Inner,
+    add_pairs,
+    lowest_grade,
+    next_grade,
+    reset,
+    weight_of_pairs,
+)
 from owpc_ltr.protocols import Loss
 
 Normalise = Literal["pairs", "relevant", "none"]
@@ -30,17 +37,13 @@ _PAIRS, _RELEVANT, _NONE = range(3)
 def _pairwise(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if has_nan(scores):
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, False):
         return np.nan
     inner, margin, normalise = int(parameters[0]), parameters[1], int(parameters[2])
     documents, shares = np.empty(len(scores) + 1, dtype=np.int64), np.empty(len(scores))
-    lowest = lowest_grade(labels, weights)
-    pairs, relevant = _count_pairs(labels, weights, lowest)
+    pairs, relevant = weight_of_pairs(labels, weights)
     value = 0.0
-    grade = next_grade(labels, weights, lowest)
+    grade = next_grade(labels, weights, lowest_grade(labels, weights))
     while grade < np.inf:
         n_upper = _split(labels, weights, grade, documents, shares)
         upper, lower = documents[:n_upper], _lower_of(labels, weights, grade, documents, n_upper)
@@ -118,23 +121,6 @@ def _lower_of(labels: Any, weights: Any, grade: float, documents: Any, start: in
         if labels[j] < grade and weights[j] > 0.0:
             end += 1
     return documents[start:end]
-
-
-@compiled
-def _count_pairs(labels: Any, weights: Any, lowest: float) -> tuple[float, float]:
-    """Weight of all pairs of different grade, and of all documents above the lowest grade."""
-    below, pairs, relevant = 0.0, 0.0, 0.0
-    grade = lowest
-    while grade < np.inf:
-        level = 0.0
-        for i in range(len(labels)):
-            if labels[i] == grade:
-                level += weights[i]
-        pairs += level * below
-        relevant += level if grade > lowest else 0.0
-        below += level
-        grade = next_grade(labels, weights, grade)
-    return pairs, relevant
 
 
 @hookimpl

@@ -16,10 +16,16 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.compiling import compiled
 from owpc_ltr.host.settings import check_settings, choice_number
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
-from owpc_ltr.kernels.pairs import HINGE, add_pairs, documents_of, grades_of, has_nan
+from owpc_ltr.kernels.pairs import (
+    HINGE,
+    add_pairs,
+    documents_of,
+    grades_of,
+    reset,
+    weight_of_pairs,
+)
 from owpc_ltr.protocols import Loss
 
 Normalise = Literal["none", "pairs"]
@@ -29,16 +35,13 @@ Normalise = Literal["none", "pairs"]
 def _position_sensitive(
     scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
 ) -> float:
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    if has_nan(scores):
-        gradient[:] = np.nan
+    if not reset(scores, gradient, curvature, False):
         return np.nan
     grades = grades_of(labels, weights)
     r = len(grades)
     share = 1.0
     if parameters[0] == 1.0 and r > 1:
-        share = 1.0 / _weight_of_pairs(labels, weights, grades)
+        share = 1.0 / weight_of_pairs(labels, weights)[0]
     shares = np.empty(len(scores))
     for document in range(len(scores)):
         shares[document] = weights[document] * np.sqrt(share)
@@ -77,18 +80,6 @@ class PositionSensitive(KernelLoss):
     def parameters(self) -> Vector:
         """Whether the mean is meant."""
         return np.array([choice_number(self, "normalise")])
-
-
-@compiled
-def _weight_of_pairs(labels: Any, weights: Any, grades: Any) -> float:
-    below, pairs = 0.0, 0.0
-    for grade in grades:
-        level = 0.0
-        for document in documents_of(labels, weights, grade):
-            level += weights[document]
-        pairs += level * below
-        below += level
-    return pairs
 
 
 @hookimpl

@@ -25,6 +25,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import (
+    NOTHING_TO_GAIN,
+    Passes,
     Point,
     Risk,
     RiskOfWeights,
@@ -33,7 +35,6 @@ from owpc_ltr.kernels.risk import (
     check_finite,
     search,
 )
-from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, Passes
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 

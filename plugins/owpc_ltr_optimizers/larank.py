@@ -17,7 +17,7 @@ Finley & Yu, 2009). With patterns p (tangents) of each group and dual variables 
 After each pass the best point so far moves by a line search towards w, and tangents touch
 half-way between the two (`_TOWARDS`): at large C, w alone runs far ahead of what the patterns
 know, and tangents there say little. The gap is P(best) − D(β); it stops where this is at most
-tolerance · (P(0) − P(best)), see `Passes` in owpc_ltr.kernels.stopping.
+tolerance · (P(0) − P(best)), see `Passes` in owpc_ltr.kernels.risk.
 
 Of data in a folder a sample of whole queries is solved so, as much as fits in little memory. Its
 weights are where cutting planes of the whole risk begin (see `bundle`), whose gap is that of all.
@@ -40,8 +40,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
 from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
-from owpc_ltr.kernels.risk import Point, Risk, RiskOrigin, search
-from owpc_ltr.kernels.stopping import NOTHING_TO_GAIN, Passes
+from owpc_ltr.kernels.risk import NOTHING_TO_GAIN, Passes, Point, Risk, RiskOrigin, search
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers._larank_dual import (
