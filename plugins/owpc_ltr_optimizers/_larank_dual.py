@@ -86,39 +86,29 @@ def balance(
 
     Group g has the patterns (rows of `slopes`) from `cuts[g]` on; none is empty.
     """
-    from scipy.linalg.blas import dsyrk
-    from scipy.linalg.lapack import dpotrf
-
     patterns = _Patterns(slopes, np.append(cuts, len(offset)))
     point = _start(patterns, offset, beta, budget)
     gap = _gap(point)
     for _ in range(_STEPS):
         if gap <= target:
             break
-        newton, rows = _reduced(point, patterns)
-        matrix = dsyrk(1.0, rows.T, lower=1)
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
-        if failed:  # nothing more to gain in float64
+        newton = _Newton(point, patterns)
+        if newton.failed:  # nothing more to gain in float64
             break
-        straight = _direction(
-            point=point, patterns=patterns, newton=newton, factor=factor, aim=0.0, straight=None
-        )
+        straight = newton.direction(0.0)
         reached = _gap(_moved(point, straight, _longest_step(point, straight)))
         aim = gap / (len(beta) + len(cuts)) * (reached / gap) ** 3
-        bent = _direction(
-            point=point, patterns=patterns, newton=newton, factor=factor, aim=aim, straight=straight
-        )
+        bent = newton.direction(aim, straight)
         moved = _moved(point, bent, 0.995 * _longest_step(point, bent))
         before, gap = gap, _gap(moved)
         if not gap < before:
             break
         point = moved
     # What only the barrier keeps above zero carries nothing: the dual stays sparse.
-    kept = np.where(point.beta > 1e-5 * budget, point.beta, 0.0)
-    spent = np.add.reduceat(kept, cuts)
+    beta = np.where(point.beta > 1e-5 * budget, point.beta, 0.0)
+    spent = np.add.reduceat(beta, cuts)
     share = np.minimum(1.0, budget / np.maximum(spent, budget))
-    result: Vector = kept * np.repeat(share, np.diff(patterns.cuts))
+    result: Vector = beta * np.repeat(share, np.diff(patterns.cuts))
     return result
 
 
@@ -251,31 +241,49 @@ class _Patterns(NamedTuple):
     cuts: NDArray[np.int64]
 
 
-class _Newton(NamedTuple):
-    """The Newton system at a point, reduced to w: θ = β/z, and each group's Σ θ slope and Σ θ."""
+class _Newton:
+    """The Newton system at a point, reduced to w: θ = β/z, and each group's Σ θ slope and Σ θ.
 
-    theta: Vector
-    pull: NDArray[np.float64]
-    total: Vector
+    The pattern with slope zero counts with η/ξ. Slopes are taken around each group's mean, so
+    that nothing cancels and the matrix stays definite.
+    """
 
+    def __init__(self, point: _Point, patterns: _Patterns) -> None:
+        from scipy.linalg.blas import dsyrk
+        from scipy.linalg.lapack import dpotrf
 
-def _direction(
-    point: _Point,
-    patterns: _Patterns,
-    newton: _Newton,
-    factor: NDArray[np.float64],
-    aim: float,
-    straight: _Point | None,
-) -> _Point:
-    """Towards βz = ηξ = aim, corrected for the bend of the way straight to 0 where it is known."""
-    from scipy.linalg.lapack import dpotrs
+        self.point, self.patterns = point, patterns
+        slopes, cuts = patterns
+        self.theta, self.total = point.beta / point.z, point.eta / point.xi
+        root_of_none = np.sqrt(self.total)
+        self.pull = np.zeros((len(self.total), slopes.shape[1]))
+        _add_by_group(self.total, self.theta, cuts)
+        _add_by_group(self.pull, self.theta[:, None] * slopes, cuts)
+        mean = self.pull / self.total[:, None]
+        around = slopes - np.repeat(mean, np.diff(cuts), axis=0)
+        rows = np.concatenate([np.sqrt(self.theta)[:, None] * around, root_of_none[:, None] * mean])
+        matrix = dsyrk(1.0, rows.T, lower=1)
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        self.factor, self.failed = dpotrf(matrix, lower=1, overwrite_a=1)
 
-    bend = point if straight is None else straight
-    s, r, right = _right_hand_side(
-        point=point, patterns=patterns, newton=newton, aim=aim, bend=bend, bent=straight is not None
-    )
-    w, _ = dpotrs(factor, right, lower=1)
-    return _expand(point=point, patterns=patterns, newton=newton, s=s, r=r, w=w)
+    def direction(self, aim: float, straight: _Point | None = None) -> _Point:
+        """Towards βz = ηξ = aim, corrected for the bend of the way straight to 0 where known."""
+        from scipy.linalg.lapack import dpotrs
+
+        point, (slopes, cuts) = self.point, self.patterns
+        # What is missing to βz = aim a pattern and to ηξ = aim a group, reduced to w.
+        s, r = (aim - point.beta * point.z) / point.z, (aim - point.eta * point.xi) / point.xi
+        if straight is not None:
+            s -= straight.beta * straight.z / point.z
+            r -= straight.eta * straight.xi / point.xi
+        _add_by_group(r, s, cuts)
+        right = _combined(r / self.total, self.pull) - _combined(s, slopes)
+        w, _ = dpotrs(self.factor, right, lower=1)
+        xi = (r + _products(self.pull, w)) / self.total
+        z = np.repeat(xi, np.diff(cuts)) - _products(slopes, w)
+        eta = r - point.eta / point.xi * xi
+        _add_by_group(eta, -s, cuts)
+        return _Point(s - self.theta * z, eta, w, xi, z)
 
 
 def _start(patterns: _Patterns, offset: Vector, old: Vector, budget: float) -> _Point:
@@ -301,64 +309,17 @@ def _gap(point: _Point) -> float:
 
 
 def _moved(point: _Point, direction: _Point, step: float) -> _Point:
-    return _Point(*(here + step * there for here, there in zip(point, direction, strict=True)))
+    return _Point(*(part + step * change for part, change in zip(point, direction, strict=True)))
 
 
 def _longest_step(point: _Point, direction: _Point) -> float:
     """How far one can go before something that must be positive is not; 1 at most."""
     step = 1.0
-    for value, change in (
-        (point.beta, direction.beta),
-        (point.eta, direction.eta),
-        (point.xi, direction.xi),
-        (point.z, direction.z),
-    ):
+    for part in ("beta", "eta", "xi", "z"):
+        value, change = getattr(point, part), getattr(direction, part)
         falling = change < 0
         step = min(step, (-value[falling] / change[falling]).min(initial=step))
     return float(step)
-
-
-def _reduced(point: _Point, patterns: _Patterns) -> tuple[_Newton, NDArray[np.float64]]:
-    """The Newton system, and rows whose products sum to its matrix (less the identity).
-
-    The pattern with slope zero counts with η/ξ. Slopes are taken around each group's mean, so
-    that nothing cancels and the matrix stays definite.
-    """
-    slopes, cuts = patterns
-    theta, total = point.beta / point.z, point.eta / point.xi
-    root_of_none = np.sqrt(total)
-    pull = np.zeros((len(total), slopes.shape[1]))
-    _add_by_group(total, theta, cuts)
-    _add_by_group(pull, theta[:, None] * slopes, cuts)
-    mean = pull / total[:, None]
-    around = slopes - np.repeat(mean, np.diff(cuts), axis=0)
-    rows = np.concatenate([np.sqrt(theta)[:, None] * around, root_of_none[:, None] * mean])
-    return _Newton(theta, pull, total), rows
-
-
-def _right_hand_side(
-    point: _Point, patterns: _Patterns, newton: _Newton, aim: float, bend: _Point, bent: bool
-) -> tuple[Vector, Vector, Vector]:
-    """What is missing to βz = aim a pattern and to ηξ = aim a group, reduced to w."""
-    slopes, cuts = patterns
-    s, r = (aim - point.beta * point.z) / point.z, (aim - point.eta * point.xi) / point.xi
-    if bent:
-        s -= bend.beta * bend.z / point.z
-        r -= bend.eta * bend.xi / point.xi
-    _add_by_group(r, s, cuts)
-    return s, r, _combined(r / newton.total, newton.pull) - _combined(s, slopes)
-
-
-def _expand(
-    point: _Point, patterns: _Patterns, newton: _Newton, s: Vector, r: Vector, w: Vector
-) -> _Point:
-    """The whole direction of which the part in w is known."""
-    slopes, cuts = patterns
-    xi = (r + _products(newton.pull, w)) / newton.total
-    z = np.repeat(xi, np.diff(cuts)) - _products(slopes, w)
-    eta = r - point.eta / point.xi * xi
-    _add_by_group(eta, -s, cuts)
-    return _Point(s - newton.theta * z, eta, w, xi, z)
 
 
 def _add_by_group(totals: NDArray[np.float64], values: NDArray[Any], cuts: NDArray[Any]) -> None:

@@ -51,9 +51,7 @@ def in_external_memory(
     scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
     with scratch as folder, refusing():
         try:
-            return grow(
-                _on_disk(data=data, run=run, bins=bins, objective=objective, folder=folder, ref=ref)
-            )
+            return grow(_on_disk(data, run, bins, objective, folder=folder, ref=ref))
         except BaseException as error:
             _let_go(error)
             raise
@@ -75,14 +73,14 @@ def _on_disk(
 ) -> Matrices:
     import xgboost
 
-    asked: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
+    options: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
     batches = _batches(data, f"{folder}/t", objective)
-    matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **asked)
+    matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **options)
     if isinstance(run.validation, PartitionedDataset):
         batches = _batches(run.validation, f"{folder}/v", None)
-        return matrix, xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **asked)
+        return matrix, xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **options)
     if run.validation is not None:
-        return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **asked)
+        return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **options)
     return matrix, None
 
 
@@ -102,11 +100,11 @@ def _batches(data: PartitionedDataset, prefix: str, objective: str | None) -> An
             part = next(self.parts, None)
             if part is None:
                 return False
-            known = {} if objective is None else what_own_objectives_need(objective, part)
-            if "qid" in known:
-                known["qid"] = known["qid"] + self.queries
+            labels = {} if objective is None else what_own_objectives_need(objective, part)
+            if "qid" in labels:
+                labels["qid"] = labels["qid"] + self.queries
             self.queries += part.n_queries
-            input_data(data=part.features, **known)
+            input_data(data=part.features, **labels)
             return True
 
     return Batches()
@@ -123,18 +121,18 @@ def what_own_objectives_need(objective: str, data: RankingDataset) -> dict[str, 
             f"XGBoost's {objective} weighs queries, not documents, and the data has document "
             "weights: leave them out, or use objective=loss"
         )
-    strange = (labels != np.floor(labels)) | (labels > _HIGHEST_GRADE)
-    if objective == "rank:ndcg" and strange.any():
+    malformed = (labels != np.floor(labels)) | (labels > _HIGHEST_GRADE)
+    if objective == "rank:ndcg" and malformed.any():
         raise Refused(
             f"XGBoost's rank:ndcg takes whole grades up to {_HIGHEST_GRADE}, not "
-            f"{labels[strange][0]:g}: use objective=loss with --loss lambdarank"
+            f"{labels[malformed][0]:g}: use objective=loss with --loss lambdarank"
         )
-    sizes = np.diff(data.offsets)
-    known = {
+    weights = {} if data.query_weights is None else {"weight": data.query_weights}
+    return {
         "label": (labels > 0).astype(np.float32) if objective == "rank:map" else labels,
-        "qid": np.repeat(np.arange(data.n_queries), sizes),
+        "qid": np.repeat(np.arange(data.n_queries), np.diff(data.offsets)),
+        **weights,
     }
-    return known if data.query_weights is None else known | {"weight": data.query_weights}
 
 
 _NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much below it
@@ -169,15 +167,13 @@ class Newton:
             mean = self.mean_of(curvature)
             self.unit = 1.0 / mean if mean > 0 else 1.0
         gradient, curvature = gradient * self.unit, curvature * self.unit
-        sizes = self.largest_of(gradient), self.largest_of(curvature)
-        return _on_grid(gradient, sizes[0]), _on_grid(curvature, sizes[1])
+        gradient = _on_grid(gradient, self.largest_of(gradient))
+        return gradient, _on_grid(curvature, self.largest_of(curvature))
 
     def total(self, risks: list[float]) -> float:
         """The risk of all data, from those of the parts that are here."""
-        whole = 0.0
-        for risk in risks:
-            whole += risk
-        return whole
+        # One after another: the built-in sum compensates its rounding from Python 3.12 on.
+        return float(np.add.accumulate([0.0, *risks])[-1])
 
     def mean_of(self, curvature: Vector) -> float:
         """The mean over the documents of all data."""
@@ -200,11 +196,10 @@ class Newton:
         first = 0
         for part in self.data.each(lambda part: part):
             rows = slice(first, first + part.n_documents)
-            own = self._of(part, scores[rows].astype(np.float64))
-            risks.append(own[0])
-            gradient[rows] = own[1]
+            risk, gradient[rows], bends = self._of(part, scores[rows].astype(np.float64))
+            risks.append(risk)
             if self.bound.has_curvature:
-                curvature[rows] = own[2]
+                curvature[rows] = bends
             first = rows.stop
         return self.total(risks), gradient, curvature
 
@@ -222,12 +217,11 @@ def _importance(data: JudgedTable) -> Vector | None:
     )
 
 
-def _on_grid(values: Vector, largest: float | None = None) -> Vector:
+def _on_grid(values: Vector, largest: float) -> Vector:
     """Values rounded to multiples of 2⁻²⁴ of a power of two that bounds them: float32 exactly.
 
-    `largest` is the size of the largest, which others may have.
+    `largest` is the size of the largest of all data.
     """
-    largest = largest_of(values) if largest is None else largest
     if largest < _NOTHING:
         return np.zeros_like(values)
     step = np.exp2(np.ceil(np.log2(largest)) - 24)

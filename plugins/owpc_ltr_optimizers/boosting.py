@@ -115,6 +115,11 @@ class Boosting:
         return own._grow(loss, data, run, own._pairs(loss, data, run) if own._pairs_meet else None)
 
     @property
+    def own_objective(self) -> str | None:
+        """XGBoost's own objective; None where it is the loss."""
+        return None if self.objective == "loss" else self.objective
+
+    @property
     def _pairs_meet(self) -> bool:
         return self.interactions > 0 and self.depth != 1
 
@@ -146,9 +151,7 @@ class Boosting:
         `start` are scores that the trees are added to: what XGBoost writes of them is the state.
         """
         matrices = _in_memory(self, data, run, start)
-        growth = Growth(
-            settings=self, loss=loss, data=data, run=run, matrices=matrices, pairs=pairs
-        )
+        growth = Growth(self, loss, data, run, matrices, pairs=pairs)
         return self.grown(growth, run, Judge(run, self.patience), pairs, start)
 
     def streams(self, loss: Loss) -> bool:
@@ -160,13 +163,12 @@ class Boosting:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
         if data.workers is not None:
             return grow_on_workers(self, loss, data, run)
-        objective = self.objective if self.objective != "loss" else None
 
         def grow(matrices: Matrices) -> Fit:
             growth = Growth(self, loss, data, run, matrices)
             return self.grown(growth, run, Judge(run, self.patience))
 
-        return in_external_memory(data, run, self.bins, objective, grow)
+        return in_external_memory(data, run, self.bins, self.own_objective, grow)
 
     def grown(
         self,
@@ -199,8 +201,8 @@ class Boosting:
 
     def parameters(self, run: Run) -> dict[str, Any]:
         """The settings as XGBoost calls them."""
-        own = {} if self.objective == "loss" else {"objective": self.objective}
-        return own | {
+        return {
+            **({"objective": self.own_objective} if self.own_objective else {}),
             "tree_method": "hist",
             "max_depth": self.depth,
             "eta": self.eta,
@@ -234,7 +236,7 @@ class Growth:
 
         self.data, self.conservative = data, loss.conservative
         self.newton = None
-        if settings.objective == "loss":
+        if settings.own_objective is None:
             self.newton = newton or Newton(loss, data, run.threads)
         self.matrix, self.validation = matrices
         # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
@@ -292,10 +294,9 @@ def grow_on_workers(settings: Boosting, loss: Loss, data: PartitionedDataset, ru
 
     if isinstance(run.validation, RankingDataset):
         raise UsageError("on workers, validation queries are a folder of parts too: give one")
-    own = None if settings.objective == "loss" else settings.objective
-    if own is not None:
+    if settings.own_objective is not None:
         # Whoever fails alone would leave the others waiting.
-        list(data.each(partial(_check, own)))
+        list(data.each(partial(_check, settings.own_objective)))
     quiet = Run(seed=run.seed, metric=run.metric)
     call = partial(_grow, settings=settings, loss=loss, run=quiet)
     several = [data] if run.validation is None else [data, run.validation]
@@ -310,15 +311,11 @@ def _in_memory(
 ) -> Matrices:
     import xgboost
 
-    own = settings.objective != "loss"
-    known = what_own_objectives_need(settings.objective, data) if own else {}
-    bins: dict[str, Any] = {
-        "max_bin": settings.bins,
-        "nthread": run.threads,
-        "missing": np.nan,
-    }
+    objective = settings.own_objective
+    labels = {} if objective is None else what_own_objectives_need(objective, data)
+    bins: dict[str, Any] = {"max_bin": settings.bins, "nthread": run.threads, "missing": np.nan}
     with refusing():
-        matrix = xgboost.QuantileDMatrix(data.features, **known, **bins, base_margin=start)
+        matrix = xgboost.QuantileDMatrix(data.features, **labels, **bins, base_margin=start)
         if run.validation is None:
             return matrix, None
         return matrix, xgboost.QuantileDMatrix(run.validation.load().features, ref=matrix, **bins)
@@ -360,13 +357,11 @@ def _grow(
 
     training = shares[0]
     validation = shares[1] if len(shares) > 1 else None
-    run = replace(
-        run, threads=member.threads, validation=None if validation is None else validation.own
-    )
-    own = None if settings.objective == "loss" else settings.objective
-    bins = _bins(training.whole, settings.bins, member.threads)
+    own_queries = None if validation is None else validation.own
+    run = replace(run, threads=member.threads, validation=own_queries)
+    objective, bins = settings.own_objective, _bins(training.whole, settings.bins, member.threads)
     group = {**member.meeting, "dmlc_task_id": f"{member.number:05d}", "dmlc_retry": 1}
-    newton = None if own is not None else _JointNewton(loss, training, member.threads)
+    newton = _JointNewton(loss, training, member.threads) if objective is None else None
 
     def grow(matrices: Matrices) -> Fit:
         growth = Growth(settings, loss, training.own, run, matrices, newton=newton)
@@ -374,9 +369,7 @@ def _grow(
 
     # XGBoost prints who has which rank.
     with redirect_stdout(StringIO()), CommunicatorContext(**group):
-        fit = in_external_memory(
-            data=training.own, run=run, bins=settings.bins, objective=own, grow=grow, ref=bins
-        )
+        fit = in_external_memory(training.own, run, settings.bins, objective, grow=grow, ref=bins)
     return fit if member.number == 0 else None
 
 
@@ -424,9 +417,8 @@ class _JointNewton(Newton):
 
     def mean_of(self, curvature: Vector) -> float:
         """The mean over the documents of all data, added by part."""
-        return self.total([float(part.sum()) for part in np.split(curvature, self.cuts)]) / (
-            self.documents
-        )
+        sums = [float(part.sum()) for part in np.split(curvature, self.cuts)]
+        return self.total(sums) / self.documents
 
     def largest_of(self, values: Vector) -> float:
         """The largest size of a value of all data."""

@@ -94,12 +94,12 @@ class Planes:
         self._keep(np.zeros(len(self.alpha), dtype=bool))
         self.add(slope, offset)
 
-    def _keep(self, kept: NDArray[np.bool_]) -> None:
-        if kept.all():
+    def _keep(self, chosen: NDArray[np.bool_]) -> None:
+        if chosen.all():
             return
-        self.slopes, self.offsets = self.slopes[kept], self.offsets[kept]
-        self.alpha, self.idle = self.alpha[kept], self.idle[kept]
-        self.gram = self.gram[np.ix_(kept, kept)]
+        self.slopes, self.offsets = self.slopes[chosen], self.offsets[chosen]
+        self.alpha, self.idle = self.alpha[chosen], self.idle[chosen]
+        self.gram = self.gram[np.ix_(chosen, chosen)]
 
 
 def _maximise_on_simplex(Q: NDArray[np.float64], c: Vector, x: Vector, accuracy: float) -> Vector:
@@ -165,9 +165,7 @@ def _newton_step(
 def _largest_share(x: Vector, step: Vector) -> float:
     """How much of a step can be taken before an entry would fall below 0; 1 at most."""
     falling = step < 0
-    if not falling.any():
-        return 1.0
-    return min(1.0, float((x[falling] / -step[falling]).min()))
+    return float((x[falling] / -step[falling]).min(initial=1.0))
 
 
 _BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on
@@ -191,7 +189,7 @@ def _start_by_passes(
         return planes, zero
     point, slope = line.at(first)
     planes.add(slope, point.risk - float(slope @ point.w))
-    return planes, min(zero, point, key=lambda one: one.objective)
+    return planes, min(zero, point, key=lambda p: p.objective)
 
 
 class _Line:
@@ -216,19 +214,19 @@ class _Line:
         def height(k: float, risk: float) -> float:
             return half_norm + k * linear + 0.5 * k * k * square + self.C * risk
 
-        found: list[Tangent] = []
+        tangents: list[Tangent] = []
         shares = np.unique(np.concatenate(([0.0, 1.0], self.share * _SHARES)))
         for _ in range(_PASSES):
             risks, slopes = self.risk.along(best.w, step, shares)
-            found += map(Tangent, shares.tolist(), risks.tolist(), slopes.tolist())
-            found.sort()
-            falling = [one for one in found if linear + one.at * square + self.C * one.slope < 0]
+            tangents += map(Tangent, shares.tolist(), risks.tolist(), slopes.tolist())
+            tangents.sort()
+            falling = [t for t in tangents if linear + t.at * square + self.C * t.slope < 0]
             if not falling:
                 break
             left = falling[-1]
             # The minimum is nearer than that of a tangent alone, since R's slope only grows.
             nearest = -(linear + self.C * left.slope) / square
-            rising = [one for one in found if one.at > left.at]
+            rising = [t for t in tangents if t.at > left.at]
             if not rising:
                 shares = np.minimum(left.at * np.array([2.0, 4.0, 16.0]), nearest)
                 continue
@@ -236,10 +234,10 @@ class _Line:
             crossing = max(left.meets(right), -(linear + self.C * right.slope) / square)
             k = float(np.clip(min(nearest, crossing), left.at, right.at))
             lower = height(k, max(left.value(k), right.value(k)))
-            if min(height(one.at, one.risk) for one in found) - lower <= accuracy:
+            if min(height(t.at, t.risk) for t in tangents) - lower <= accuracy:
                 break
             shares = np.array([0.5 * (left.at + k), k, 0.5 * (k + right.at)])
-        lowest = min(found, key=lambda one: height(one.at, one.risk))
+        lowest = min(tangents, key=lambda t: height(t.at, t.risk))
         if lowest.at > 0:
             self.share = float(np.clip(lowest.at, _SHORTEST, 1.0))
             return self._point(best.w + lowest.at * step, lowest.risk)
@@ -249,14 +247,8 @@ class _Line:
 
     def _point(self, w: Vector, risk: float) -> Point:
         check_finite(self.loss.name, risk, w)
-        return Point(
-            w=w,
-            scores=_NOTHING,
-            risk=risk,
-            lowest=np.nan,
-            gradient=_NOTHING,
-            objective=0.5 * float(w @ w) + self.C * risk,
-        )
+        objective = 0.5 * float(w @ w) + self.C * risk
+        return Point(w, _NOTHING, risk, lowest=np.nan, gradient=_NOTHING, objective=objective)
 
 
 @dataclass(frozen=True)

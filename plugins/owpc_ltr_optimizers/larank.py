@@ -100,15 +100,9 @@ class LaRank:
         while not passes.reason:
             order = random.permutation(len(groups) - 1)
             pass_over(
-                data=risk.data,
-                bound=risk.bound,
-                groups=groups,
-                order=order,
-                dual=dual,
-                best=best.w,
-                towards=_TOWARDS,
-                target=_TARGET * passes.gap,
-            )
+                risk.data, risk.bound, groups, order, dual,
+                best=best.w, towards=_TOWARDS, target=_TARGET * passes.gap,
+            )  # fmt: skip
             lower = refresh(dual)
             best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * passes.gap)
             _check_not_negative(best)
@@ -117,10 +111,8 @@ class LaRank:
             best = zero
         # Scores were moved along lines: what is certified is measured afresh.
         best = risk.at(best.w, risk.scores(best.w))
-        model, state = (
-            LinearModel(data.feature_names, best.w * data.scales),
-            _State(origin, dual, best.w),
-        )
+        model = LinearModel(data.feature_names, best.w * data.scales)
+        state = _State(origin, dual, best.w)
         return Fit(model, passes.certificate(best), tuple(passes.history), state)
 
     def streams(self, loss: Loss) -> bool:
@@ -180,19 +172,11 @@ def pass_over(
 
     Tangents touch the loss at best + towards · (w − best).
     """
-    rows = (data.features, data.labels, data.weights, data.offsets, data.scales)
-    gap = _process(
-        bound.address,
-        bound.parameters,
-        rows,
-        data.query_importance,
-        groups,
-        order,
-        best,
-        towards,
-        target,
-        dual,
-    )
+    rows = (
+        data.features, data.labels, data.weights, data.query_importance, data.offsets, data.scales
+    )  # fmt: skip
+    kernel = bound.address, bound.parameters
+    gap = _process(kernel, rows, groups, order, (best, towards), target, dual)
     bound.raise_failure()
     if gap > target:
         _finish(dual, target)
@@ -224,44 +208,30 @@ def _finish(dual: Dual, target: float) -> None:
     owned = dual.owned[dual.owned > 0]
     if not len(owned):
         return
-    kept = np.nonzero(np.arange(dual.beta.shape[1]) < dual.owned[:, None])
-    before, beta = refresh(dual), dual.beta[kept]
-    dual.beta[kept] = balance(
-        slopes=dual.slopes[kept],
-        offset=dual.offset[kept],
-        beta=beta,
-        cuts=np.cumsum(owned) - owned,
-        budget=dual.budget,
-        target=_TIGHT * target,
-    )
+    used = np.nonzero(np.arange(dual.beta.shape[1]) < dual.owned[:, None])
+    before, beta = refresh(dual), dual.beta[used]
+    patterns, cuts = (dual.slopes[used], dual.offset[used], beta), np.cumsum(owned) - owned
+    dual.beta[used] = balance(*patterns, cuts, budget=dual.budget, target=_TIGHT * target)
     if refresh(dual) < before:
-        dual.beta[kept] = beta
+        dual.beta[used] = beta
         refresh(dual)
 
 
 @compiled
 def _process(
-    address: int,
-    parameters: Any,
-    rows: Any,
-    importance: Any,
-    groups: Any,
-    order: Any,
-    best: Any,
-    towards: float,
-    target: float,
-    dual: Any,
+    kernel: Any, rows: Any, groups: Any, order: Any, near: Any, target: float, dual: Any
 ) -> float:
     """Visit each group: its tangent becomes a pattern if the current w violates it; `_re_balance`.
 
     Returns the gap that is left.
     """
+    best, towards = near
     slope, touch = np.empty(len(dual.w)), np.empty(len(dual.w))
     for group in order:
         for j in range(len(touch)):
             touch[j] = best[j] + towards * (dual.w[j] - best[j])
         first, last = groups[group], groups[group + 1]
-        value = _tangent(address, parameters, rows, importance, first, last, touch, slope)
+        value = _tangent(kernel, rows, first, last, touch, slope)
         offset = value - dot(slope, touch)
         if offset + dot(slope, dual.w) > _slack_and_support(group, dual)[0]:
             keep(group, slope, offset, dual)
@@ -271,18 +241,10 @@ def _process(
 
 
 @compiled
-def _tangent(
-    address: int,
-    parameters: Any,
-    rows: Any,
-    importance: Any,
-    first: int,
-    last: int,
-    touch: Any,
-    slope: Any,
-) -> float:
+def _tangent(kernel: Any, rows: Any, first: int, last: int, touch: Any, slope: Any) -> float:
     """The weighted loss of queries first … last − 1 at the weights `touch`, and its slope."""
-    features, labels, weights, offsets, scales = rows
+    address, parameters = kernel
+    features, labels, weights, importance, offsets, scales = rows
     longest = 0
     for query in range(first, last):
         longest = max(longest, offsets[query + 1] - offsets[query])
@@ -297,14 +259,9 @@ def _tangent(
         scores, gradient = all_scores[: end - start], all_gradients[: end - start]
         score_rows(features[start:end], scaled, scores)
         total += importance[query] * call_kernel(
-            address,
-            scores,
-            labels[start:end],
-            weights[start:end],
-            parameters,
-            gradient,
+            address, scores, labels[start:end], weights[start:end], parameters, gradient,
             no_curvature,
-        )
+        )  # fmt: skip
         if importance[query] != 1.0:
             for i in range(end - start):
                 gradient[i] *= importance[query]

@@ -12,7 +12,7 @@ from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers import _adam as adam
+from owpc_ltr_optimizers import gradient as adam
 from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.gradient import Gradient
 from scipy.optimize import check_grad
@@ -114,22 +114,12 @@ def test_the_compiled_gradient_is_that_of_finite_differences(hidden: int) -> Non
     )
     shape, bound = adam._shape_of(data, hidden), bind(LOGISTIC)
     rows = (data.features, data.labels, data.weights, data.query_importance, data.offsets)
+    kernel = bound.address, bound.parameters
 
     def evaluate(theta: Vector) -> tuple[float, Vector]:
         gradient, room = np.zeros_like(theta), np.empty((hidden + 2, 8))
         value = sum(
-            adam._add_query(
-                bound.address,
-                bound.parameters,
-                rows,
-                query,
-                hidden,
-                shape.scale,
-                shape.shift,
-                theta,
-                gradient,
-                room,
-            )
+            adam._add_query(kernel, rows, query, shape[1:], theta, gradient, room)
             for query in range(2)
         )
         return value, gradient

@@ -142,9 +142,11 @@ class Objective:
         units[: self.n_kernels] = np.where(sizes > 0, sizes, 1.0)
         starts = [start * units]
         if self.earlier is not None:
-            starts += [starts[0] + step for step in _steps(self.n_kernels, len(start))]
-        found = [self._descend_from(place, units, iterations) for place in starts]
-        return min(found, key=lambda one: one.value)
+            # Two units up and down each kernel's axis.
+            axes = 2.0 * np.eye(self.n_kernels, len(start))
+            starts += [starts[0] + step for step in (*axes, *-axes)]
+        ends = [self._descend_from(place, units, iterations) for place in starts]
+        return min(ends, key=lambda end: end.value)
 
     def _descend_from(self, start: Vector, units: Vector, iterations: int) -> DescentEnd:
         from scipy.optimize import minimize
@@ -158,14 +160,9 @@ class Objective:
             # A step too far: the line search turns back from a wall.
             return barrier, np.zeros(len(scaled))
 
-        found: Any = minimize(
-            priced,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9},
-        )
-        return DescentEnd(found.x / units, float(found.fun), int(found.nit))
+        options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9}
+        end: Any = minimize(priced, start, jac=True, method="L-BFGS-B", options=options)
+        return DescentEnd(end.x / units, float(end.fun), int(end.nit))
 
     @cached_property
     def _earlier_scores(self) -> Vector:
@@ -179,12 +176,6 @@ class Objective:
         k = self.n_kernels
         log_v = float(weights[k]) if self.earlier is not None else 0.0
         return weights[:k], log_v, float(weights[-2]), float(weights[-1])
-
-
-def _steps(kernels: int, length: int) -> list[Vector]:
-    """Two units up and down each kernel's axis."""
-    axes = 2.0 * np.eye(kernels, length)
-    return [*axes, *-axes]
 
 
 @dataclass(frozen=True)
@@ -219,12 +210,12 @@ class Exchangeable(ReorderingShape):
         Raises UsageError for a loss that is not conservative: it has no value to descend.
         """
         objective = self.objective(loss, data, base_scores, run)
-        found = objective.descend(self.iterations)
+        end = objective.descend(self.iterations)
         for term in range(1, self.terms):
             run.progress(f"term {term + 1} of {self.terms}", term / self.terms)
-            objective = objective.after(found.weights)
-            found = objective.descend(self.iterations)
-        return objective.reordering(found.weights)
+            objective = objective.after(end.weights)
+            end = objective.descend(self.iterations)
+        return objective.reordering(end.weights)
 
     def objective(
         self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run
@@ -242,24 +233,15 @@ class Exchangeable(ReorderingShape):
         sums = self.sums(
             data.features, data.feature_names, data.offsets, fields_of(data), run.threads
         )
+        names = [field.name for field in fields(ReorderingShape)]
+        shape = ReorderingShape(**{name: getattr(self, name) for name in names})
         return Objective(
-            loss=loss,
-            data=data,
-            shape=self._shape(),
-            logarithms=base.logarithms,
-            sums=sums,
-            penalty=self.penalty,
-            threads=run.threads,
+            loss, data, shape, base.logarithms, sums, penalty=self.penalty, threads=run.threads
         )
 
     def load(self, content: dict[str, Any]) -> Reordering:
         """The reordering whose `as_dict` gave `content`."""
         return ExchangeableReordering.from_dict(content)
-
-    def _shape(self) -> ReorderingShape:
-        return ReorderingShape(
-            **{field.name: getattr(self, field.name) for field in fields(ReorderingShape)}
-        )
 
 
 @hookimpl

@@ -1,34 +1,43 @@
-"""The kernels by name, and how a setting spells them."""
+"""Kernels by name: of features, and of document fields (texts, vectors, sites, links).
+
+All but rbf and links are inner products ⟨v_i, v_j⟩ of sparse or dense vectors, whose sums over a
+list cost as much as reading the vectors once.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import is_
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
+from owpc_ltr.data.documents import IDS
+from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.linear import run_blocks
-from owpc_ltr_rerankers.exchangeable.document_kernels import Link, Same, Similarity
 from owpc_ltr_rerankers.exchangeable.lists import (
     ListBatch,
     chosen_columns,
     copy_rows,
+    exact_sum,
+    scale_to_unit,
     sums_over_others,
     without_diagonal,
 )
 
+_WORD = re.compile(r"\w+")
+
 
 @dataclass(frozen=True)
-class CosineKernel:
-    """S(x, z) = ⟨x, z⟩ / (‖x‖ ‖z‖), 0 where one is zero; O(m·d) for a list of m documents."""
-
-    name: ClassVar[str] = "cosine"
-    unit: ClassVar[bool] = True
+class _FeatureKernel:
+    """A kernel of some columns of the features."""
 
     columns: str = ""
 
@@ -40,17 +49,26 @@ class CosineKernel:
     def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         columns = chosen_columns(self.columns, lists.feature_names)
+        batch = (lists.features, columns, lists.normalise, lists.offsets)
         sums = np.empty(len(lists.features))
         blocks = lists.blocks()
 
         def block(index: int) -> None:
-            _inner_products(
-                lists.features, columns, lists.normalise, lists.offsets, *blocks[index],
-                self.unit, sums,
-            )  # fmt: skip
+            self._write_sums(batch, *blocks[index], sums)
 
         run_blocks(block, len(blocks), lists.threads)
         return sums
+
+    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CosineKernel(_FeatureKernel):
+    """S(x, z) = ⟨x, z⟩ / (‖x‖ ‖z‖), 0 where one is zero; O(m·d) for a list of m documents."""
+
+    name: ClassVar[str] = "cosine"
+    unit: ClassVar[bool] = True
 
     def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i."""
@@ -60,6 +78,9 @@ class CosineKernel:
             rows /= _or_one(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
             rows /= _or_one(np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
         return without_diagonal(rows @ rows.T)
+
+    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+        _inner_products(batch, first, last, self.unit, sums)
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,7 @@ class Dot(CosineKernel):
 
 
 @dataclass(frozen=True)
-class RBF:
+class RBF(_FeatureKernel):
     """S(x, z) = exp(−γ ‖x − z‖² / d), d the number of features; O(m²·d).
 
     Equal documents are grouped. A list with more than `most` different ones is compared with
@@ -81,30 +102,8 @@ class RBF:
 
     name: ClassVar[str] = "rbf"
 
-    columns: str = ""
     gamma: float = 1.0
     most: int = 1000
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        """None: features are enough."""
-        return ()
-
-    def sums(self, lists: ListBatch) -> Vector:
-        """Σ_{j≠i} S(x_i, x_j) for each document i."""
-        columns = chosen_columns(self.columns, lists.feature_names)
-        sums = np.empty(len(lists.features))
-        blocks = lists.blocks()
-        gamma = self.gamma / len(columns)
-
-        def block(index: int) -> None:
-            _similarities(
-                lists.features, columns, lists.normalise, lists.offsets, *blocks[index],
-                gamma, self.most, sums,
-            )  # fmt: skip
-
-        run_blocks(block, len(blocks), lists.threads)
-        return sums
 
     def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i; every pair, however many there are."""
@@ -112,6 +111,9 @@ class RBF:
         gamma = self.gamma / max(rows.shape[1], 1)
         squares = np.array([((rows - row) ** 2).sum(axis=1) for row in rows])
         return without_diagonal(np.exp(-gamma * squares.reshape(len(rows), len(rows))))
+
+    def _write_sums(self, batch: Any, first: int, last: int, sums: Vector) -> None:
+        _similarities(batch, first, last, self.gamma / len(batch[1]), self.most, sums)
 
 
 def one_list(lists: ListBatch, pattern: str) -> Vector:
@@ -129,16 +131,8 @@ def _or_one(divisors: Vector) -> Vector:
 
 
 @compiled
-def _inner_products(
-    features: Any,
-    columns: Any,
-    normalise: bool,
-    offsets: Any,
-    first: int,
-    last: int,
-    unit: bool,
-    sums: Any,
-) -> None:
+def _inner_products(batch: Any, first: int, last: int, unit: bool, sums: Any) -> None:
+    features, columns, normalise, offsets = batch
     for query in range(first, last):
         start, end = offsets[query], offsets[query + 1]
         rows = np.empty((end - start, len(columns)))
@@ -147,17 +141,8 @@ def _inner_products(
 
 
 @compiled
-def _similarities(
-    features: Any,
-    columns: Any,
-    normalise: bool,
-    offsets: Any,
-    first: int,
-    last: int,
-    gamma: float,
-    most: int,
-    sums: Any,
-) -> None:
+def _similarities(batch: Any, first: int, last: int, gamma: float, most: int, sums: Any) -> None:
+    features, columns, normalise, offsets = batch
     for query in range(first, last):
         start, end = offsets[query], offsets[query + 1]
         count = end - start
@@ -206,16 +191,201 @@ def _references(hashes: Any, most: int) -> tuple[Any, Any]:
     order = np.argsort(hashes)
     chosen = np.empty(min(most, len(order)), dtype=np.int64)
     copies = np.zeros(len(chosen), dtype=np.int64)
-    found = 0
+    count = 0
     for position in range(len(order)):
         row = order[position]
         if position == 0 or hashes[row] != hashes[order[position - 1]]:
-            if found == len(chosen):
+            if count == len(chosen):
                 break
-            chosen[found] = row
-            found += 1
-        copies[found - 1] += 1
-    return chosen[:found], copies[:found]
+            chosen[count] = row
+            count += 1
+        copies[count - 1] += 1
+    return chosen[:count], copies[:count]
+
+
+@dataclass(frozen=True)
+class _FieldKernel:
+    """A kernel of the values of one field."""
+
+    field: str
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The field."""
+        return (self.field,)
+
+    def sums(self, lists: ListBatch) -> Vector:
+        """Σ_{j≠i} S(x_i, x_j) for each document i."""
+        values = lists.values_of(self.field)
+        before: Sequence[Any] = ()
+        sums: list[Vector] = []
+        for rows in _slices(lists):
+            own = values[rows]
+            # One list again and again, whose features alone change, is read once.
+            same = len(own) == len(before) and all(map(is_, own, before))
+            sums.append(sums[-1] if sums and same else self._of_list(own))
+            before = own
+        return np.concatenate(sums)
+
+    def _of_list(self, values: Sequence[Any]) -> Vector:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Similarity(_FieldKernel):
+    """S = cosine of two texts (words weighted by tf·idf within the list) or of two vectors.
+
+    A document without the field is like no other.
+    """
+
+    name: ClassVar[str] = "similarity"
+
+    def pairs(self, lists: ListBatch) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        values = lists.values_of(self.field)
+        if all(value is None or isinstance(value, str) for value in values):
+            rows = _columns(_word_vectors(values))
+        else:
+            rows = _vectors(self.field, values)
+            for row in rows:
+                scale_to_unit(row)
+        return without_diagonal(rows @ rows.T)
+
+    def _of_list(self, values: Sequence[Any]) -> Vector:
+        if all(value is None or isinstance(value, str) for value in values):
+            return _text_sums(values)
+        rows = _vectors(self.field, values)
+        sums = np.empty(len(rows))
+        sums_over_others(rows, True, sums)
+        return sums
+
+
+@dataclass(frozen=True)
+class Same(_FieldKernel):
+    """S = how many values of a field two documents share: 1 or 0 where each has one, as a site."""
+
+    name: ClassVar[str] = "same"
+
+    def pairs(self, lists: ListBatch) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        sets = map(_as_set, lists.values_of(self.field))
+        rows = _columns([dict.fromkeys(values, 1.0) for values in sets])
+        return without_diagonal(rows @ rows.T)
+
+    def _of_list(self, values: Sequence[Any]) -> Vector:
+        sets = [_as_set(value) for value in values]
+        having = Counter(value for several in sets for value in several)
+        return np.array([float(sum(having[value] - 1 for value in several)) for several in sets])
+
+
+@dataclass(frozen=True)
+class Link(_FieldKernel):
+    """S = links between two documents, either way; the field holds the ids that one points to."""
+
+    name: ClassVar[str] = "link"
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The field of links (or of a parent, as in a site map), and the document ids."""
+        return (self.field, IDS)
+
+    def sums(self, lists: ListBatch) -> Vector:
+        """Σ_{j≠i} S(x_i, x_j) for each document i."""
+        ids, values = lists.values_of(IDS), lists.values_of(self.field)
+        sums = np.zeros(len(values))
+        for rows in _slices(lists):
+            place = {str(name): index for index, name in enumerate(ids[rows], rows.start)}
+            for index, value in enumerate(values[rows], rows.start):
+                for target in _as_set(value):
+                    other = place.get(target, index)
+                    if other != index:
+                        sums[index] += 1.0
+                        sums[other] += 1.0
+        return sums
+
+    def pairs(self, lists: ListBatch) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        place = {str(name): index for index, name in enumerate(lists.values_of(IDS))}
+        links = np.zeros((len(place), len(place)))
+        for index, value in enumerate(lists.values_of(self.field)):
+            for target in _as_set(value) & place.keys():
+                links[index, place[target]] += 1.0
+        return without_diagonal(links + links.T)
+
+
+def _slices(lists: ListBatch) -> list[slice]:
+    return [slice(start, end) for start, end in pairwise(lists.offsets.tolist())]
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_set(value: Any) -> set[str]:
+    return set(map(str, _as_list(value)))
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> Vector:
+    """Numbers by name, one row each, as a matrix with a column a name."""
+    names = {name: column for column, name in enumerate(sorted({n for row in rows for n in row}))}
+    matrix = np.zeros((len(rows), len(names)))
+    for index, row in enumerate(rows):
+        for name, value in row.items():
+            matrix[index, names[name]] = value
+    return matrix
+
+
+def _vectors(field: str, values: Sequence[Any]) -> Vector:
+    """The vectors of a list of documents, zeros where one has none."""
+    widths = {len(_as_list(value)) for value in values if value is not None}
+    if len(widths) > 1:
+        raise BadInput(f"the vectors of field '{field}' have {min(widths)} and {max(widths)} parts")
+    rows = np.zeros((len(values), max(widths, default=0)))
+    for index, value in enumerate(values):
+        if value is not None:
+            try:
+                rows[index] = np.asarray(_as_list(value), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise BadInput(
+                    f"the field '{field}' holds {str(value)[:40]!r}: a text or numbers are needed"
+                ) from None
+    if not np.isfinite(rows).all():
+        raise BadInput(f"a vector of field '{field}' holds what is not a finite number")
+    return rows
+
+
+def _text_sums(texts: Sequence[str | None]) -> Vector:
+    """Sums of cosines of word vectors."""
+    vectors = _word_vectors(texts)
+    parts: dict[str, list[float]] = {}
+    for vector in vectors:
+        for word, weight in vector.items():
+            parts.setdefault(word, []).append(weight)
+    totals = {word: float(exact_sum(np.array(several))) for word, several in parts.items()}
+    return np.array([
+        sum(weight * totals[word] for word, weight in vector.items())
+        - sum(weight * weight for weight in vector.values())
+        if len(texts) > 1
+        else 0.0
+        for vector in vectors
+    ])  # fmt: skip
+
+
+def _word_vectors(texts: Sequence[str | None]) -> list[dict[str, float]]:
+    """The words of each text of a list, tf · log((1 + m) / df), scaled to length 1."""
+    counts = [Counter(_WORD.findall((text or "").lower())) for text in texts]
+    having = Counter(word for count in counts for word in count)
+    weights = {word: math.log((1 + len(texts)) / count) for word, count in having.items()}
+    vectors: list[dict[str, float]] = []
+    for count in counts:
+        # In alphabetical order: the sums must not depend on the order of the documents.
+        words = sorted(count)
+        row = np.array([count[word] * weights[word] for word in words])
+        scale_to_unit(row)
+        vectors.append(dict(zip(words, row.tolist(), strict=True)))
+    return vectors
 
 
 class ListKernel(Protocol):
@@ -270,17 +440,3 @@ def parse_kernels(
     if len(set(kernels)) < len(kernels):
         raise ValueError(f"'{text}' names a kernel twice")
     return tuple(kernels)
-
-
-def kernel_sums(kernels: tuple[ListKernel, ...], lists: ListBatch, mean: bool) -> Vector:
-    """The sums of every kernel, (n_documents, n_kernels); divided by m − 1 where asked for."""
-    sums = np.column_stack([kernel.sums(lists) for kernel in kernels])
-    if mean:
-        sums /= _others(lists.offsets)[:, None]
-    return sums
-
-
-def _others(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each document, how many others its list has; 1 where none, whose sum is 0."""
-    sizes = np.diff(offsets)
-    return np.repeat(np.maximum(sizes - 1, 1), sizes)

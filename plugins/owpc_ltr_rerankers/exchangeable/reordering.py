@@ -14,7 +14,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ListTerm
-from owpc_ltr_rerankers.exchangeable.kernels import ListKernel, kernel_sums, parse_kernels
+from owpc_ltr_rerankers.exchangeable.kernels import ListKernel, parse_kernels
 from owpc_ltr_rerankers.exchangeable.lists import ListBatch, exact_sum
 
 Positive = Literal["exp", "softplus", "as-is"]
@@ -135,34 +135,6 @@ _POINTS = 32
 """Of the quadrature: shares that change within the way as exponents do are smooth."""
 
 
-@dataclass(frozen=True, eq=False)
-class Gains:
-    """What the kernels did to the documents of a list.
-
-    `sums` and `slopes` (n_documents, n_kernels): each kernel added their product to the log of a
-    document's factor. `moved` is what that did to the scores.
-    """
-
-    sums: Vector
-    slopes: Vector
-    moved: Vector
-
-    def term(self, kernel: int, name: str, pairs: Vector | None) -> ListTerm:
-        """The term of a kernel; `pairs` are what the documents add to its sums, if known."""
-        rates = self._rates()
-        logarithms = self.slopes[:, kernel] * self.sums[:, kernel]
-        by_document = None
-        if pairs is not None:
-            by_document = (rates * self.slopes[:, kernel])[:, None] * pairs
-        return ListTerm(name, rates * logarithms, logarithms, by_document)
-
-    def _rates(self) -> Vector:
-        """By what a score moved for each unit of its log factor."""
-        gains = (self.slopes * self.sums).sum(axis=1)
-        still = gains == 0
-        return np.where(still, 0.0, self.moved / np.where(still, 1.0, gains))
-
-
 def slopes_of(sums: Vector, weights: Vector, shares: Vector) -> Vector:
     """What a unit of each kernel's sum adds to the log of a factor, in the mean on the way."""
     points, steps = np.polynomial.legendre.leggauss(_POINTS)
@@ -226,16 +198,16 @@ class ReorderingShape:
         threads: int = 1,
     ) -> Vector:
         """Σ_{j≠i} S_k(x_i, x_j), raw or divided by m − 1, (n_documents, n_kernels)."""
-        normalise = self.normalise == "query"
         lists = ListBatch(
-            features=features,
-            feature_names=feature_names,
-            offsets=offsets,
-            fields=fields or {},
-            normalise=normalise,
-            threads=threads,
-        )
-        return kernel_sums(self.parsed(), lists, self.kernel_sums == "mean")
+            features, feature_names, offsets, fields or {},
+            normalise=self.normalise == "query", threads=threads,
+        )  # fmt: skip
+        sums = np.column_stack([kernel.sums(lists) for kernel in self.parsed()])
+        if self.kernel_sums == "mean":
+            # A document alone in its list has a sum of 0.
+            sizes = np.diff(offsets)
+            sums /= np.repeat(np.maximum(sizes - 1, 1), sizes)[:, None]
+        return sums
 
     def pairs(
         self, features: Matrix, feature_names: tuple[str, ...], fields: Fields | None = None
@@ -313,13 +285,21 @@ class ExchangeableReordering:
         offsets = np.array([0, len(features)], dtype=np.int64)
         sums = self.shape.sums(features, self.feature_names, offsets, fields)
         moved = self.rerank(features, base_scores, None, fields) - base_scores
-        gains = Gains(sums, slopes_of(sums, self.weights, self.shares), moved)
+        slopes = slopes_of(sums, self.weights, self.shares)
+        # What each kernel added to the log of a document's factor, and what a unit of it moved.
+        logarithms = slopes * sums
+        gains = logarithms.sum(axis=1)
+        still = gains == 0
+        rates = np.where(still, 0.0, moved / np.where(still, 1.0, gains))
         pairs = self.shape.pairs(features, self.feature_names, fields)
-        names = [part.strip() for part in self.shape.kernels.split(",")]
-        return [
-            gains.term(kernel, f"the list by {name}", pairs[kernel] if pairs else None)
-            for kernel, name in enumerate(names)
-        ]
+        terms = []
+        for kernel, name in enumerate(self.shape.kernels.split(",")):
+            by_document = None
+            if pairs is not None:
+                by_document = (rates * slopes[:, kernel])[:, None] * pairs[kernel]
+            own = logarithms[:, kernel]
+            terms.append(ListTerm(f"the list by {name.strip()}", rates * own, own, by_document))
+        return terms
 
     def as_dict(self) -> dict[str, Any]:
         """The shape and the terms as JSON."""
