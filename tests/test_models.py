@@ -36,13 +36,13 @@ from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.linear import AdditiveModel, Curve, LinearModel, Normaliser
 from owpc_ltr.models.model_file import load_scoring_model, model_matrix, with_record
 from owpc_ltr.models.networks import NetworkModel
+from owpc_ltr.models.piecewise_linear import piecewise_linear_columns
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr.training.options import KNOTS
-from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 from owpc_ltr.training.train import ModelOptions
 from tests.commands import Run
 from tests.datasets import train_on_all

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import (
-    RankingDataset,
-)
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.sources import external_entry, sources_in
-from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset
+from owpc_ltr.data.partitioned.dataset import JudgedTable, PartitionedDataset, in_memory
 from owpc_ltr.data.scales import with_scales
-from owpc_ltr.data.splits import source_of
+from owpc_ltr.data.splits import HashSplit, fold_of_queries, source_of, split_queries
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.judged_data import unused_weights
 from owpc_ltr.host.settings import values_of
@@ -64,8 +62,8 @@ _OF_TREES = ("importances", "interactions")
 class TrainingResult:
     """The chosen model, its fit, and one row for every candidate that was tried.
 
-    `constant_features` say nothing in the data: they have no value, or one and the same. Who calls
-    tells of them (`owpc_ltr.inspection.columns`).
+    `constant_features` have no value in the data, or one and the same. The caller warns of them
+    (`owpc_ltr.inspection.columns`).
     """
 
     model: Model
@@ -93,14 +91,14 @@ def train_plan(
     """
     if not goes_through_parts(plan, data, validation):
         data, validation = data.load(), validation and validation.load()
-    known = data, validation
+    given = data, validation
     facts = check_trainable(data)
     plan = plan.for_labels(facts.levels)
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
     sample, curves = data.head, None
     if plan.piecewise_linear:
-        from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
+        from owpc_ltr.models.piecewise_linear import piecewise_linear_columns
 
         curves = piecewise_linear_columns(data.load(), plan.knots)
         data = curves.expanded(data.load())
@@ -113,21 +111,26 @@ def train_plan(
     if curves is not None:
         fit = replace(fit, model=curves.model_of(fit.model))
     if plan.missing == ZERO:
-        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0].head))
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, given[0].head))
     warnings = _warnings(fit, chosen.pair[0], sample)
-    if known[1] is not None:
-        warnings += [f"validation: {one}" for one in unused_weights(known[1])]
+    if given[1] is not None:
+        warnings += [f"validation: {warning}" for warning in unused_weights(given[1])]
+    how: dict[str, Any] = {"normalise": plan.normalise}
+    if plan.missing is not None:
+        how["missing"] = plan.missing
+    if plan.piecewise_linear:
+        how["basis"] = {"name": "ramps", "knots": plan.knots}
     record = {
-        **_how(plan, *chosen.pair, parse_metric(plan.select), run),
+        **record_of_method(*chosen.pair, "optimizer", parse_metric(plan.select), run, **how),
         "validation": None if validation is None else chosen.value,
         "certificate": fit.certificate.as_dict(),
         "table": table,
         "history": kept_history(fit.history),
-        **record_of_data(known[0]),
+        **record_of_data(given[0]),
         "feature_ranges": facts.ranges,
         "warnings": list(warnings),
-        "source": source_of(*known, source),
-        "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
+        "source": source_of(*given, source),
+        "probes": parity_samples_of(given[0] if given[1] is None else given[1]),
         # What splits gained, and which may meet, is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
@@ -137,7 +140,7 @@ def train_plan(
         settings=chosen.settings,
         table=tuple(table),
         warnings=tuple(warnings),
-        constant_features=tuple(facts.silent(sample.feature_names, filled=plan.missing == ZERO)),
+        constant_features=tuple(facts.constant(sample.feature_names, filled=plan.missing == ZERO)),
     )
 
 
@@ -178,11 +181,16 @@ def fit_each(
     while waiting:
         settings = waiting.pop(0)
         pair = loss, optimizer = plan.make(settings)
-        start = before.fit if before and _neighbours(before.settings, settings) else None
-        _report(run, len(tried), len(tried) + 1 + len(waiting), settings)
+        # Neighbours differ in C alone.
+        near = before is not None and {**before.settings, C: None} == {**settings, C: None}
+        start = before.fit if before is not None and near else None
+        count = len(tried) + 1 + len(waiting)
+        values = ", ".join(f"{name}={value}" for name, value in settings.items())
+        text = f"candidate {len(tried) + 1} of {count} {values}".rstrip()
+        run.progress(text, len(tried) / count)
         # Data in parts are for optimizers that go through them.
-        found = optimizer.minimise(loss, data, run, start)  # type: ignore[arg-type]
-        fit = checked_fit(optimizer.name, found, data.head)
+        returned = optimizer.minimise(loss, data, run, start)  # type: ignore[arg-type]
+        fit = checked_fit(optimizer.name, returned, data.head)
         value = float("nan")
         if run.validation is not None:
             value = means_of([metric], fit.model, run.validation)[0]
@@ -200,31 +208,28 @@ def _best_of(
     sign = 1.0 if parse_metric(plan.select).higher_is_better else -1.0
     best: FittedCandidate | None = None
     table: list[dict[str, Any]] = []
-    for one in fit_each(plan, plan.candidates(), data, run):
-        chosen_by = {} if run.validation is None else {"validation": one.value}
-        table.append({**one.settings, **one.fit.certificate.as_dict(), **chosen_by})
-        if best is None or sign * one.value > sign * best.value:
-            best = one
+    for candidate in fit_each(plan, plan.candidates(), data, run):
+        chosen_by = {} if run.validation is None else {"validation": candidate.value}
+        table.append({**candidate.settings, **candidate.fit.certificate.as_dict(), **chosen_by})
+        if best is None or sign * candidate.value > sign * best.value:
+            best = candidate
     assert best is not None  # noqa: S101 - there is at least one candidate
     return best, table
 
 
-def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
-    """What a record says of the way a model was trained."""
+def record_of_method(
+    loss: Loss, learner: Any, kind: str, metric: Metric, run: Run, **more: Any
+) -> dict[str, Any]:
+    """What a record says of the way a model was trained, and how candidates were chosen."""
     return {
         "owpc_ltr": VERSION,
         "loss": {"name": loss.name, "settings": values_of(loss)},
-        "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
-        "normalise": plan.normalise,
-        **({} if plan.missing is None else {"missing": plan.missing}),
-        **({"basis": {"name": "ramps", "knots": plan.knots}} if plan.piecewise_linear else {}),
-        **record_of_choice(metric, run),
+        kind: {"name": learner.name, "settings": values_of(learner)},
+        **more,
+        "seed": run.seed,
+        "select": str(metric),
+        "convention": metric.convention,
     }
-
-
-def record_of_choice(metric: Metric, run: Run) -> dict[str, Any]:
-    """What a record says of how candidates were chosen."""
-    return {"seed": run.seed, "select": str(metric), "convention": metric.convention}
 
 
 def record_of_data(data: JudgedTable) -> dict[str, Any]:
@@ -242,31 +247,20 @@ def record_of_data(data: JudgedTable) -> dict[str, Any]:
 
 def _warnings(fit: Fit, loss: Loss, data: RankingDataset) -> list[str]:
     warnings = []
-    certificate = fit.certificate
-    if certificate.collapsed:
-        told = (
-            f"the optimum has collapsed: the risk is {certificate.risk_ratio:.4f} of that of "
-            "scoring everything 0"
-        )
+    if fit.certificate.collapsed:
+        advice = ""
         if hasattr(loss, "generator"):
-            told += (
+            advice = (
                 "; top-heavy weights need few relevant documents and separable data: try "
                 "loss.generator=constant or logarithmic"
             )
-        warnings.append(told)
+        warnings.append(
+            f"the optimum has collapsed: the risk is {fit.certificate.risk_ratio:.4f} of that of "
+            f"scoring everything 0{advice}"
+        )
     if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
         warnings.append("the model scores documents alike: it does not rank")
     return warnings
-
-
-def _neighbours(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two candidates differ in C alone."""
-    return {**one, C: None} == {**other, C: None}
-
-
-def _report(run: Run, index: int, count: int, settings: Mapping[str, Any]) -> None:
-    shown = ", ".join(f"{name}={value}" for name, value in settings.items())
-    run.progress(f"candidate {index + 1} of {count} {shown}".rstrip(), index / count)
 
 
 _BY_PARTS = "bundle, larank, gradient and boosting"
@@ -324,8 +318,8 @@ class Facts:
         high = np.where(gaps, np.fmax(self.columns.highest, 0), self.columns.highest)
         return [low.tolist(), high.tolist()]
 
-    def silent(self, names: Sequence[str], *, filled: bool = False) -> list[str]:
-        """The features that say nothing; `filled`: missing values are 0."""
+    def constant(self, names: Sequence[str], *, filled: bool = False) -> list[str]:
+        """The features without values or differences; `filled`: missing values are 0."""
         columns = self.columns
         if filled:
             low, high = (np.array(ends, np.float32) for ends in self.ranges)
@@ -333,12 +327,18 @@ class Facts:
         return constant_features(columns, names)
 
 
-def check_trainable(data: JudgedTable) -> Facts:
+def facts_of(data: JudgedTable) -> Facts:
     """The facts of the data, each part of which is checked by its digest meanwhile.
 
-    Raises Refused where nothing can be learned from them, or they would poison the result.
+    Raises Refused where a value is infinite.
     """
-    facts = _together(list(data.each(_facts, whole=True)))
+    columns, levels, ordered = zip(*data.each(_facts, whole=True), strict=True)
+    return Facts(reduce(facts_together, columns), reduce(np.union1d, levels), any(ordered))
+
+
+def check_trainable(data: JudgedTable) -> Facts:
+    """The facts of the data. Raises Refused where nothing can be learned from them."""
+    facts = facts_of(data)
     if not facts.ordered:
         raise Refused(
             "no query has two documents with different labels: there is no order to learn"
@@ -347,15 +347,12 @@ def check_trainable(data: JudgedTable) -> Facts:
 
 
 def constant_in_all(datasets: Sequence[JudgedTable]) -> list[str]:
-    """The features that say nothing in any of these data: folds share most of their rows."""
-    found = [
-        _together(list(data.each(_facts, whole=True))).silent(data.feature_names)
-        for data in datasets
-    ]
-    return [name for name in found[0] if all(name in other for other in found)]
+    """The features that are constant in each of these data: folds share most of their rows."""
+    first, *others = (facts_of(data).constant(data.feature_names) for data in datasets)
+    return [name for name in first if all(name in names for names in others)]
 
 
-def _facts(part: RankingDataset) -> Facts:
+def _facts(part: RankingDataset) -> tuple[ColumnFacts, Vector, bool]:
     columns = column_facts(part.features)
     if np.isinf(columns.lowest).any() or np.isinf(columns.highest).any():
         row, column = np.argwhere(np.isinf(part.features))[0]
@@ -367,12 +364,44 @@ def _facts(part: RankingDataset) -> Facts:
         )
     highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
     lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
-    return Facts(columns, levels_of(part), bool((highest > lowest).any()))
+    return columns, levels_of(part), bool((highest > lowest).any())
 
 
-def _together(parts: Sequence[Facts]) -> Facts:
-    return Facts(
-        reduce(facts_together, [one.columns for one in parts]),
-        reduce(np.union1d, [one.levels for one in parts]),
-        any(one.ordered for one in parts),
-    )
+_SALT = "owpc-ltr folds"
+
+
+def fold_models(
+    data: JudgedTable,
+    plan_of: Callable[[RankingDataset, Run], Plan],
+    run: Run,
+    folds: int,
+    validation_share: float,
+) -> list[Model]:
+    """A model for each fold, trained as one of all queries is, without the queries of the fold.
+
+    `plan_of` says how a model of some queries is trained, as it did for those of all. Spellings of
+    one query are in one fold. Raises BadInput for fewer queries than folds.
+    """
+    if not folds:
+        return []
+    data = in_memory(data, option_name("folds"))
+    fold = fold_of_queries(data, folds, _SALT)
+    models = []
+    for number in range(folds):
+
+        def progress(message: str, done: float | None = None, number: int = number) -> None:
+            run.progress(f"fold {number + 1} of {folds}: {message}", done)
+
+        fold_run = replace(run, progress=progress)
+        others = data.select(np.flatnonzero(fold != number))
+        plan = plan_of(others, fold_run)
+        models.append(model_of_queries(others, plan, fold_run, validation_share))
+    return models
+
+
+def model_of_queries(data: RankingDataset, plan: Plan, run: Run, validation_share: float) -> Model:
+    """A model of these queries, of which a share chooses the settings."""
+    # Queries that another split has cut are not split by the same hash.
+    sides = HashSplit(validation_share, 0.0, "owpc-ltr inner")
+    splits = split_queries(data, sides, wanted=("train", "validation"))
+    return train_plan(splits.training, plan, run, splits.optional_validation).model

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -33,19 +33,9 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.protocols import Run
 from owpc_ltr.signatures import public, silent
-from owpc_ltr.training.candidates import (
-    check_trainable,
-    fit_each,
-    goes_through_parts,
-)
-from owpc_ltr.training.plan import (
-    C,
-    Plan,
-    levels_of,
-    means_of,
-)
+from owpc_ltr.training.candidates import check_trainable, fit_each, goes_through_parts
+from owpc_ltr.training.plan import C, Plan, levels_of, means_of
 
-R = TypeVar("R")
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 
 
@@ -138,30 +128,15 @@ class Selection(ShortRepr):
         return latex_table([choice.name for choice in self.choices], columns, [chosen])
 
 
-class WorkerPool(Protocol):
-    """Processes that walk paths in the place of this one."""
-
-    def call(self, call: Callable[[], R]) -> R:
-        """What a call makes; waited for by the thread that asks."""
-        ...
-
-    def stop(self) -> None:
-        """Give up what threads wait for."""
-        ...
-
-
 def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
     """Folds by the hash of the query ids: fold k tests, fold k + 1 validates, the rest trains."""
     if folds < 3:
         raise BadInput(f"{folds} folds leave none to train on beside validation and test: use 3")
     fold = fold_of_queries(data, folds, salt)
 
-    def part(chosen: Any) -> D:
-        return data.select(np.flatnonzero(chosen))
-
     def cut(k: int, other: int) -> Fold[D]:
-        rest = part((fold != k) & (fold != other))
-        return Fold(f"fold {k + 1}", rest, part(fold == other), part(fold == k))
+        sides = ((fold != k) & (fold != other), fold == other, fold == k)
+        return Fold(f"fold {k + 1}", *(data.select(np.flatnonzero(side)) for side in sides))
 
     return [cut(k, (k + 1) % folds) for k in range(folds)]
 
@@ -179,8 +154,7 @@ def read_folds(
 
     Of a dataset that is a folder of parts, so many bytes may stay in `memory`.
     """
-    given = [paths] if isinstance(paths, Path | str) else paths
-    folders = [Path(path) for path in given]
+    folders = [Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)]
     if len(folders) == 1 and (is_partitioned(folders[0]) or not folders[0].is_dir()):
         return open_or_read(folders[0], memory=memory, max_features=max_features)
     folds = []
@@ -203,11 +177,12 @@ def cross_validate(
     *,
     jobs: int = 1,
     journal: Path | None = None,
-    workers: WorkerPool | None = None,
+    workers: Any = None,
 ) -> list[FitRow]:
     """Fit every candidate of every plan on every fold; rows in a fixed order.
 
-    Paths are walked in this process, or by the `workers`; the journal is kept here.
+    Paths are walked in this process, or by the `workers` (see `use_workers`); the journal is kept
+    here.
     """
     measured = [parse_metric(metric) for metric in metrics]
     for fold, plan in product(folds, plans):
@@ -216,11 +191,13 @@ def cross_validate(
         (fold, plan, path)
         for fold in folds
         for levels in [levels_of(fold.training)]
-        for given in plans
-        for plan in [given.for_labels(levels)]
+        for plan in [plan.for_labels(levels) for plan in plans]
         for path in _paths(plan).values()
     ]
-    finished = _journal(journal)
+    target = None if journal is None else output_file(journal)
+    if journal is not None and target is None:
+        raise UsageError("a journal keeps finished work for the next run: name a file, not -")
+    finished = Journal(target)
     results: dict[int, list[FitRow]] = {}
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting = {}
@@ -248,16 +225,6 @@ def cross_validate(
     return [row for number in range(len(paths)) for row in results[number]]
 
 
-def _journal(path: Path | None) -> Journal:
-    """The journal in a file that the user names; without one nothing is kept."""
-    if path is None:
-        return Journal(None)
-    target = output_file(path)
-    if target is None:
-        raise UsageError("a journal keeps finished work for the next run: name a file, not -")
-    return Journal(target)
-
-
 def choose(
     rows: Sequence[FitRow], metric: str | Metric, families: Mapping[str, Callable[[FitRow], bool]]
 ) -> list[Choice]:
@@ -265,7 +232,7 @@ def choose(
 
     Of equal ones the first is kept. Raises BadInput for a family without rows in some fold.
     """
-    higher = parse_metric(metric).higher_is_better
+    sign = 1.0 if parse_metric(metric).higher_is_better else -1.0
     folds = list(dict.fromkeys(row.fold for row in rows))
     choices = []
     for name, belongs in families.items():
@@ -274,7 +241,6 @@ def choose(
             candidates = [row for row in rows if row.fold == fold and belongs(row)]
             if not candidates:
                 raise BadInput(f"'{name}' has no candidates in {fold}")
-            sign = 1.0 if higher else -1.0
             best.append(max(candidates, key=lambda row: sign * row.validation))
         choices.append(
             Choice(
@@ -289,10 +255,10 @@ def choose(
 
 def families_of(rows: Sequence[FitRow]) -> dict[str, Callable[[FitRow], bool]]:
     """Every loss, optimizer and combination of settings but C; and, of several, all together."""
-    families: dict[str, Callable[[FitRow], bool]] = {}
-    for row in rows:
-        name = family_name(row)
-        families.setdefault(name, lambda other, name=name: family_name(other) == name)  # type: ignore[misc]
+    families: dict[str, Callable[[FitRow], bool]] = {
+        name: lambda row, name=name: family_name(row) == name  # type: ignore[misc]
+        for name in dict.fromkeys(map(family_name, rows))
+    }
     if len(families) > 1:
         families["all of them, by validation"] = lambda _: True
     return families
@@ -305,10 +271,10 @@ def family_name(row: FitRow) -> str:
 
 
 def _part(folder: Path, name: str) -> Path:
-    found = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
-    if len(found) != 1:
+    files = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
+    if len(files) != 1:
         raise BadInput(f"{folder} needs one file {name}.txt (or .parquet, .gz, .xz)")
-    return found[0]
+    return files[0]
 
 
 def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -332,19 +298,11 @@ def _walk(
     run = replace(run, validation=validation, metric=plan.select)
     rows: list[FitRow] = []
     for settings, (loss, optimizer), fit, value in fit_each(plan, path, data, run):
-        means = means_of(metrics, fit.model, fold.test)
-        rows.append(
-            FitRow(
-                fold=fold.name,
-                loss=loss.name,
-                optimizer=optimizer.name,
-                settings=dict(settings),
-                validation=value,
-                test=dict(zip(map(str, metrics), means, strict=True)),
-            )
-        )
+        means = dict(zip(map(str, metrics), means_of(metrics, fit.model, fold.test), strict=True))
+        names = fold.name, loss.name, optimizer.name
+        rows.append(FitRow(*names, settings=dict(settings), validation=value, test=means))
     if isinstance(data, PartitionedDataset):
-        # The next path is of other queries, as a rule.
+        # The next path is usually of other queries.
         data.files.cache.release()
     return rows
 

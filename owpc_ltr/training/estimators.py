@@ -70,8 +70,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Ranker:
         """Change parameters or settings."""
-        own = self._get_param_names()
-        super().set_params(**{name: params.pop(name) for name in list(params) if name in own})
+        names = self._get_param_names()
+        super().set_params(**{name: params.pop(name) for name in list(params) if name in names})
         self.settings = {**self.settings, **params}
         return self
 
@@ -159,10 +159,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Whether `train` has a C to choose."""
         from owpc_ltr.host.registry import class_of
 
-        made = self.optimizer
-        if not isinstance(made, str | type):
+        if not isinstance(self.optimizer, str | type):
             return False  # an object has its C
-        return hasattr(class_of("optimizer", made), "C") and not {"C", "optimizer.C"} & {*settings}
+        has_c = hasattr(class_of("optimizer", self.optimizer), "C")
+        return has_c and not {"C", "optimizer.C"} & {*settings}
 
     def _dataset(self, X: Any, y: Any, qid: Any, weights: Any) -> RankingDataset:
         from owpc_ltr.data.construction import make_dataset
@@ -200,11 +200,12 @@ class OwpcRanker(Ranker):
         self.generator, self.C = generator, C
 
     def _settings(self) -> dict[str, Any]:
-        given = {"loss.generator": self.generator, "optimizer.C": self.C}
-        return {
-            **super()._settings(),
-            **{name: value for name, value in given.items() if value is not None},
-        }
+        settings = super()._settings()
+        if self.generator is not None:
+            settings["loss.generator"] = self.generator
+        if self.C is not None:
+            settings["optimizer.C"] = self.C
+        return settings
 
 
 def _three(validation: tuple[Any, ...]) -> tuple[Any, Any, Any]:

@@ -116,7 +116,7 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
     """
     if costs.keep_gain is None:
         return SelectionAim(metric, costs.price)
-    over, floor = _rival(costs.baseline, metric, validation)
+    over, floor = _baseline(costs.baseline, metric, validation)
     gain = signed(means_of([metric], model, validation)[0], metric) - floor
     if not gain > 0:
         raise Refused(
@@ -125,12 +125,10 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
         )
     whole = costs.of(frozenset(validation.feature_names))
     price = gain / whole if whole else 0.0
-    return SelectionAim(
-        metric=metric, price=price, keep_gain=costs.keep_gain, over=over, floor=floor, gain=gain
-    )
+    return SelectionAim(metric, price, costs.keep_gain, over, floor=floor, gain=gain)
 
 
-def _rival(
+def _baseline(
     over: str | float | None, metric: Metric, validation: RankingDataset
 ) -> tuple[str, float]:
     """What a gain is over, in words, and its metric."""
@@ -239,9 +237,9 @@ def train_at_cost(
         )
     baseline = {costs.baseline} if isinstance(costs.baseline, str) else set[str]()
     named = baseline.union(costs.milliseconds, costs.derived)
-    strange = sorted(named - set(data.feature_names))
-    if strange:
-        raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
+    unknown = sorted(named - set(data.feature_names))
+    if unknown:
+        raise BadInput(f"the costs name '{unknown[0]}', which is no feature of the data")
     trained = train_plan(data, plan, run, validation, source)
     aim = aim_of(costs, parse_metric(plan.select), trained.model, validation)
     plan = replace(plan, settings={**plan.settings, **trained.settings}, grid={})
@@ -250,12 +248,19 @@ def train_at_cost(
         sides = [_blanked(side, in_use) for side in (data, validation)]
         return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
 
-    found = _path(trained, train_on, validation, costs, aim)
-    path = tuple(step for step, _, _ in found)
-    _, trained, in_use = found[aim.best([(step.worth, step.milliseconds) for step in path])]
+    models = _path(trained, train_on, validation, costs, aim)
+    path = tuple(step for step, _, _ in models)
+    whole = trained.model.record
+    _, trained, in_use = models[aim.best([(step.worth, step.milliseconds) for step in path])]
     kept = tuple(name for name in data.feature_names if name in in_use)
-    whole = found[0][1]
-    return Selected(_recorded(trained, whole, aim, kept, path), kept, path)
+    selection = {**aim.as_dict(), "kept": list(kept), "path": [asdict(step) for step in path]}
+    # What the record says of the data is of that with all features, as it was given.
+    of_the_data = {key: whole[key] for key in _OF_THE_DATA}
+    record = {**trained.model.record, **of_the_data, "feature_cost": selection}
+    # Features that were left out on purpose are no surprise.
+    constant = models[0][1].constant_features
+    model = with_record(trained.model, record)
+    return Selected(replace(trained, model=model, constant_features=constant), kept, path)
 
 
 def _path(
@@ -270,7 +275,7 @@ def _path(
     `trained` uses all features; `train_on` makes a model that looks at some of them only.
     """
     metric = aim.metric
-    found: list[tuple[SelectionStep, TrainingResult, frozenset[str]]] = []
+    models: list[tuple[SelectionStep, TrainingResult, frozenset[str]]] = []
     dropped: str | None = None
     in_use = frozenset(trained.model.feature_names)
     while True:
@@ -278,11 +283,10 @@ def _path(
         in_use &= _used(trained.model)
         value, milliseconds = means_of([metric], trained.model, validation)[0], costs.of(in_use)
         worth = aim.worth(signed(value, metric), milliseconds)
-        found.append(
-            (SelectionStep(dropped, len(in_use), milliseconds, value, worth), trained, in_use)
-        )
+        step = SelectionStep(dropped, len(in_use), milliseconds, value, worth)
+        models.append((step, trained, in_use))
         if len(in_use) <= 1:
-            return found
+            return models
         saved = {name: milliseconds - costs.of(in_use - {name}) for name in in_use}
         prices = {name: aim.price * saved[name] for name in sorted(in_use)}
         tried: dict[str, tuple[float, TrainingResult]] = {}
@@ -336,25 +340,3 @@ def _used(model: Model) -> frozenset[str]:
         "a price takes features out of linear, additive and tree models, and this is a "
         f"{model.kind} model: train without it"
     )
-
-
-def _recorded(
-    trained: TrainingResult,
-    whole: TrainingResult,
-    aim: SelectionAim,
-    kept: tuple[str, ...],
-    path: tuple[SelectionStep, ...],
-) -> TrainingResult:
-    """What the record says of the data is of that with all features, as it was given."""
-    record = {
-        **trained.model.record,
-        **{key: whole.model.record[key] for key in _OF_THE_DATA},
-        "feature_cost": {
-            **aim.as_dict(),
-            "kept": list(kept),
-            "path": [asdict(step) for step in path],
-        },
-    }
-    # Features that were left out on purpose are no surprise.
-    model = with_record(trained.model, record)
-    return replace(trained, model=model, constant_features=whole.constant_features)

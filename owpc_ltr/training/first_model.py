@@ -28,8 +28,11 @@ from owpc_ltr.models.feature_use import features_used
 from owpc_ltr.models.fold_models import scores_by_fold
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.signatures import option_name
-from owpc_ltr.training.candidates import check_trainable, goes_through_parts
-from owpc_ltr.training.folds import model_of_queries
+from owpc_ltr.training.candidates import (
+    check_trainable,
+    goes_through_parts,
+    model_of_queries,
+)
 from owpc_ltr.training.plan import Plan, levels_of
 
 FOLDS = 3
@@ -85,7 +88,7 @@ class KindChoice(NamedTuple):
         return {
             "kind": self.kind.name,
             "why": self.why,
-            "compared": [asdict(one) for one in self.results],
+            "compared": [asdict(result) for result in self.results],
         }
 
 
@@ -94,25 +97,21 @@ def kinds(make: Callable[..., Plan], n_features: int) -> list[Kind]:
     linear = make()
     metric = parse_metric(linear.select)
     measure = metric.name if metric.name in {"map", "mrr"} else "ndcg"
-    boosted = {"loss": "lambdarank", "optimizer": "boosting"}
-    small = {"depth": 2, "bins": 64, "interactions": min(_PAIRS, _MOST_TABLES - n_features)}
-    of_loss = {"loss.measure": measure}
-    found = [Kind("linear", linear, frozenset(RUNS_IN), "engine")]
+    everywhere, interactions = frozenset(RUNS_IN), min(_PAIRS, _MOST_TABLES - n_features)
+    found = [Kind("linear", linear, everywhere, "engine")]
     if n_features <= _MOST_CURVES:
+        curves = make(piecewise_linear=True)
         places = frozenset({"engine", "client"})
-        plan = make(piecewise_linear=True)
-        found.append(Kind("piecewise-linear", plan, places, "engine, script"))
-    if small["interactions"] > 0:
-        settings = {**of_loss, **{f"optimizer.{name}": value for name, value in small.items()}}
-        plan = make(**boosted, settings=settings)
-        found.append(Kind("interaction trees", plan, frozenset(RUNS_IN), "engine"))
-    trees = Kind(
-        "boosted trees",
-        make(**boosted, settings=of_loss),
-        frozenset({"plugin", "client"}),
-        "plugin, client",
-    )
-    return [*found, trees]
+        found.append(Kind("piecewise-linear", curves, places, "engine, script"))
+    boosted = partial(make, loss="lambdarank", optimizer="boosting")
+    settings: dict[str, Any] = {"loss.measure": measure}
+    if interactions > 0:
+        small = {"depth": 2, "bins": 64, "interactions": interactions}
+        small = {f"optimizer.{name}": value for name, value in small.items()}
+        pairs = boosted(settings={**settings, **small})
+        found.append(Kind("interaction trees", pairs, everywhere, "engine"))
+    places = frozenset({"plugin", "client"})
+    return [*found, Kind("boosted trees", boosted(settings=settings), places, "plugin, client")]
 
 
 def metric_for(data: RankingDataset) -> str:
@@ -139,22 +138,27 @@ def choose_kind(
     sample = _sample(data)
     check_trainable(sample)
     select = metric_for(sample) if metric is None else metric
-    known = _that_fit(kinds(partial(make, select=select), sample.n_features), data)
-    allowed = [kind for kind in known if runs_in in kind.runs_in]
+    candidates = []
+    for kind in kinds(partial(make, select=select), sample.n_features):
+        # Only those that go through data in parts, or may load them.
+        with suppress(UsageError):
+            goes_through_parts(kind.plan, data, data)
+            candidates.append(kind)
+    allowed = [kind for kind in candidates if runs_in in kind.runs_in]
     clusters = clusters_of(sample)
     independent = len(np.unique(clusters))
     if independent < FEWEST_QUERIES:
         why = f"{independent} independent queries are too few to compare kinds of models"
         return KindChoice(allowed[0], (), why)
     try:
-        trained = _trained(sample, known, validation_share, run)
+        trained = _trained(sample, candidates, validation_share, run)
     except (BadInput, Refused) as error:
         why = f"kinds of models cannot be compared on parts of these queries ({error})"
         return KindChoice(allowed[0], (), why)
-    chooses = parse_metric(known[0].plan.select)
+    chooses = parse_metric(candidates[0].plan.select)
     values = {
-        name: chooses.of(RankedQueries(one.scores, sample.labels, sample.offsets))
-        for name, one in trained.items()
+        name: chooses.of(RankedQueries(scores, sample.labels, sample.offsets))
+        for name, (_, scores) in trained.items()
     }
 
     def compared(one: Kind, other: Kind) -> Comparison:
@@ -166,14 +170,14 @@ def choose_kind(
         )  # fmt: skip
 
     results = tuple(
-        _result(kind, compared(kind, known[0]), trained[kind.name].models) for kind in known
+        _result(kind, compared(kind, candidates[0]), trained[kind.name][0]) for kind in candidates
     )
     sign = 1.0 if chooses.higher_is_better else -1.0
-    means = {one.kind: sign * one.mean for one in results}
+    means = {result.kind: sign * result.mean for result in results}
     best = max(allowed, key=lambda kind: means[kind.name])
-    kind = next(one for one in allowed if one is best or not _differ(compared(best, one)))
+    kind = next(kind for kind in allowed if kind is best or not _differ(compared(best, kind)))
     why = _why(kind, best, runs_in)
-    top = max(known, key=lambda kind: means[kind.name])
+    top = max(candidates, key=lambda kind: means[kind.name])
     more = compared(top, kind)
     if top not in allowed and _differ(more):
         place = next(place for place in RUNS_IN if place in top.runs_in)
@@ -182,44 +186,37 @@ def choose_kind(
     return KindChoice(kind, results, why)
 
 
-class _Trained(NamedTuple):
-    """A kind's model without each fold, and the scores that these give its documents."""
-
-    models: list[Model]
-    scores: Vector
-
-
 def _trained(
-    data: RankingDataset, known: Sequence[Kind], validation_share: float, run: Run
-) -> dict[str, _Trained]:
-    """Every kind, trained without each fold of the queries."""
+    data: RankingDataset, candidates: Sequence[Kind], validation_share: float, run: Run
+) -> dict[str, tuple[list[Model], Vector]]:
+    """By kind a model without each fold of the queries, and the scores that these give theirs."""
     fold = fold_of_queries(data, FOLDS, "owpc-ltr kinds")
     rest = [data.select(np.flatnonzero(fold != turn)) for turn in range(FOLDS)]
     quiet = Run(seed=run.seed, threads=run.threads)
     trained = {}
-    for number, kind in enumerate(known):
+    for number, kind in enumerate(candidates):
         models = []
         for turn, queries in enumerate(rest):
             run.progress(
                 f"comparing kinds of models: {kind.name}, fold {turn + 1} of {FOLDS}",
-                (number * FOLDS + turn) / (len(known) * FOLDS),
+                (number * FOLDS + turn) / (len(candidates) * FOLDS),
             )
             models.append(model_of_queries(queries, kind.plan, quiet, validation_share))
-        scores = scores_by_fold(data, fold, dict(enumerate(models)))
-        trained[kind.name] = _Trained(models, scores)
+        trained[kind.name] = models, scores_by_fold(data, fold, dict(enumerate(models)))
     return trained
 
 
-def _differ(found: Comparison) -> bool:
-    return not found.includes_zero and found.p_permutation < LEVEL
+def _differ(comparison: Comparison) -> bool:
+    return not comparison.includes_zero and comparison.p_permutation < LEVEL
 
 
-def _result(kind: Kind, found: Comparison, models: Sequence[Model]) -> KindResult:
+def _result(kind: Kind, comparison: Comparison, models: Sequence[Model]) -> KindResult:
+    forests = [getattr(model, "forest", None) for model in models]
     return KindResult(
-        kind.name, found.mean_a, found.mean_difference, found.low, found.high,
-        p=found.p_permutation, runs_in=kind.words,
+        kind.name, comparison.mean_a, comparison.mean_difference, comparison.low, comparison.high,
+        p=comparison.p_permutation, runs_in=kind.words,
         used=float(np.mean([len(features_used(model)) for model in models])),
-        trees=float(np.mean([_trees(model) for model in models])),
+        trees=float(np.mean([0 if forest is None else len(forest.roots) for forest in forests])),
     )  # fmt: skip
 
 
@@ -231,24 +228,9 @@ def _why(kind: Kind, best: Kind, where: str) -> str:
     return f"the simplest{of} that is not significantly worse than the best ({best.name})"
 
 
-def _that_fit(known: Sequence[Kind], data: JudgedTable) -> list[Kind]:
-    """Those that can be trained on data in parts, or may load them."""
-    fit = []
-    for kind in known:
-        with suppress(UsageError):
-            goes_through_parts(kind.plan, data, data)
-            fit.append(kind)
-    return fit
-
-
 def _sample(data: JudgedTable) -> RankingDataset:
     """At most so many documents, of queries that are drawn by the hash of their ids."""
     order = np.argsort(query_positions(data, "owpc-ltr sample"), kind="stable")
     count = max(FEWEST_QUERIES, int(data.n_queries * MOST_DOCUMENTS / max(1, data.n_documents)))
     part = data.select(np.sort(order[:count])) if count < data.n_queries else data
     return part.load()
-
-
-def _trees(model: Model) -> int:
-    forest = getattr(model, "forest", None)
-    return 0 if forest is None else len(forest.roots)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -24,14 +24,7 @@ from owpc_ltr.host.registry import Registry, checked_name, class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, RankedQueries, first_metric, parse_metric, uneven
 from owpc_ltr.names import did_you_mean
-from owpc_ltr.protocols import (
-    Certificate,
-    Fit,
-    Loss,
-    Model,
-    Optimizer,
-    Reordering,
-)
+from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Optimizer, Reordering
 from owpc_ltr.training.options import (
     DEFAULT_C,
     DEFAULT_LOSS,
@@ -59,7 +52,7 @@ _MOST_BEYOND = 3
 """How far the default values of C are extended, in powers of ten."""
 _CHECKED_ROWS = 1000
 
-_ELSEWHERE = {
+_OTHER_NAMES = {
     "n_estimators": "trees",
     "num_boost_round": "trees",
     "num_iterations": "trees",
@@ -140,8 +133,8 @@ class Plan:
         if not (several or lowest > 0):
             return self
         added = {f"loss.{name}": value for name, value in settings.items()}
-        left = {name: value for name, value in added.items() if name not in self.grid}
-        return replace(self, settings={**left, **self.settings})
+        fixed = {name: value for name, value in added.items() if name not in self.grid}
+        return replace(self, settings={**fixed, **self.settings})
 
     def beyond(self, tried: Sequence[tuple[Settings, float]]) -> dict[str, Any] | None:
         """One more candidate, of a C beyond the default ones, where that at their end is the best.
@@ -150,7 +143,7 @@ class Plan:
         """
         if self.grid or C in self.settings or not hasattr(self.optimizer, "C"):
             return None
-        by_c = sorted(((settings[C], value) for settings, value in tried), key=lambda one: one[0])
+        by_c = sorted(((settings[C], value) for settings, value in tried), key=lambda pair: pair[0])
         if len(by_c) >= len(DEFAULT_C) + _MOST_BEYOND:
             return None
         for (c, value), others, step in ((by_c[0], by_c[1:], 0.1), (by_c[-1], by_c[:-1], 10.0)):
@@ -230,8 +223,7 @@ def grid_values(text: str, name: str = "") -> tuple[str, ...]:
     >>> grid_values("1e-1..10")
     ('0.1', '1', '10')
     """
-    dashed = _DASHED.fullmatch(text)
-    if dashed:
+    if dashed := _DASHED.fullmatch(text):
         raise UsageError(
             f"cannot read the grid '{name}={text}': write {name or 'C'}={dashed[1]}..{dashed[2]} "
             "for powers of ten from the one to the other"
@@ -262,11 +254,11 @@ def chosen_plugins(
     """The classes of the plugins chosen by kind, and settings and grid by full names."""
     classes: dict[str, Any] = {}
     fixed: dict[str, Any] = {}
-    for kind, given in chosen.items():
-        classes[kind], own = _plugin_class(registry, kind, given)
-        fixed |= own
+    for kind, plugin in chosen.items():
+        classes[kind], of_object = _plugin_class(registry, kind, plugin)
+        fixed |= of_object
     fixed |= {full_name(name, classes): value for name, value in settings.items()}
-    candidates = {full_name(name, classes): _values(name, each) for name, each in grid.items()}
+    candidates = {full_name(name, classes): _values(name, values) for name, values in grid.items()}
     return classes, fixed, candidates
 
 
@@ -291,15 +283,15 @@ def full_name(name: str, classes: Mapping[str, Any]) -> str:
     """
     if "." in name:
         return name
-    known = {kind: [one.name for one in dataclasses.fields(cls)] for kind, cls in classes.items()}
-    owners = [kind for kind, names in known.items() if name in names]
+    names = {kind: [f.name for f in dataclasses.fields(cls)] for kind, cls in classes.items()}
+    owners = [kind for kind, own in names.items() if name in own]
     if len(owners) == 1:
         return f"{owners[0]}.{name}"
     plugins = " and ".join(f"{kind} '{cls.name}'" for kind, cls in classes.items())
     if owners:
         both = " or ".join(f"{kind}.{name}" for kind in owners)
         raise UsageError(f"'{name}' is a setting of {plugins}: write {both}")
-    raise UsageError(f"{plugins} have no setting '{name}'{_suggestion(name, known)}")
+    raise UsageError(f"{plugins} have no setting '{name}'{_suggestion(name, names)}")
 
 
 def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
@@ -311,10 +303,10 @@ def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
 
     if isinstance(model, TreeModel):
         model = model.with_missing_as_zero()
-    gaps = np.isnan(data.features[:_CHECKED_ROWS]).any(axis=1)
-    features = data.features[:_CHECKED_ROWS][gaps]
+    features = data.features[:_CHECKED_ROWS]
+    features = features[np.isnan(features).any(axis=1)]
     filled = np.nan_to_num(features)
-    if gaps.any() and not np.array_equal(model.score(features), model.score(filled)):
+    if len(features) and not np.array_equal(model.score(features), model.score(filled)):
         raise Refused(
             f"a {model.kind} model scores a missing value otherwise than 0: train it without "
             "--missing zero, or use --optimizer boosting or larank"
@@ -330,15 +322,15 @@ def means_of(metrics: Sequence[Metric], model: Model, data: JudgedTable) -> list
         queries = RankedQueries(model.score(part.features), part.labels, part.offsets)
         return [part.query_importance, *(metric.of(queries) for metric in metrics)]
 
-    importance, *found = map(np.concatenate, zip(*data.each(values), strict=True))
+    importance, *columns = map(np.concatenate, zip(*data.each(values), strict=True))
     weights = uneven(importance)
-    return [metric.average(one, weights) for metric, one in zip(metrics, found, strict=True)]
+    return [metric.average(own, weights) for metric, own in zip(metrics, columns, strict=True)]
 
 
 def levels_of(data: JudgedTable) -> Vector:
     """The different labels in increasing order; of many the lowest."""
-    found = np.unique(np.concatenate(list(data.each(lambda part: np.unique(part.labels)))))
-    return found[: _MOST_GRADES + 1].astype(np.float64)
+    levels = np.unique(np.concatenate(list(data.each(lambda part: np.unique(part.labels)))))
+    return levels[: _MOST_GRADES + 1].astype(np.float64)
 
 
 def _check_parts(
@@ -354,15 +346,6 @@ def _check_parts(
         raise PluginError(
             f"{who} returned a {what} of the features {_short(returned.feature_names)}, where the "
             f"data have {_short(data.feature_names)}: give it those of the data"
-        )
-
-
-def _check_scores(who: str, what: str, score: Callable[[Any], Any], features: Any) -> None:
-    scores = score(features)
-    if np.shape(scores) != (len(features),):
-        raise PluginError(
-            f"{who} returned a {what} that gives scores of shape {np.shape(scores)} for "
-            f"{len(features)} documents: one number a document is wanted"
         )
 
 
@@ -392,29 +375,34 @@ def checked_fit(name: str, returned: Any, data: RankingDataset) -> Fit:
             f"{who} returned the model {_short(model)}, which is no dataclass: make it one, with a "
             "field for the record of its training"
         )
-    _check_scores(who, "model", model.score, data.features[: int(data.offsets[1])])
+    features = data.features[: int(data.offsets[1])]
+    shape = np.shape(model.score(features))
+    if shape != (len(features),):
+        raise PluginError(
+            f"{who} returned a model that gives scores of shape {shape} for "
+            f"{len(features)} documents: one number a document is wanted"
+        )
     return returned
 
 
 def checked_reordering(name: str, returned: Any, data: RankingDataset) -> Reordering:
     """The reordering that a reranker returned. Raises PluginError as `checked_fit` does."""
-    who = f"reranker '{name}'"
-    _check_parts(who, returned, "reordering", _REORDERING, data)
+    _check_parts(f"reranker '{name}'", returned, "reordering", _REORDERING, data)
     reordering: Reordering = returned
     return reordering
 
 
-def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[str, Any]]:
+def _plugin_class(registry: Registry, kind: str, plugin: Any) -> tuple[Any, dict[str, Any]]:
     """A plugin's class, and the settings of an object in full names."""
-    if isinstance(given, str):
-        return registry.find(kind, given), {}
-    if kind == "loss" and isinstance(given, FunctionType):
-        return _loss_of(given), {}
-    cls = given if isinstance(given, type) else type(given)
+    if isinstance(plugin, str):
+        return registry.find(kind, plugin), {}
+    if kind == "loss" and isinstance(plugin, FunctionType):
+        return _loss_of(plugin), {}
+    cls = plugin if isinstance(plugin, type) else type(plugin)
     checked_name(kind, cls)
-    if isinstance(given, type):
-        return given, {}
-    return cls, {f"{kind}.{name}": value for name, value in values_of(given).items()}
+    if cls is plugin:
+        return cls, {}
+    return cls, {f"{kind}.{name}": value for name, value in values_of(plugin).items()}
 
 
 def _loss_of(function: FunctionType) -> type[Any]:
@@ -425,14 +413,14 @@ def _loss_of(function: FunctionType) -> type[Any]:
     return dataclass(frozen=True)(type("FunctionLoss", (), content))
 
 
-def _suggestion(name: str, known: Mapping[str, Sequence[str]]) -> str:
-    names = [one for names in known.values() for one in names]
-    if (ours := _ELSEWHERE.get(name)) in names:
+def _suggestion(name: str, by_kind: Mapping[str, Sequence[str]]) -> str:
+    names = [setting for settings in by_kind.values() for setting in settings]
+    if (ours := _OTHER_NAMES.get(name)) in names:
         return f": it is called {ours} here"
-    if asked := did_you_mean(name, names):
-        return f": {asked}"
-    told = ", ".join(f"{kind}.{one}" for kind, names in known.items() for one in names)
-    return f"; their settings: {told or 'none'}"
+    if question := did_you_mean(name, names):
+        return f": {question}"
+    known = ", ".join(f"{kind}.{own}" for kind, settings in by_kind.items() for own in settings)
+    return f"; their settings: {known or 'none'}"
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.evaluation.query_choice import model_data
 from owpc_ltr.host.registry import Registry, class_of
-from owpc_ltr.host.settings import configure, values_of
+from owpc_ltr.host.settings import configure
 from owpc_ltr.metrics import Metric, first_metric, parse_metric, uneven
 from owpc_ltr.models.model_file import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
@@ -18,8 +18,8 @@ from owpc_ltr.protocols import Loss, Model, Reranker, Run
 from owpc_ltr.training.candidates import (
     check_choosable,
     check_trainable,
-    record_of_choice,
     record_of_data,
+    record_of_method,
 )
 from owpc_ltr.training.options import PENALTIES, RERANKING_LOSS, RERANKING_METRIC
 from owpc_ltr.training.plan import (
@@ -30,7 +30,6 @@ from owpc_ltr.training.plan import (
     combinations,
     settings_by_kind,
 )
-from owpc_ltr.version import VERSION
 
 PENALTY = "reranker.penalty"
 
@@ -142,10 +141,7 @@ def fit_reranker(
             chosen, best, settings = model, value, candidate
     loss, reranker = pairs[0 if settings is None else candidates.index(settings)]
     record = {
-        "owpc_ltr": VERSION,
-        "loss": {"name": loss.name, "settings": values_of(loss)},
-        "reranker": {"name": reranker.name, "settings": values_of(reranker)},
-        **record_of_choice(metric, run),
+        **record_of_method(loss, reranker, "reranker", metric, run),
         **record_of_data(data),
         "source": source_of(data, validation, source, base.record),
         "chosen": settings,

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.evaluation.options import (
-    Dask,
-    workers_at,
-)
+from owpc_ltr.evaluation.options import Dask, workers_at
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.signatures import Argument, Help, Plugins, Progress, Reads, Seed, Writes, job, silent
 from owpc_ltr.training.options import (
@@ -111,12 +108,7 @@ def select(
     from owpc_ltr.metrics import parse_metrics
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.candidates import constant_in_all
-    from owpc_ltr.training.cross_validation import (
-        Selection,
-        choose,
-        cross_validate,
-        families_of,
-    )
+    from owpc_ltr.training.cross_validation import Selection, choose, cross_validate, families_of
     from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
@@ -138,15 +130,15 @@ def select(
         workers = started if workers is None else workers
         cut = _folds(data, folds, workers, max_features, memory)
         notes = [note for fold in cut for note in unused_weights(fold.test)]
-        silent = constant_in_all([fold.training for fold in cut])
-        give_warnings(dict.fromkeys([*notes, *constant_in_training(silent)]))
+        constant = constant_in_all([fold.training for fold in cut])
+        give_warnings(dict.fromkeys([*notes, *constant_in_training(constant)]))
         rows = cross_validate(
             cut, plans, measured, Run(seed=seed, progress=progress),
             jobs=jobs if workers is None else workers.threads,
             journal=None if journal is None else Path(journal),
             workers=workers,
         )  # fmt: skip
-    found = Selection(
+    selection = Selection(
         tuple(fold.name for fold in cut),
         tuple(rows),
         tuple(choose(rows, plans[0].select, families_of(rows))),
@@ -154,9 +146,9 @@ def select(
         tuple(measured),
     )
     if latex is not None:
-        write_output(latex, found.to_latex().encode())
-    write_report(found, report, plugins)
-    return found
+        write_output(latex, selection.to_latex().encode())
+    write_report(selection, report, plugins)
+    return selection
 
 
 def _folds(

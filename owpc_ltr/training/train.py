@@ -87,11 +87,13 @@ class TrainingSummary:
         settings = {name: row[name] for name in row if "." in name}
         if "kinds" not in record:
             yield from _candidate_lines(record, settings)
-        told = ", ".join(f"{name}={value}" for name, value in settings.items())
-        if "kinds" in record:
+        else:
             yield from _kind_lines(record)
-        yield f"chosen: {told or 'the defaults'}"
-        yield from _grade_lines(record)
+        yield chosen_line(settings)
+        grades = record["loss"]["settings"].get("grades")
+        if grades is not None:
+            words = "relevant is a label above 0" if grades == "binary" else "every grade counts"
+            yield f"grades: {words} (loss.grades={grades})"
         yield (
             f"trained on {record['queries']} queries, {record['documents']} documents"
             f"{_ending(record['certificate'])}"
@@ -103,7 +105,16 @@ class TrainingSummary:
                 "upload --require-gain count all these queries"
             )
         if record.get("missing") is not None:
-            yield wrapped_text(_cost_of_filling(self.kind))
+            cost = (
+                "missing values are 0: to see what that costs, train another model without "
+                "--missing zero, and compare both with owpc-ltr evaluate --baseline"
+            )
+            if self.kind == "linear":
+                cost = (
+                    "missing values are 0 to every linear model: --missing zero changes nothing "
+                    "here"
+                )
+            yield wrapped_text(cost)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -238,13 +249,16 @@ def train(
     from owpc_ltr.models.fold_models import with_folds
     from owpc_ltr.models.model_file import save_model, with_record, with_warnings
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.candidates import goes_through_parts
+    from owpc_ltr.training.candidates import fold_models, goes_through_parts
     from owpc_ltr.training.first_model import choose_kind
-    from owpc_ltr.training.folds import fold_models
     from owpc_ltr.training.plan import model_plan
 
     model, options = model or ModelOptions(), options or TrainingOptions()
-    _check_knots(model.knots, piecewise_linear)
+    if model.knots is not None and not piecewise_linear:
+        raise UsageError(
+            f"{option_name('knots')} is of piecewise-linear models: add "
+            f"{option_name('piecewise_linear')}"
+        )
     make = partial(model_plan, load(map(Path, plugins)), normalise=normalise, missing=missing)
     # What cannot be planned is refused before any data are read.
     planned = make(
@@ -256,11 +270,10 @@ def train(
         piecewise_linear=piecewise_linear,
         knots=KNOTS if model.knots is None else model.knots,
     )
-    named = (loss, optimizer, settings, grid, piecewise_linear, model.feature_cost, options.dask)
-    chosen = any(named)
+    choices = (loss, optimizer, settings, grid, piecewise_linear, model.feature_cost, options.dask)
 
     def plan_of(queries: JudgedTable, run: Run) -> tuple[Plan, KindChoice | None]:
-        if chosen:
+        if any(choices):
             return planned, None
         choice = choose_kind(queries, make, metric, model.runs_in, validation_share, run=run)
         return choice.kind.plan, choice
@@ -268,11 +281,11 @@ def train(
     costs, dask = _costs(model), options.dask
     others = {"validation": validation, "feature_cost": costs, "dask": dask}
     _check_folds(folds, others, test_share)
-    given = (data, validation)
-    with nullcontext() if dask is None else workers_at(dask, given, plugins) as workers:
+    sides = (data, validation)
+    with nullcontext() if dask is None else workers_at(dask, sides, plugins) as workers:
         shares = (validation_share, test_share if folds is None else 0.0)
-        splits, known = training_splits(data, validation, shares, options)
-        source = known if options.source is None else options.source
+        splits, files = training_splits(data, validation, shares, options)
+        source = files if options.source is None else options.source
         training, chosen_on = splits.training, splits.optional_validation
         if workers is not None:
             training, chosen_on = by_workers(training, workers), by_workers(chosen_on, workers)
@@ -324,7 +337,7 @@ def _trained(
     costs: Costs | None,
     source: Mapping[str, Any] | None,
 ) -> TrainingResult:
-    """The model of a plan; with costs of features that of the features that are worth theirs."""
+    """The model of a plan; with costs, of the features that are worth theirs."""
     from owpc_ltr.training.candidates import train_plan
     from owpc_ltr.training.feature_cost import train_at_cost
 
@@ -332,14 +345,6 @@ def _trained(
         return train_plan(training, plan, run, validation, source)
     chosen_on = None if validation is None else validation.load()
     return train_at_cost(training, plan, run, chosen_on, costs, source=source).trained
-
-
-def _check_knots(knots: int | None, piecewise_linear: bool) -> None:
-    if knots is not None and not piecewise_linear:
-        raise UsageError(
-            f"{option_name('knots')} is of piecewise-linear models: add "
-            f"{option_name('piecewise_linear')}"
-        )
 
 
 def training_splits(
@@ -357,28 +362,28 @@ def training_splits(
     from owpc_ltr.data.joining import check_same_features
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 
-    how = options or DataOptions()
+    options = options or DataOptions()
 
-    def read(given: JudgedTable | Path | str) -> tuple[Any, str | None]:
-        opened = dataset_of(given, memory=how.memory, max_features=how.max_features)
+    def read(source: JudgedTable | Path | str) -> tuple[Any, str | None]:
+        opened = dataset_of(source, memory=options.memory, max_features=options.max_features)
         if isinstance(opened, list | tuple):
             raise UsageError("train takes one dataset: read several files as one by read_dataset")
-        return opened, Path(given).name if isinstance(given, Path | str) else None
+        return opened, Path(source).name if isinstance(source, Path | str) else None
 
-    known, name = read(data)
+    training, name = read(data)
     if validation is not None:
-        chosen, chosen_name = read(validation)
-        check_same_features(known, name or "the data", chosen, chosen_name or "the validation data")
-        give_warnings(_trained_on(known, chosen))
-        splits = with_validation(known, chosen, name, chosen_name)
-        return splits, None if name is None else splits.source
-    if known.origin is not None:
-        return DatasetSplits(known, {"train": known}, {}), None
-    splits = split_queries(known, HashSplit(*shares), name, ("train", "validation"))
+        chosen_on, other = read(validation)
+        check_same_features(training, name or "the data", chosen_on, other or "the validation data")
+        give_warnings(_shared_queries(training, chosen_on))
+        splits = with_validation(training, chosen_on, name, other)
+    elif training.origin is not None:
+        return DatasetSplits(training, {"train": training}, {}), None
+    else:
+        splits = split_queries(training, HashSplit(*shares), name, ("train", "validation"))
     return splits, None if name is None else splits.source
 
 
-def _trained_on(training: JudgedTable, validation: JudgedTable) -> list[str]:
+def _shared_queries(training: JudgedTable, validation: JudgedTable) -> list[str]:
     """Where queries of both have one id and the same first document: other files reuse ids."""
     import numpy as np
     import pyarrow.compute as pc
@@ -388,9 +393,8 @@ def _trained_on(training: JudgedTable, validation: JudgedTable) -> list[str]:
     if not (isinstance(training, RankingDataset) and isinstance(validation, RankingDataset)):
         return []
     places = pc.index_in(validation.query_ids, training.query_ids)
-    there = np.flatnonzero(places.is_valid())
-    firsts = training.offsets[places.drop_null().to_numpy()], validation.offsets[there]
-    one, other = training.features[firsts[0]], validation.features[firsts[1]]
+    one = training.features[training.offsets[places.drop_null().to_numpy()]]
+    other = validation.features[validation.offsets[np.flatnonzero(places.is_valid())]]
     shared = int(((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1).sum())
     if not shared:
         return []
@@ -422,27 +426,34 @@ def read_costs(
 
 
 def _costs(model: ModelOptions) -> Costs | None:
-    given, price, gain = model.feature_cost, model.feature_price, model.keep_gain
-    if isinstance(given, Path | str):
-        return read_costs(given, price, keep_gain=gain, baseline=model.baseline)
-    options = {"feature_price": price, "keep_gain": gain, "baseline": model.baseline}
-    for option, value in options.items():
-        if value is not None:
+    costs = model.feature_cost
+    if isinstance(costs, Path | str):
+        return read_costs(
+            costs, model.feature_price, keep_gain=model.keep_gain, baseline=model.baseline
+        )
+    for option in ("feature_price", "keep_gain", "baseline"):
+        if getattr(model, option) is not None:
             raise UsageError(
                 f"{option_name(option)} needs a file of what features cost: "
                 f"{option_name('feature_cost')}"
             )
-    return given
+    return costs
 
 
 def _ending(certificate: Mapping[str, Any]) -> str:
     """Why and after what the fit ended, as far as its optimizer tells."""
     counts = {"passes": certificate["passes"], "non-zero duals": certificate["nonzero_duals"]}
-    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    text = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     reason = certificate["stop_reason"]
-    if not reason:
-        return f"; {told}" if told else ""
-    return f"; {reason} ({told})" if told else f"; {reason}"
+    if reason and text:
+        return f"; {reason} ({text})"
+    return f"; {reason or text}" if reason or text else ""
+
+
+def chosen_line(settings: Mapping[str, Any]) -> str:
+    """The settings of the chosen candidate."""
+    values = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"chosen: {values or 'the defaults'}"
 
 
 def _kind_lines(record: Mapping[str, Any]) -> Iterator[str]:
@@ -450,14 +461,14 @@ def _kind_lines(record: Mapping[str, Any]) -> Iterator[str]:
     choice = record["kinds"]
     rows = [
         [
-            one["kind"],
-            float(one["mean"]),
-            f"[{one['low']:+.4f}, {one['high']:+.4f}]" if number else "",
-            one["runs_in"],
-            round(one["used"]),
-            round(one["trees"]) or "",
+            kind["kind"],
+            float(kind["mean"]),
+            f"[{kind['low']:+.4f}, {kind['high']:+.4f}]" if number else "",
+            kind["runs_in"],
+            round(kind["used"]),
+            round(kind["trees"]) or "",
         ]
-        for number, one in enumerate(choice["compared"])
+        for number, kind in enumerate(choice["compared"])
     ]
     if rows:
         title = str(record["select"]).upper()
@@ -469,18 +480,10 @@ def _share_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """What became of the other queries, where a share was kept out."""
     split = (record.get("source") or {}).get("split") or {}
     validation, test = split.get("validation", 0.0), split.get("test", 0.0)
-    kept = [f"{validation:.0%} chose the settings"] if validation else []
-    kept += [f"{test:.0%} are kept for evaluate"] if test else []
-    if kept:
-        yield f"that is {1 - validation - test:.0%} of the queries; {', '.join(kept)}"
-
-
-def _grade_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """What the loss makes of the grades, where it has a setting for that."""
-    grades = record["loss"]["settings"].get("grades")
-    if grades is not None:
-        words = "relevant is a label above 0" if grades == "binary" else "every grade counts"
-        yield f"grades: {words} (loss.grades={grades})"
+    others = [f"{validation:.0%} chose the settings"] if validation else []
+    others += [f"{test:.0%} are kept for evaluate"] if test else []
+    if others:
+        yield f"that is {1 - validation - test:.0%} of the queries; {', '.join(others)}"
 
 
 def _candidate_lines(record: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[str]:
@@ -488,18 +491,17 @@ def _candidate_lines(record: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     table = record["table"]
     varied = [name for name in settings if len({str(row[name]) for row in table}) > 1]
     keys = ("validation", "risk_ratio", "relative_gap")
+    rows = [
+        [
+            *(str(row[name]) for name in varied),
+            *(float("nan") if row.get(key) is None else float(row[key]) for key in keys),
+            row["passes"],
+        ]
+        for row in table
+    ]
     if varied:
-        yield text_table(
-            [*varied, f"validation {record['select']}", "risk ratio", "gap", "passes"],
-            [
-                [
-                    *(str(row[name]) for name in varied),
-                    *(_number(row.get(key)) for key in keys),
-                    row["passes"],
-                ]
-                for row in table
-            ],
-        )
+        select = f"validation {record['select']}"
+        yield text_table([*varied, select, "risk ratio", "gap", "passes"], rows)
 
 
 def _path_lines(chosen: Mapping[str, Any]) -> Iterator[str]:
@@ -516,16 +518,3 @@ def _path_lines(chosen: Mapping[str, Any]) -> Iterator[str]:
             f"that keeps {chosen['keep_gain']:.0%} of it is chosen"
         )
     yield f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}"
-
-
-def _cost_of_filling(kind: str) -> str:
-    if kind == "linear":
-        return "missing values are 0 to every linear model: --missing zero changes nothing here"
-    return (
-        "missing values are 0: to see what that costs, train another model without --missing "
-        "zero, and compare both with owpc-ltr evaluate --baseline"
-    )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,30 +37,15 @@ from owpc_ltr.training.options import (
     Validation,
     ValidationShare,
 )
-from owpc_ltr.training.train import training_splits
+from owpc_ltr.training.train import TrainingSummary, chosen_line, training_splits
 
 if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
-@dataclass(frozen=True)
-class RerankerSummary:
+class RerankerSummary(TrainingSummary):
     """What the command line says of a reranker: candidates, the chosen one, its data."""
-
-    record: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, model: ReorderingModel) -> RerankerSummary:
-        """The summary of what `train_reranker` returned."""
-        return cls(model.record)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as JSON, without its parity samples."""
-        return {key: value for key, value in self.record.items() if key != "probes"}
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
         record, settings = self.record, self.record["chosen"]
@@ -70,8 +54,7 @@ class RerankerSummary:
         if settings is None:
             yield "kept the base: nothing was better on the validation queries"
         else:
-            told = ", ".join(f"{name}={value}" for name, value in settings.items())
-            yield f"chosen: {told or 'the defaults'}"
+            yield chosen_line(settings)
         yield f"learned on {record['queries']} queries, {record['documents']} documents"
 
 
@@ -150,27 +133,28 @@ def train_reranker(
     )
     options = options or DataOptions()
     shares = (validation_share, test_share)
-    splits, known = training_splits(data, validation, shares, options)
-    if known is not None and isinstance(base, Path | str):
-        known = {**known, "base": Path(base).name}
+    splits, source = training_splits(data, validation, shares, options)
+    if source is not None and isinstance(base, Path | str):
+        source = {**source, "base": Path(base).name}
     training = in_memory(splits.training, "a reranker")
     chosen_on = splits.optional_validation
-    told = [*warnings_before_training(training), *constant_in_training(constant_in_all([training]))]
+    constant = constant_in_training(constant_in_all([training]))
+    warnings = [*warnings_before_training(training), *constant]
     if chosen_on is not None:
         chosen_on = in_memory(chosen_on, "a reranker")
-        told += [f"validation: {note}" for note in unused_weights(chosen_on)]
-    give_warnings(told)
+        warnings += [f"validation: {warning}" for warning in unused_weights(chosen_on)]
+    give_warnings(warnings)
     ranker = read_base(str(base), training) if isinstance(base, str | Path) else base
-    named = None if documents is None else Path(documents)
-    training = with_document_fields(training, plan.field_names, named, id_field)
+    path = None if documents is None else Path(documents)
+    training = with_document_fields(training, plan.field_names, path, id_field)
     if chosen_on is not None:
-        chosen_on = with_document_fields(chosen_on, plan.field_names, named, id_field)
+        chosen_on = with_document_fields(chosen_on, plan.field_names, path, id_field)
     run = Run(seed=seed, threads=threads, progress=progress)
     fitted = fit_reranker(
         training, ranker, plan, run, chosen_on,
-        source=known if options.source is None else options.source,
+        source=source if options.source is None else options.source,
     )  # fmt: skip
-    model: ReorderingModel = with_warnings(fitted.model, told)
+    model: ReorderingModel = with_warnings(fitted.model, warnings)
     if out is not None:
         save_model(model, out)
     name = "the reranker" if out is None else Path(out).name
