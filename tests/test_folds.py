@@ -214,7 +214,7 @@ def test_p_is_doubled_on_every_path(
         lambda one: gate_data(data, one, old, monkeypatch),
     ]
     for measured in paths:
-        monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_looks", lambda *_: 0)
+        monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_comparisons", lambda *_: 0)
         by_folds, alone = measured(model), measured(plain)
         assert by_folds.pairs[0].p_holm == min(1.0, 2.0 * alone.pairs[0].p_holm)
         assert "p is doubled" in str(by_folds)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import RankingDataset, make_dataset, read_dataset
-from owpc_ltr.evaluation.judged_data import judgment_doubts
+from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.ranked_lists import RankedLists, ranked_lists
-from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
+from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_doubts
 from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
 from owpc_ltr.features.score_analysis import text_scores
 from tests.datasets import train_on_all
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 
 def findings(data: RankingDataset, text_features: Collection[str] | None = None) -> list[str]:
     """What looks harmful in the judgments, one line each."""
-    return [warning.line for warning in judgment_doubts(data, text_features)]
+    return [warning.line for warning in judgment_warnings(data, text_features)]
 
 
 def honest(queries: int = 120, seed: int = 0) -> RankingDataset:
@@ -193,7 +193,7 @@ class World:
     def checks(self, judged: list[dict[str, float]]) -> set[str]:
         """Which checks doubt these judgments."""
         lists = self.lists(judged)
-        return {doubt.check for doubt in list_doubts(lists, lists["the old one"])}
+        return {doubt.check for doubt in ranked_list_warnings(lists, lists["the old one"])}
 
     def graded(self, *of: list[list[str]], depth: int = 10) -> list[dict[str, float]]:
         """The true grades of the first documents of these lists."""
@@ -311,7 +311,7 @@ def test_judgments_that_cannot_tell_are_doubted_whoever_made_them(
 
 def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
     one = world()
-    (doubt,) = list_doubts(one.lists(one.graded(one.old)))
+    (doubt,) = ranked_list_warnings(one.lists(one.graded(one.old)))
     assert re.fullmatch(
         r"(only )?\d\d% of the first ten documents of the new one are judged, and 100% of those of "
         r"the old one \(mean of 60 queries\)",
@@ -322,9 +322,9 @@ def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
 
 def test_a_few_queries_give_no_doubt_but_of_what_is_judged() -> None:
     lists = {"one": ranked_lists([["a", "b"]] * 5, [{"a": 1.0, "b": 0.0}] * 5, 10)}
-    assert list_doubts(lists, lists["one"]) == []
+    assert ranked_list_warnings(lists, lists["one"]) == []
     nothing = {"one": ranked_lists([[]] * 30, [{"a": 1.0}] * 30, 10)}
-    assert {doubt.check for doubt in list_doubts(nothing)} == {"known-items"}
+    assert {doubt.check for doubt in ranked_list_warnings(nothing)} == {"known-items"}
 
 
 def test_features_that_score_a_match_are_told_from_the_rest() -> None:

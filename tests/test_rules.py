@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments.grouping import machines_among
 from owpc_ltr.data.query_clusters import clusters_of, linked_queries
 from owpc_ltr.data.splits import seen_queries
 from owpc_ltr.engine.live_queries import judged_queries
-from owpc_ltr.evaluation.looks import earlier_looks, looks_file
+from owpc_ltr.evaluation.earlier_comparisons import comparisons_file, earlier_comparisons
 from owpc_ltr.evaluation.options import ComparisonOptions
 from owpc_ltr.evaluation.ranked_lists import as_good_as_judged, ranked_lists
 from owpc_ltr.evaluation.significance import Outcome, compare_paired, decide
@@ -110,7 +110,7 @@ def test_spellings_of_one_request_are_one_query(
 def test_comparisons_that_came_before_on_the_same_queries_count(
     world: World, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_looks", lambda *_: 600)
+    monkeypatch.setattr("owpc_ltr.evaluation.comparison.earlier_comparisons", lambda *_: 600)
     assert str(PATHS[path](world, monkeypatch)) == "no significant difference"
 
 
@@ -134,12 +134,12 @@ def test_further_queries_are_another_look_and_other_queries_are_none() -> None:
 
     def looks(names: list[str]) -> int:
         values = rng.random((2, len(names)))
-        return earlier_looks(pa.array(names), [(values[0], values[1])])
+        return earlier_comparisons(pa.array(names), [(values[0], values[1])])
 
     assert [looks(ids[:100]), looks(ids[:125]), looks(ids)] == [0, 1, 2]
     assert looks([f"other {n}" for n in range(100)]) == 0
-    assert "q1" not in looks_file().read_text().replace("sketch", "")
-    with looks_file().open("a") as file:
+    assert "q1" not in comparisons_file().read_text().replace("sketch", "")
+    with comparisons_file().open("a") as file:
         file.write('damaged\n{"n": 1}\n')
     assert looks(ids) == 3
 

@@ -213,7 +213,7 @@ def check_judgments(
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveSearches, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.ranked_lists import mean_known
-    from owpc_ltr.evaluation.rules import list_doubts, recall_doubts
+    from owpc_ltr.evaluation.rules import ranked_list_warnings, recall_doubts
 
     where = cluster.the_index(index)
     judged = judged_queries(judgments)
@@ -224,7 +224,7 @@ def check_judgments(
     lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
     doubts = [
         *recall_doubts(mean_known(lists.recall), window, len(sample)),
-        *list_doubts({QUERY_ALONE: lists}, lists),
+        *ranked_list_warnings({QUERY_ALONE: lists}, lists),
     ]
     return [doubt.line for doubt in doubts]
 

@@ -206,7 +206,7 @@ def judge_sample(
 
 
 def _strata_file(out: Any, strata: Any, strata_out: Any, inputs: Sequence[Any]) -> Path:
-    """Where new strata are written, which can be written there."""
+    """The file of new strata, after a check that it can be written."""
     if out is None:
         return Path()
     beside = Path(strata_out or Path(out).with_suffix(".strata.csv"))
@@ -238,7 +238,7 @@ def _differences(plan: ComparisonPlan, chosen: ChosenData, data: RankingDataset)
 def _tops(
     chosen: ChosenData, candidates: RankingDataset, names: list[str], depth: int, seed: int
 ) -> tuple[JudgedQuery, ...]:
-    """The first documents of either ranker, in an order that tells nothing."""
+    """The first documents of both rankers, in random order."""
     numbers = np.array([candidates.query_ids.index(name).as_py() for name in names], np.int64)
     drawn = candidates.select(numbers)
     tops: list[set[str]] = [set() for _ in names]
@@ -279,7 +279,7 @@ to spread by the mean square of their own differences, and so many times that of
 
 @dataclass(frozen=True)
 class Stratum:
-    """Queries that are drawn alike: how many there are, were judged, and are to be."""
+    """Queries of one sampling probability: how many there are, are judged, and are drawn."""
 
     name: str
     largest: float
@@ -302,7 +302,7 @@ class Drawn:
 
 
 def strata_by_size(differences: Vector, strata: int = STRATA) -> NDArray[np.int64]:
-    """The stratum of each query: 0 without a difference, then as many queries in each other.
+    """The stratum of each query: 0 without a difference; the others are of equal size.
 
     Differences of one size are in one stratum.
     """
@@ -330,7 +330,7 @@ def draw_next(
     n: int,
     seed: int = 0,
 ) -> Drawn:
-    """So many queries more, or all that are left.
+    """Draw `n` further queries, or all that are left.
 
     `differences` are the proxy labels, times the queries' weights; `judged` says which queries
     have human labels. The same seed draws the same.
@@ -356,7 +356,7 @@ def draw_next(
 def allocated(
     sizes: NDArray[np.int64], counts: NDArray[np.int64], spread: Vector, n: int
 ) -> NDArray[np.int64]:
-    """How many of each stratum are judged in the end, n of them newly: the least variance there is.
+    """How many queries of each stratum are judged after `n` new ones, for the least variance.
 
     Each has 2 where it can, for what spreads unseen cannot be told.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -152,7 +153,7 @@ def comparison_request(
     drawing: Resampling,
     **more: Any,
 ) -> ComparisonRequest:
-    """What is compared how; `more` are fields of the request.
+    """The request of a comparison; `more` are its further fields.
 
     Raises UsageError for a baseline that is none of the rankers, and for what unjudged documents
     cannot be taken for.
@@ -199,19 +200,16 @@ def named_rankers(rankers: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
 
 def _new_name(ranker: Any, taken: Mapping[str, Any]) -> str:
     if isinstance(ranker, str | Path):
-        name = str(ranker)
-        if name in taken:
-            raise UsageError(f"'{name}' is named twice: a ranker does not differ from itself")
-        return name
+        if str(ranker) in taken:
+            raise UsageError(f"'{ranker}' is named twice: a ranker does not differ from itself")
+        return str(ranker)
     kind = f"the {ranker.kind} model" if hasattr(ranker, "kind") else "the run"
-    name, number = kind, 2
-    while name in taken:
-        name, number = f"{kind} {number}", number + 1
-    return name
+    names = itertools.chain([kind], (f"{kind} {number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata: bool) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that do not fit together."""
     if folds and (labels or strata):
         raise UsageError("folds are compared by their own labels: leave out proxy labels")
     lists = [name for name, ranker in named.items() if isinstance(ranker, list | tuple)]
@@ -240,7 +238,7 @@ def write_comparison(
 
 
 def check_table(path: Path | str | None) -> None:
-    """Refuse a file for the values of queries that is of neither kind, before the work."""
+    """Refuse, before the work, a file of per-query values that is neither CSV nor Parquet."""
     if path is not None and Path(path).suffix.lower() not in _TABLES:
         raise UsageError(
             f"cannot write {path}: the values of queries are written as {' or '.join(_TABLES)}"

@@ -132,7 +132,7 @@ def verdict_line(verdict: Verdict, a: str, b: str, metric: str, *, judged: bool 
 
 
 def measured_live_by(names: Sequence[str]) -> str:
-    """What measures the results that users get, in the words of the caller."""
+    """The command or call that measures live results."""
     call = "cluster.compare_live([…], judgments=…, query_template=…)"
     if not in_python():
         call = f"owpc-ltr compare-live {' '.join(names)} --judgments FILE --query-template FILE"
@@ -162,7 +162,7 @@ def outcomes_of(pairs: Sequence[ComparedPair]) -> list[str]:
 
 
 def disagreements(pairs: Sequence[ComparedPair], split: str = "all") -> list[str]:
-    """A line for each pair of whose difference interval and corrected test disagree, with why.
+    """A line for each pair whose interval and corrected test disagree, with the reason.
 
     `split` says which queries they are.
     """

@@ -18,14 +18,14 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, RankerComparison
-from owpc_ltr.evaluation.looks import corrected_for, earlier_looks
+from owpc_ltr.evaluation.earlier_comparisons import corrected_for, earlier_comparisons
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
 from owpc_ltr.evaluation.results import PerQueryResults, RankerResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
     fewer_training_queries,
-    list_doubts,
+    ranked_list_warnings,
     table_warnings,
     treatment_warnings,
 )
@@ -48,7 +48,7 @@ _MANY = 0.2
 
 
 def compare_results(results: PerQueryResults) -> RankerComparison:
-    """The comparison of rankers by their per-query results, with all that makes it doubtful.
+    """The comparison of rankers by their per-query results, with all its warnings.
 
     Raises Refused where a metric counts too few queries.
     """
@@ -57,7 +57,7 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
     ranked = _ranked(results, alone=alone)
     if not alone:
         statistics = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
-        looks = _looks_before(statistics.pairs, results)
+        looks = _earlier_comparisons(statistics.pairs, results)
     rankers = tuple(
         _compared_ranker(name, ranked[name], values, statistics, weights)
         for name, values in results.rankers.items()
@@ -154,7 +154,7 @@ def _counted(weights: Vector | None, *values: Vector) -> NDArray[np.bool_]:
 
 
 def _favours(rankers: Sequence[ComparedRanker], unjudged: str) -> Iterator[str]:
-    """Whom unjudged documents favour, where there are many."""
+    """Which rankers gain from unjudged documents, if there are many."""
     holes = [one.name for one in rankers if one.unjudged and max(one.unjudged.values()) > _MANY]
     if not holes:
         return
@@ -186,7 +186,7 @@ def _left_out(pairs: Sequence[ComparedPair], n_queries: int) -> Iterator[str]:
 
 
 def _worth(weights: Vector | None) -> Iterator[str]:
-    """How many equal queries have as much to say as these (Kish 1965)."""
+    """The effective number of weighted queries (Kish 1965)."""
     if weights is None:
         return
     worth = float(weights.sum() ** 2 / (weights**2).sum())
@@ -247,12 +247,12 @@ def compare_all(
         drawn = [*(one.a for one in alone), *(sample.differences for sample in samples.values())]
         ends = bca_intervals(
             np.column_stack(drawn), alone[0].weights, level=LEVEL, resamples=drawing.resamples,
-            generator=draws, done=drawing.told("drawing queries"),
+            generator=draws, done=drawing.progress_of("drawing queries"),
         )  # fmt: skip
         for (name, number), unit, interval in zip(columns, alone, ends, strict=False):
             mean = MeanInterval(mean_of(unit.a, unit.weights), *interval)
             means[name][str(metrics[number])] = mean
-        done = drawing.told("flipping signs")
+        done = drawing.progress_of("flipping signs")
         tested = zip(samples.items(), ends[len(alone) :], strict=True)
         for place, (((a, b, number), sample), interval) in enumerate(tested, 1):
             # The same coins for each pair, as if it were the only one.
@@ -285,16 +285,16 @@ def _by_counted_queries(
     return list(groups.values())
 
 
-def _looks_before(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:
+def _earlier_comparisons(pairs: Sequence[ComparedPair], results: PerQueryResults) -> int:
     """How many comparisons by the first metric, which decides, were made on these queries."""
     values = {name: ranker.values[0] for name, ranker in results.rankers.items()}
     deciding = [pair for pair in pairs if pair.metric == str(results.plan.metrics[0])]
     tests = [(values[pair.a], values[pair.b]) for pair in deciding]
-    return earlier_looks(results.queries.ids, tests)
+    return earlier_comparisons(results.queries.ids, tests)
 
 
 def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> ComparedPair:
-    """The pair, p corrected for earlier looks, too, with all that makes it doubtful."""
+    """The pair with all its warnings; its p is corrected for earlier comparisons, too."""
     plan, queries, names = results.plan, results.queries, (pair.a, pair.b)
     number = [str(metric) for metric in plan.metrics].index(pair.metric)
     factor = OF_FOLDS if queries.cross_validated else 1.0
@@ -322,14 +322,14 @@ def _with_warnings(pair: ComparedPair, results: PerQueryResults, looks: int) -> 
 
 
 def _warnings_of(names: tuple[str, str], results: PerQueryResults) -> list[ResultWarning]:
-    """What is doubtful about two rankers, whatever the metric."""
+    """The warnings about two rankers that do not depend on the metric."""
     queries = results.queries
     warnings = [one for name in names for one in queries.by_ranker.get(name, ())]
     warnings += queries.doubts
     lists = {name: results.rankers[name].lists for name in names}
     known = {name: ranked for name, ranked in lists.items() if ranked is not None}
     if len(known) == len(names):
-        warnings += list_doubts(known, results.alone, queries.clusters)
+        warnings += ranked_list_warnings(known, results.alone, queries.clusters)
     return warnings
 
 
@@ -347,7 +347,7 @@ def _by_treatment(
 
 
 def _without_tables(pair: ComparedPair, results: PerQueryResults) -> Comparison | None:
-    """The same comparison by the first metric, where features from tables tell nothing."""
+    """The same comparison by the first metric, with external features held constant."""
     rankers = [results.rankers[name] for name in (pair.a, pair.b)]
     if all(ranker.without_tables is None for ranker in rankers):
         return None

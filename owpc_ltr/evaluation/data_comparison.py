@@ -107,7 +107,7 @@ def _measured(request: ComparisonRequest, chosen: ChosenData) -> PerQueryResults
 
 
 def by_folds(rankers: Mapping[str, Ranking], chosen: ChosenQueries) -> dict[str, Measurable]:
-    """The rankers as they are measured on these queries: where it must be, by models of folds."""
+    """The rankers to measure: models that have seen the queries are replaced by those of folds."""
     return {
         name: CrossValidated(cast(Model, ranker), chosen.folds[name])
         if name in chosen.folds
@@ -133,7 +133,7 @@ def _ranker(ranker: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
 def ranker_of(
     ranker: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
 ) -> Model | ReorderingModel | TrecRun:
-    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`.
+    """The ranker that is passed, or read from a file (a model, a TREC run), or `feature:NAME`.
 
     A score for each document is a run; a fitted model of another library is one that predicts.
     """
@@ -158,7 +158,7 @@ def ranker_of(
 
 @dataclass(frozen=True, eq=False)
 class FittedModel(SavedRanker):
-    """A model that another library fitted: what its `predict` says of the features.
+    """A model that another library fitted, scored by its `predict`.
 
     Nothing tells which queries it was fitted on.
     """

@@ -20,7 +20,7 @@ from owpc_ltr.evaluation.options import (
     Split,
     Unweighted,
     by_workers,
-    engine_doubts,
+    engine_warnings,
     workers_at,
 )
 from owpc_ltr.signatures import (
@@ -129,7 +129,7 @@ def evaluate(
     judged = dataset_of(data, memory=memory, max_features=max_features)
     if documents is not None and isinstance(judged, PartitionedDataset):
         judged = in_memory(judged, option_name("documents"))
-    warnings = engine_doubts(cluster, judged, index, query_template)
+    warnings = engine_warnings(cluster, judged, index, query_template)
     if run is not None and isinstance(judged, PartitionedDataset):
         raise UsageError(
             f"{option_name('run')} lists documents of a dataset in memory: give a file, not a "

@@ -1,9 +1,9 @@
-"""Judged queries as they are given, told by content, and what makes their judgments doubtful.
+"""Judged queries, read by their content, and checks of their judgments.
 
-Data are a dataset, a folder of parts, or judgments. A model is asked live to order what a query
-brings. Judgments that hold other documents (answers that the query never brings, negatives drawn
-from elsewhere) teach it to tell these apart, and a held-out part of the same judgments applauds:
-`judgment_doubts` looks for that at judged documents and their features.
+Data are a dataset, a folder of parts, or judgments. In production a model ranks what a query
+retrieves. Judgments of other documents (answers that the query never retrieves, negatives from
+another source) teach it to tell these apart, and held-out judgments of the same kind do not show
+the error: `judgment_warnings` checks the judged documents and their features for it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     return None if not any(texts) or typed.equals(data.query_ids) else typed
 
 
-def judgment_doubts(
+def judgment_warnings(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> list[ResultWarning]:
     """What looks harmful in a dataset's judgments; few queries are not checked.
@@ -277,7 +277,7 @@ class _MixedQueries:
 
 
 def _sampled(data: RankingDataset) -> RankingDataset:
-    """Whole queries, of about as many documents as a look needs."""
+    """Whole queries with about as many documents as a check needs."""
     if data.n_documents <= _MOST_DOCUMENTS:
         return data
     order = np.random.default_rng(_SEED).permutation(data.n_queries)
@@ -298,7 +298,7 @@ def _text_columns(data: RankingDataset, named: Collection[str] | None) -> NDArra
 
 
 def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
-    """Which columns have one value a document in all its queries, as far as documents come back."""
+    """Which columns have the same value for a document in all its queries."""
     none = np.zeros(data.n_features, np.bool_)
     if data.doc_ids is None:
         return none

@@ -309,7 +309,7 @@ def _unjudged_share(
 
 
 class ListFacts(NamedTuple):
-    """What makes lists doubtful, in numbers that add up over parts.
+    """What warnings about lists are made of, in numbers that add up over parts.
 
     `tied` of the `ranked` documents share their score with another of their query. `missing` of the
     `judged` documents, and all documents of `absent` of the `queries`, are not in a run; `unjudged`
@@ -335,7 +335,7 @@ class ListFacts(NamedTuple):
 
 
 _OfPart = tuple[RankerResults, ListFacts]
-"""What is kept of a ranker on a part."""
+"""A ranker's results on a part of the data."""
 
 
 class Lists(NamedTuple):
@@ -394,7 +394,7 @@ def whole_lists(
 def list_warnings(
     ranker: Measurable, parts: Sequence[ListFacts], *, tell_unjudged: bool = False
 ) -> list[str]:
-    """What makes figures of a ranker's lists doubtful: ties, and what a run lacks.
+    """Warnings about a ranker's lists: ties, and what a run lacks.
 
     Raises BadInput for a run that has none of the judged documents.
     """

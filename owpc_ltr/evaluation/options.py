@@ -200,7 +200,7 @@ def by_workers(data: Any, workers: Any) -> Any:
     return workers.parts(data) if parted else data
 
 
-def engine_doubts(
+def engine_warnings(
     cluster: JudgmentChecker | None,
     data: JudgedTable,
     index: str | None,

@@ -235,7 +235,7 @@ def p_of_random(sample: SampledQueries) -> float:
     return min(1.0, 2.0 * p)
 
 
-def random_sample_doubts(p: float) -> Iterator[ResultWarning]:
+def random_sample_warnings(p: float) -> Iterator[ResultWarning]:
     """Whether the sample is visibly not random."""
     if p >= UNLIKELY:
         return

@@ -30,11 +30,11 @@ from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.evaluation.prediction_powered import (
     PredictionPowered,
     prediction_powered,
-    random_sample_doubts,
+    random_sample_warnings,
 )
 from owpc_ltr.evaluation.query_choice import compared_queries
 from owpc_ltr.evaluation.results import PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_doubts
+from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import holm
 from owpc_ltr.files.input import read_text
 from owpc_ltr.files.output import write_output
@@ -90,7 +90,9 @@ def compare_with_proxy_labels(
     )  # fmt: skip
     for name, warnings in chosen.seen.items():
         comparison = comparison.with_doubts(warnings, name)
-    return comparison.with_doubts([*cluster_doubts(queries.clusters), *random_sample_doubts(least)])
+    return comparison.with_doubts(
+        [*cluster_warnings(queries.clusters), *random_sample_warnings(least)]
+    )
 
 
 def judged_data(labels: Data | Path | str) -> RankingDataset:

@@ -25,7 +25,7 @@ from owpc_ltr.data.splits import (
     tells_queries,
 )
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.judged_data import UNUSED, judgment_doubts, texts_of, unused_weights
+from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings, texts_of, unused_weights
 from owpc_ltr.evaluation.results import ComparedQueries
 from owpc_ltr.evaluation.rules import machine_labels
 from owpc_ltr.evaluation.significance import ResultWarning
@@ -50,10 +50,10 @@ _IN_WORDS = {
 
 
 class ChosenQueries(NamedTuple):
-    """The queries by number, which they are (`test`: held out), why these, and what is doubtful.
+    """The queries by number, which side they are on (`test`: held out), why, and warnings.
 
-    `seen` has, by ranker, the doubt that it was trained or chosen on some of them. `folds` says of
-    those that the models of a ranker's folds rank instead, which fold that is (side `folds`).
+    `seen` has, by ranker, the warning that it was trained or chosen on some of them. `folds` has,
+    by ranker, the fold whose model ranks a query instead (side `folds`).
     """
 
     queries: NDArray[np.int64]
@@ -94,7 +94,7 @@ def choose_queries(
 def _same_judge(
     name: str, record: Mapping[str, Any], queries: Queries
 ) -> tuple[ResultWarning, ...]:
-    """The doubt about a ranker that a language model has taught, and judges."""
+    """Whether a language model judges a ranker that was trained on its judgments."""
     models = (record.get("source") or {}).get("judging_models", ())
     machines = machines_among(queries if isinstance(queries, Sequence) else queries.head)
     same = next((model for model in models if model in machines), None)
@@ -128,14 +128,14 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
         sides |= known
     every_query = np.arange(n_queries)
     if side == "all":
-        seen = {name: training_doubts(name, on) for name, on in sides.items()}
+        seen = {name: training_warnings(name, on) for name, on in sides.items()}
         by_query = _of_ids(folds, every_query, queries)
         return ChosenQueries(every_query, "all", seen=seen, folds=by_query)
-    doubts = tuple(_doubts(trained, known, queries))
-    unknown = {name: training_doubts(name, None) for name in trained if name not in known}
+    warnings = tuple(_record_warnings(trained, known, queries))
+    unknown = {name: training_warnings(name, None) for name in trained if name not in known}
     if not known and side == "auto":
         which = "unknown" if unknown else "all"
-        return ChosenQueries(every_query, which, (), doubts, unknown)
+        return ChosenQueries(every_query, which, (), warnings, unknown)
     if not known:
         raise Refused(
             f"nothing tells the {side} queries of this data: no record has the queries that "
@@ -144,7 +144,7 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
     side = "test" if side == "auto" else side
     left = np.flatnonzero(np.all([on == side for on in known.values()], axis=0))
     why = "; ".join(_why(trained, known, side, digests))
-    seen = {name: training_doubts(name, on[left]) for name, on in known.items()} | unknown
+    seen = {name: training_warnings(name, on[left]) for name, on in known.items()} | unknown
     if not len(left):
         raise NothingHeldOut(
             f"no query is {_IN_WORDS[side]} {_all_of(known)}: {why}; give other judged queries, "
@@ -157,7 +157,7 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
         which = "unknown" if unknown else "folds" if by_query else "test"
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[side]} {_all_of(known)}: {why}"
     notes = (note,) if len(left) < n_queries else ()
-    return ChosenQueries(left, which, notes, doubts, seen, folds=by_query)
+    return ChosenQueries(left, which, notes, warnings, seen, folds=by_query)
 
 
 def _folds_of(
@@ -182,19 +182,21 @@ def _of_ids(
     """The folds by the ids of queries; only of rankers with a query that the model of one ranks."""
     by_ranker: dict[str, FoldOf] = {}
     for name, of_query in folds.items():
-        numbers = left[of_query[left] >= 0].tolist()
-        if numbers:
-            ids = (
-                [queries[number].query_id for number in numbers]
-                if isinstance(queries, Sequence)
-                else queries.query_ids.take(pa.array(numbers)).to_pylist()
-            )
+        numbers = left[of_query[left] >= 0]
+        if len(numbers):
+            ids = _ids_of(queries).take(pa.array(numbers)).to_pylist()
             by_ranker[name] = dict(zip(ids, of_query[numbers].tolist(), strict=True))
     return by_ranker
 
 
+def _ids_of(queries: Queries) -> pa.StringArray:
+    if isinstance(queries, Sequence):
+        return pa.array([query.query_id for query in queries], pa.string())
+    return queries.query_ids
+
+
 class EvaluationQueries(NamedTuple, Generic[D]):
-    """The queries to measure on, with what makes them doubtful.
+    """The queries to measure on, with warnings about them.
 
     `side` is `all`, or the side that they were on when the model was trained.
     """
@@ -245,7 +247,7 @@ def model_data(
 def compared_queries(
     queries: Queries, chosen: ChosenQueries, *, notes: Sequence[str] = ()
 ) -> ComparedQueries:
-    """The queries of a comparison, what makes them doubtful, and which of them are one request.
+    """The queries of a comparison, warnings about them, and which of them are one request.
 
     They are a dataset, or judged queries. Weights are those of judged queries; those of data are
     read where these are measured.
@@ -253,16 +255,15 @@ def compared_queries(
     clusters = clusters_of(queries)
     weights, texts, doubts = None, None, [*machine_labels(queries)]
     if isinstance(queries, Sequence):
-        ids = pa.array([query.query_id for query in queries], pa.string())
         texts = pa.array([query_text(query.params) for query in queries], pa.string())
         weights = uneven(np.array([importance_of(query) for query in queries], np.float64))
         unused = [UNUSED] if Weighed.among(queries).documents else []
     else:
-        ids, unused = queries.query_ids, unused_weights(queries)
+        unused = unused_weights(queries)
         texts = texts_of(queries) if isinstance(queries, RankingDataset) else None
-        doubts += judgment_doubts(queries.head)
+        doubts += judgment_warnings(queries.head)
     return ComparedQueries(
-        ids,
+        _ids_of(queries),
         texts,
         weights,
         chosen.side,
@@ -275,8 +276,8 @@ def compared_queries(
     )
 
 
-def training_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[ResultWarning, ...]:
-    """The doubt about a ranker that has seen compared queries, or may have.
+def training_warnings(name: str, sides: NDArray[np.str_] | None) -> tuple[ResultWarning, ...]:
+    """Whether a ranker has seen compared queries, or may have.
 
     `sides` says on which side each of these was at its training; None where that is not known.
     """
@@ -378,13 +379,13 @@ def _why(
             )
 
 
-def _doubts(
+def _record_warnings(
     records: Records, known: Mapping[str, NDArray[np.str_]], queries: Queries
 ) -> Iterator[str]:
-    """What is not known of the queries that models were trained on."""
+    """Warnings about records that do not say which queries their model was trained on."""
     for name, record in records.items():
         if name not in known:
-            yield f"{training_doubts(name, None)[0].line}"
+            yield training_warnings(name, None)[0].line
         elif not tells_queries(record) and not is_own(record, queries):
             yield (
                 f"the record of {name}, of an earlier version, has a split and not its queries: "

@@ -35,20 +35,20 @@ _OF_THE_FIRST = frozenset({"mrr", "winner-takes-all"})
 
 @dataclass(frozen=True)
 class Resampling:
-    """How chance is drawn, and who is told how far it is."""
+    """The seed and number of resamples, and who is told of their progress."""
 
     seed: int = 0
     resamples: int = RESAMPLES
     progress: Progress = silent
 
-    def told(self, what: str) -> Callable[[float], None]:
-        """Who is told of the shares of one piece of work."""
+    def progress_of(self, what: str) -> Callable[[float], None]:
+        """A function that reports which share of this work is done."""
         return lambda share: self.progress(what, share)
 
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What is measured how: the metrics, unjudged documents, against whom, and by what chance.
+    """How rankers are measured: metrics, unjudged documents, the baseline, and resampling.
 
     A difference below `smallest_gain` is not worth a change: no ranker is better by less.
     """
@@ -72,7 +72,7 @@ class ComparisonPlan:
 
 @dataclass(frozen=True)
 class ComparedQueries:
-    """The queries: ids, texts where they are known, weights where they vary, and why these.
+    """The queries: ids, texts (if known), weights (if they vary), and why these were chosen.
 
     Queries of one number in `clusters` are won and lost together; None where each is one of its
     own. `doubts` are about all rankers, those of `by_ranker` about one. Rankers that are

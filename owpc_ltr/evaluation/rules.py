@@ -1,8 +1,8 @@
 """What queries and judgments cannot show: every rule that makes a verdict `cannot tell`.
 
 All paths to a verdict (judged documents, runs, folds, live searches, gates, fusion, reports) share
-these rules: `query_warnings` are about the queries and their labels, `list_doubts` about ranked
-lists, `pair_warnings` about the differences of two rankers.
+these rules: about the queries and their labels, about ranked lists (`ranked_list_warnings`), and
+about the differences of two rankers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def machine_labels(judged: Any) -> Iterator[ResultWarning]:
     )
 
 
-def cluster_doubts(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarning]:
+def cluster_warnings(clusters: NDArray[np.int64] | None) -> Iterator[ResultWarning]:
     """Whether spellings of one request make an interval of single queries too narrow.
 
     Of requests that are there `k` times, the variance of a mean is up to Σk² / n times that of n
@@ -97,7 +97,7 @@ def template_warnings(query_template: Any) -> Iterator[ResultWarning]:
     )
 
 
-def list_doubts(
+def ranked_list_warnings(
     lists: Mapping[str, RankedLists],
     alone: RankedLists | None = None,
     clusters: NDArray[np.int64] | None = None,

@@ -333,7 +333,7 @@ def _cluster_means(
 
 
 def generators(seed: int) -> list[np.random.Generator]:
-    """Two sources of chance: one flips signs, the other draws queries."""
+    """Two random generators: one flips signs, the other draws queries."""
     return np.random.default_rng(seed).spawn(2)
 
 

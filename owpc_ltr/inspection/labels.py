@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_doubts, shares_right
+from owpc_ltr.evaluation.judged_data import FEWEST_PAIRS, judgment_warnings, shares_right
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.result import WARNING, Finding, of_columns
 from owpc_ltr.inspection.sample import Sample, Stretches, queries_within, sampled, value_bins
@@ -32,14 +32,14 @@ _TELLS = 0.2
 def harmful_judgments(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> Iterator[Finding]:
-    """What `judgment_doubts` finds, and columns that are the grade in other words."""
+    """What `judgment_warnings` finds, and columns that are the grade in other words."""
     reported: set[str] = set()
     for name in grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS)):
         yield _leak(
             name, "the grade in other words: its values alone tell every grade of every query"
         )
         reported.add(name)
-    for warning in judgment_doubts(data, text_features):
+    for warning in judgment_warnings(data, text_features):
         if not set(warning.columns) & reported:
             reported.update(warning.columns)
             yield Finding(

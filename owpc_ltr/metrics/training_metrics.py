@@ -52,7 +52,7 @@ _SORTED_FOR_THREADS = 100_000
 
 
 class JudgedLabels(NamedTuple):
-    """What a metric needs of queries in a folder; who fits scores their features by itself."""
+    """What a metric needs of queries in a folder of parts; their features are scored elsewhere."""
 
     features: Matrix
     labels: Labels
@@ -88,7 +88,7 @@ class Judge(Generic[T]):
         self.best_value = -np.inf
 
     def see(self, candidate: T, score: Callable[[Matrix], Vector]) -> dict[str, float]:
-        """Measure a candidate, by how it scores features; what to tell of it in the history."""
+        """Measure a candidate by its scores of features; returns its row of the history."""
         self.number += 1
         if self.validation is None:
             self.best, self.best_number = candidate, self.number
@@ -165,7 +165,7 @@ class MeanMetric:
 
 
 def is_compiled(metric: Metric) -> bool:
-    """Whether `SteppedMetric` takes the metric, which says so itself."""
+    """Whether `SteppedMetric` takes the metric."""
     nothing = RankedQueries(np.zeros(0), np.zeros(0), np.zeros(1))
     return metric.rank_sum(nothing) is not None
 

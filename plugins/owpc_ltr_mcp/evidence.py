@@ -15,7 +15,7 @@ from owpc_ltr.engine.deployment.alias import Aliases, is_named_by_content
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, gate_digest
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison import OF_FOLDS
-from owpc_ltr.evaluation.looks import corrected_for
+from owpc_ltr.evaluation.earlier_comparisons import corrected_for
 from owpc_ltr.evaluation.resampling import LEVEL
 from owpc_ltr.evaluation.significance import Outcome
 

@@ -23,7 +23,12 @@ from owpc_ltr.cli.faults import fault_of, hidden_texts
 from owpc_ltr.cli.generator import run_job
 from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.looks import comparisons_on, corrected_for, same_queries, sketch_of
+from owpc_ltr.evaluation.earlier_comparisons import (
+    comparisons_on,
+    corrected_for,
+    same_queries,
+    sketch_of,
+)
 from owpc_ltr.files.output import finite_json
 from owpc_ltr.names import did_you_mean
 from owpc_ltr.plain_text import ShortRepr, message_line, printable, printable_lines, redacted

@@ -28,7 +28,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
-from owpc_ltr.evaluation.judged_data import UNUSED, judgment_doubts
+from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import parse_metric
 from tests.commands import Run, commands_in
@@ -215,7 +215,7 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     cluster = catalogue.cluster
     items = judged(catalogue, "item, random negatives")
     data = story.log(cluster, INDEX_KNOWN, items, tmp_path)
-    warnings = judgment_doubts(data, text_scores(story.featureset()))
+    warnings = judgment_warnings(data, text_scores(story.featureset()))
     findings = [warning.line for warning in warnings]
     assert any("no match in any text feature" in one for one in findings)
     assert any("has 1 relevant and 10 irrelevant documents" in one for one in findings)
@@ -242,7 +242,7 @@ def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_pa
     cluster = catalogue.cluster
     pooled = judged(catalogue, "pool, graded")
     data = story.log(cluster, INDEX_KNOWN, pooled, tmp_path)
-    assert judgment_doubts(data, text_scores(story.featureset())) == []
+    assert judgment_warnings(data, text_scores(story.featureset())) == []
     model, _warned = story.trained(data)
     found = story.live(cluster, INDEX_KNOWN, model, pooled)
     one = found.measured[0]

@@ -18,7 +18,7 @@ from owpc_ltr_mcp.tools import JobTool
 from owpc_ltr.engine.deployment.alias_index import INDEX
 from owpc_ltr.engine.deployment.deployment_record import gate_digest, gate_record
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.looks import comparisons_on, earlier_looks, sketch_of
+from owpc_ltr.evaluation.earlier_comparisons import comparisons_on, earlier_comparisons, sketch_of
 from owpc_ltr.signatures import Command, job
 from tests.engine.write_world import World
 from tests.mcp.agent import Agent
@@ -347,9 +347,9 @@ def test_each_attempt_on_the_same_queries_makes_the_promotion_harder(
     keep(world, gate_of(world))
     sketch = sketch_of(QUERIES)
     for attempt in range(1, 7):
-        earlier_looks(QUERIES[:30], [(rng.normal(size=40), rng.normal(size=40))])
+        earlier_comparisons(QUERIES[:30], [(rng.normal(size=40), rng.normal(size=40))])
         assert comparisons_on(sketch) == attempt
-    earlier_looks(pa.array(["x", "y"]), [(rng.normal(size=40), rng.normal(size=40))])
+    earlier_comparisons(pa.array(["x", "y"]), [(rng.normal(size=40), rng.normal(size=40))])
     assert comparisons_on(sketch) == 6
     line = Agent(tmp_path, allow_changes=True).refused("models_promote", name="m")
     assert "after 6 attempts on its queries p = 0.004 counts 14.7 times" in line

@@ -30,9 +30,9 @@ from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
-from owpc_ltr.evaluation.judged_data import judgment_doubts
+from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
     check_counted,
@@ -48,7 +48,7 @@ from owpc_ltr.evaluation.query_choice import (
     compared_queries,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_doubts
+from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
@@ -176,7 +176,7 @@ def _evidence(
 ) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
     """Live results of the held-out judged queries, and why the judgments are inconclusive."""
     whole = judged if gate.human is not None else gate.data
-    doubts = judgment_doubts(whole, text_scores(featureset))
+    doubts = judgment_warnings(whole, text_scores(featureset))
     if not _is_of_documents(judged):
         return None, [*doubts, _not_checked("it does not know its queries and documents")]
     try:
@@ -276,7 +276,7 @@ def _by_both_labels(
     ids = data.query_ids.to_pylist()
     powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
     found = compare_results(people)
-    doubts = (*cluster_doubts(proxy.queries.clusters), *random_sample_doubts(powered.p_random))
+    doubts = (*cluster_warnings(proxy.queries.clusters), *random_sample_warnings(powered.p_random))
     pair = replace(found.pairs[0], prediction_powered=powered).with_doubts(doubts)
     return replace(found, pairs=(pair,)), of_people, sample.notes
 

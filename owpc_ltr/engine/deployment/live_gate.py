@@ -39,7 +39,7 @@ from owpc_ltr.evaluation.compared_pair import (
     disagreement,
 )
 from owpc_ltr.evaluation.comparison_table import RankerComparison
-from owpc_ltr.evaluation.judged_data import judgment_doubts
+from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.query_choice import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.ranked_lists import TOP
@@ -356,4 +356,4 @@ def _feature_doubts(
         np.concatenate(features), np.concatenate(grades), np.concatenate(ids).tolist(),
         feature_names=featureset.feature_names,
     )  # fmt: skip
-    return judgment_doubts(data, text_scores(featureset))
+    return judgment_warnings(data, text_scores(featureset))

@@ -63,7 +63,7 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.evaluation.looks import sketch_of
+from owpc_ltr.evaluation.earlier_comparisons import sketch_of
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel

@@ -393,14 +393,14 @@ def _check_data(
     Where an index is named, searches check them. `how` is the application's query, and the window.
     """
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.judged_data import judgment_doubts
+    from owpc_ltr.evaluation.judged_data import judgment_warnings
     from owpc_ltr.evaluation.query_choice import check_features
     from owpc_ltr.features.score_analysis import text_scores
 
     check_features(ranker, data, featureset.name)
     if not warn:
         return
-    doubts = [one.line for one in judgment_doubts(data, text_scores(featureset))]
+    doubts = [one.line for one in judgment_warnings(data, text_scores(featureset))]
     asks = index is not None and data.doc_ids is not None and data.query_params is not None
     if asks:
         doubts += cluster.check_judgments(data, index=index, **how)

@@ -27,7 +27,7 @@ _LONGEST = 5_000
 _DIGITS = 9
 
 
-def earlier_looks(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vector]]) -> int:
+def earlier_comparisons(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vector]]) -> int:
     """How many other comparisons were made on these queries before; these are written down.
 
     A test has both rankers' values of each query. Where the file cannot be read or written,
@@ -35,7 +35,7 @@ def earlier_looks(query_ids: pa.StringArray, tests: Sequence[tuple[Vector, Vecto
     """
     own = sketch_of(query_ids)
     now = {_digest(*test) for test in tests}
-    path = looks_file()
+    path = comparisons_file()
     try:
         lines = path.read_text().splitlines() if path.exists() else []
         same = _tests_on(own, lines)
@@ -60,7 +60,7 @@ def comparisons_on(sketch: Mapping[str, Any]) -> int:
 
     Raises OSError where the file cannot be read.
     """
-    path = looks_file()
+    path = comparisons_file()
     return len(set(_tests_on(sketch, path.read_text().splitlines() if path.exists() else [])))
 
 
@@ -80,7 +80,7 @@ def corrected_for(looks: int) -> float:
     return float((1 + looks) ** 1.5)
 
 
-def looks_file() -> Path:
+def comparisons_file() -> Path:
     """The file of all comparisons of this user, or that of the environment's OWPC_LTR_COMPARISONS.
 
     A team that shares one file counts the comparisons of all.
