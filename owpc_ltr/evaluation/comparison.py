@@ -21,7 +21,7 @@ from owpc_ltr.evaluation.comparison_table import ComparedRanker, MeanInterval, R
 from owpc_ltr.evaluation.earlier_comparisons import corrected_for, earlier_comparisons
 from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.resampling import LEVEL, bca_intervals, mean_of
-from owpc_ltr.evaluation.results import PerQueryResults, RankerResults, Resampling
+from owpc_ltr.evaluation.results import PerQueryResults, Resampling
 from owpc_ltr.evaluation.rules import (
     contradictions,
     fewer_training_queries,
@@ -59,8 +59,8 @@ def compare_results(results: PerQueryResults) -> RankerComparison:
         statistics = compare_all(ranked, weights, plan.baseline, plan.drawing, queries.clusters)
         looks = _earlier_comparisons(statistics.pairs, results)
     rankers = tuple(
-        _compared_ranker(name, ranked[name], values, statistics, weights)
-        for name, values in results.rankers.items()
+        _compared_ranker(name, ranked[name], statistics.means.get(name), results)
+        for name in results.rankers
     )
     messages = [
         message if alone else f"{ranker.name}: {message}"
@@ -117,25 +117,24 @@ def _ranked(results: PerQueryResults, *, alone: bool) -> Ranked:
 def _compared_ranker(
     name: str,
     measured: tuple[Measured, ...],
-    results: RankerResults,
-    statistics: Statistics,
-    weights: Vector | None,
+    means: Mapping[str, MeanInterval] | None,
+    results: PerQueryResults,
 ) -> ComparedRanker:
-    means = statistics.means.get(name)
+    ranker, weights = results.rankers[name], results.queries.weights
     if means is not None:
         measured = tuple(replace(one, mean=means[str(one.metric)].mean) for one in measured)
     shares = None
-    if results.unjudged is not None:
+    if ranker.unjudged is not None:
         shares = {
-            str(one.metric): _mean_share(of_queries, weights)
-            for one, of_queries in zip(measured, results.unjudged, strict=True)
+            str(metric): _mean_share(of_queries, weights)
+            for metric, of_queries in zip(results.plan.metrics, ranker.unjudged, strict=True)
         }
     holes = [
         f"{share:.0%} of what {metric} looks at is unjudged"
         for metric, share in (shares or {}).items()
         if share > _MANY
     ]
-    warnings = (*results.warnings, *([", ".join(holes)] if holes else []))
+    warnings = (*ranker.warnings, *([", ".join(holes)] if holes else []))
     return ComparedRanker(name, measured, means, shares, warnings)
 
 
@@ -258,7 +257,8 @@ def compare_all(
             # The same coins for each pair, as if it were the only one.
             compared = comparison_of(sample, interval, drawing.resamples, drawing.seed)
             metric, p = metrics[number], compared.p_permutation
-            pairs.append(ComparedPair(a, b, str(metric), compared, p, metric.higher_is_better))
+            higher = metric.higher_is_better
+            pairs.append(ComparedPair(a, b, str(metric), compared, p, higher_is_better=higher))
             done(place / len(samples))
     # Pairs stand by metric, then in the order of the rankers.
     texts = [str(metric) for metric in metrics]

@@ -143,8 +143,8 @@ def _pair_lines(evaluation: Evaluation) -> Iterator[str]:
     ]
     if evaluation.on_judged_documents:
         lines.append(measured_live_by((a, b)))
-    if evaluation.earlier_comparisons or evaluation.split == "folds":
-        lines.append(corrected_over(len(pairs), evaluation.earlier_comparisons, evaluation.split))
+    if evaluation.looks or evaluation.split == "folds":
+        lines.append(corrected_over(len(pairs), evaluation.looks, evaluation.split))
     yield from map(wrapped_text, lines)
 
 

@@ -173,11 +173,32 @@ def measure_on_data(
     with_lists = any(isinstance(ranker, TrecRun) for ranker in rankers.values())
 
     def measure_part(part: RankingDataset) -> tuple[list[_OfPart], list[Vector], Vector]:
-        of_rankers = [
-            _part_results(ranker, part, plan, keep_scores=in_memory, keep_lists=with_lists)
-            for ranker in rankers.values()
-        ]
+        of_rankers = [measure_ranker(ranker, part) for ranker in rankers.values()]
         return of_rankers, _all_tied(part, plan.metrics), part.query_importance
+
+    def measure_ranker(ranker: Measurable, part: RankingDataset) -> _OfPart:
+        lists = lists_of(ranker, part, condensed=plan.unjudged == "condensed")
+        metrics = (*plan.metrics, *plan.guards)
+        values = [metric.of(lists.queries) for metric in metrics]
+        shares, without = None, None
+        if isinstance(ranker, TrecRun) and lists.found is not None:
+            shares = [
+                _unjudged_share(ranker, lists.found, part.n_queries, top_of(metric))
+                for metric in metrics
+            ]
+            if plan.unjudged == "skip":
+                for of_metric, share in zip(values, shares, strict=True):
+                    of_metric[share > 0] = np.nan
+        elif (plain := without_tables(part)) is not None:
+            without = plan.metrics[0].of(lists_of(ranker, plain).queries)
+        results = RankerResults(
+            values,
+            None if shares is None else shares[: len(plan.metrics)],
+            scores=lists.scores if in_memory else None,
+            lists=_ranked_lists(ranker, lists, part) if with_lists else None,
+            without_tables=without,
+        )
+        return results, lists.facts
 
     if isinstance(data, RankingDataset):
         parts = [measure_part(data)]
@@ -248,38 +269,6 @@ def results_of_scores(
     }
     of_data = replace(queries, weights=uneven(data.query_weights))
     return PerQueryResults(rankers, plan, of_data, _all_tied(data, plan.metrics))
-
-
-def _part_results(
-    ranker: Measurable,
-    data: RankingDataset,
-    plan: ComparisonPlan,
-    *,
-    keep_scores: bool,
-    keep_lists: bool,
-) -> _OfPart:
-    lists = lists_of(ranker, data, condensed=plan.unjudged == "condensed")
-    metrics = (*plan.metrics, *plan.guards)
-    values = [metric.of(lists.queries) for metric in metrics]
-    shares, without = None, None
-    if isinstance(ranker, TrecRun) and lists.found is not None:
-        shares = [
-            _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric))
-            for metric in metrics
-        ]
-        if plan.unjudged == "skip":
-            for of_metric, share in zip(values, shares, strict=True):
-                of_metric[share > 0] = np.nan
-    elif (plain := without_tables(data)) is not None:
-        without = plan.metrics[0].of(lists_of(ranker, plain).queries)
-    results = RankerResults(
-        values,
-        None if shares is None else shares[: len(plan.metrics)],
-        scores=lists.scores if keep_scores else None,
-        lists=_ranked_lists(ranker, lists, data) if keep_lists else None,
-        without_tables=without,
-    )
-    return results, lists.facts
 
 
 def _ranked_lists(ranker: Measurable, lists: Lists, data: RankingDataset) -> RankedLists:

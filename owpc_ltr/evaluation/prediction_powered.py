@@ -143,43 +143,6 @@ def sampled_queries(
 ) -> SampledQueries:
     """The queries, those of weight 0 left out. Raises BadInput, or Refused for too few."""
     proxy, human = np.asarray(proxy, np.float64), np.asarray(human, np.float64)
-    _check(proxy, human, query_ids, weights, strata)
-    ids = np.asarray(query_ids, dtype=np.str_)
-    of = np.zeros(len(proxy), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
-    weights = np.ones(len(proxy)) if weights is None else np.asarray(weights, np.float64)
-    counted = weights > 0
-    proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
-    weights = weights[counted]
-    if (weights == weights[:1]).all():
-        weights = np.ones(len(proxy))
-    # Equal rankings summed in another order are equal.
-    proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
-    human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
-    judged = np.flatnonzero(~np.isnan(human))
-    names, codes = np.unique(of, return_inverse=True)
-    sizes = np.bincount(codes, minlength=len(names))
-    counts = np.bincount(codes[judged], minlength=len(names))
-    _check_counts(names, sizes, counts)
-    turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
-    return SampledQueries(
-        proxy=proxy,
-        human=human[judged],
-        judged=judged,
-        weights=weights,
-        stratum=codes[judged],
-        sizes=sizes,
-        counts=counts,
-        turn=turn,
-    )
-
-
-def _check(
-    proxy: Vector,
-    human: Vector,
-    query_ids: Sequence[str],
-    weights: Vector | None,
-    strata: Sequence[str] | None,
-) -> None:
     for what, values in (
         ("human values", human), ("ids", query_ids), ("weights", weights), ("strata", strata)
     ):  # fmt: skip
@@ -196,11 +159,21 @@ def _check(
         )
     if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
         raise BadInput("a query's weight is negative or no number: weights are 0 or more")
-
-
-def _check_counts(
-    names: NDArray[np.str_], sizes: NDArray[np.int64], counts: NDArray[np.int64]
-) -> None:
+    ids = np.asarray(query_ids, dtype=np.str_)
+    of = np.zeros(len(proxy), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
+    weights = np.ones(len(proxy)) if weights is None else np.asarray(weights, np.float64)
+    counted = weights > 0
+    proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
+    weights = weights[counted]
+    if (weights == weights[:1]).all():
+        weights = np.ones(len(proxy))
+    # Equal rankings summed in another order are equal.
+    proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
+    human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
+    judged = np.flatnonzero(~np.isnan(human))
+    names, codes = np.unique(of, return_inverse=True)
+    sizes = np.bincount(codes, minlength=len(names))
+    counts = np.bincount(codes[judged], minlength=len(names))
     if counts.sum() < 2:
         raise Refused(
             f"{int(counts.sum())} of the compared queries have human labels, and an interval needs "
@@ -212,6 +185,17 @@ def _check_counts(
             f"{counts[few[0]]} of the {sizes[few[0]]} queries of the stratum '{names[few[0]]}' "
             "have human labels: label 2 of it at least"
         )
+    turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
+    return SampledQueries(
+        proxy=proxy,
+        human=human[judged],
+        judged=judged,
+        weights=weights,
+        stratum=codes[judged],
+        sizes=sizes,
+        counts=counts,
+        turn=turn,
+    )
 
 
 UNLIKELY = 0.01

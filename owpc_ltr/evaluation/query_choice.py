@@ -123,7 +123,13 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
     folds: dict[str, NDArray[np.int64]] = {}
     if by_folds or (by_folds is None and side in _HELD_OUT):
         for name, on in known.items():
-            folds[name] = _folds_of(trained[name], on, queries, digests, clusters)
+            # Of a query that a model has seen the fold whose model has not; −1 for all others.
+            folds[name] = np.full(n_queries, -1)
+            for number, fold in enumerate(fold_records(trained[name])):
+                unseen = _with_clusters(known_sides(fold, queries, digests), clusters)
+                if unseen is not None:
+                    open_ones = (on != "test") & (folds[name] < 0)
+                    folds[name][open_ones & (unseen == "test")] = number
             known[name] = np.where(folds[name] >= 0, "test", on)
         sides |= known
     every_query = np.arange(n_queries)
@@ -158,22 +164,6 @@ def _choose(records: Records, queries: Queries, side: str, by_folds: bool | None
     note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[side]} {_all_of(known)}: {why}"
     notes = (note,) if len(left) < n_queries else ()
     return ChosenQueries(left, which, notes, warnings, seen, folds=by_query)
-
-
-def _folds_of(
-    record: Mapping[str, Any],
-    sides: NDArray[np.str_],
-    queries: Queries,
-    digests: QueryDigests | None,
-    clusters: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Of each query that a model has seen the fold whose model has not; −1 for all others."""
-    folds = np.full(len(sides), -1)
-    for number, fold in enumerate(fold_records(record)):
-        unseen = _with_clusters(known_sides(fold, queries, digests), clusters)
-        if unseen is not None:
-            folds[(sides != "test") & (folds < 0) & (unseen == "test")] = number
-    return folds
 
 
 def _of_ids(

@@ -240,6 +240,7 @@ def as_good_as_judged(
     depth = max(one.depth for one in lists.values())
     # No metric reads further.
     depth = max((min(top_of(metric) or depth, depth) for metric in metrics), default=0)
+    # `places` number the unjudged documents of all lists, or are −1.
     places, best_rank = _unjudged_documents(list(lists.values()), depth)
     pools = _grades_around(list(lists.values()), depth)
     generator = np.random.default_rng(0)
@@ -251,36 +252,26 @@ def as_good_as_judged(
         for us in generator.random((DRAWS, len(best_rank))).tolist()
     ]
     drawn = np.array(draws, np.float32).reshape(DRAWS, len(best_rank))
+
+    def mean_over_draws(own: RankedLists, place: NDArray[np.int64], metric: Metric) -> Vector:
+        k = min(top_of(metric) or own.depth, own.depth)
+        seen = np.where(np.arange(own.depth) < k, place, -1)
+        if not any((other[:, :k] >= 0).any() for other in places):
+            return own.unjudged_irrelevant(metric)
+        extra = _others(seen, [other[:, :k] for other in places], drawn.shape[1])
+        missed = _rectangle(own.missed, own.missed_offsets)
+        base = np.nan_to_num(own.grades)
+        total: Vector = np.zeros(len(base))
+        for draw in drawn:
+            grades = np.append(draw, np.float32(0))
+            labels = np.where(seen >= 0, grades[seen], base)
+            total += _measure(metric, np.hstack([labels, missed, grades[extra]]), own.depth)
+        return total / len(drawn)
+
     return {
-        name: [
-            _mean_over_draws(own, place, places, drawn, within_depth(metric, own.depth))
-            for metric in metrics
-        ]
+        name: [mean_over_draws(own, place, within_depth(m, own.depth)) for m in metrics]
         for (name, own), place in zip(lists.items(), places, strict=True)
     }
-
-
-def _mean_over_draws(
-    own: RankedLists,
-    place: NDArray[np.int64],
-    places: Sequence[NDArray[np.int64]],
-    drawn: Grades,
-    metric: Metric,
-) -> Vector:
-    """The mean value of each query; `places` number the unjudged documents of all lists, or −1."""
-    k = min(top_of(metric) or own.depth, own.depth)
-    seen = np.where(np.arange(own.depth) < k, place, -1)
-    if not any((other[:, :k] >= 0).any() for other in places):
-        return own.unjudged_irrelevant(metric)
-    extra = _others(seen, [other[:, :k] for other in places], drawn.shape[1])
-    missed = _rectangle(own.missed, own.missed_offsets)
-    base = np.nan_to_num(own.grades)
-    total: Vector = np.zeros(len(base))
-    for draw in drawn:
-        grades = np.append(draw, np.float32(0))
-        labels = np.where(seen >= 0, grades[seen], base)
-        total += _measure(metric, np.hstack([labels, missed, grades[extra]]), own.depth)
-    return total / len(drawn)
 
 
 def _unjudged_documents(

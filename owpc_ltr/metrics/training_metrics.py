@@ -197,18 +197,11 @@ class SteppedMetric:
         cuts = query_blocks(self.offsets, _BLOCKS)
 
         def block(index: int) -> None:
+            line = scores, direction, steps
+            queries = self.worth, self.whole, self.offsets
+            block_of = cuts[index], cuts[index + 1]
             _evaluate(
-                self.conventions,
-                (self.places, self.running),
-                scores,
-                direction,
-                steps,
-                self.worth,
-                self.whole,
-                self.offsets,
-                cuts[index],
-                cuts[index + 1],
-                values,
+                self.conventions, (self.places, self.running), line, queries, block_of, values
             )
 
         worthwhile = len(scores) * len(steps) >= _SORTED_FOR_THREADS
@@ -218,20 +211,16 @@ class SteppedMetric:
 
 @compiled
 def _evaluate(
-    conventions: Any,
-    tables: Any,
-    scores: Any,
-    direction: Any,
-    steps: Any,
-    worth: Any,
-    whole: Any,
-    offsets: Any,
-    first: int,
-    last: int,
-    values: Any,
+    conventions: Any, tables: Any, line: Any, queries: Any, block: Any, values: Any
 ) -> None:
-    """Write the values of a block of queries, where the measure is defined, at all steps."""
+    """Write the values of a block of queries, where the measure is defined, at all steps.
+
+    `line` is scores, direction and steps; `queries` are worth, whole and offsets.
+    """
     kind, ties, cutoff = conventions
+    scores, direction, steps = line
+    worth, whole, offsets = queries
+    first, last = block
     longest = 0
     for query in range(first, last):
         longest = max(longest, offsets[query + 1] - offsets[query])
