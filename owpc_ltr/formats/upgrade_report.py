@@ -25,7 +25,7 @@ from owpc_ltr.formats.model_conversion import export_linear, for_engine
 from owpc_ltr.formats.stored_model import StoredModel, read_model
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.rank_agreement import pair_agreement
+from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import FORMAT, dataset_of, model_of
 from owpc_ltr.models.trees import TreeModel

@@ -1,4 +1,4 @@
-"""Queries ranked by scores: sorted once, ties found, and what metrics sum over ranks.
+"""Queries ranked by scores: sorted once, ties found, sums over ranks, and rank agreement (tau-b).
 
 Where ties count by their expected value (`expected`), a run of t tied documents below a others
 stands for all t! orders of it at once. McSherry & Najork (ECIR 2008) give the closed forms for
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -409,3 +409,41 @@ def _order_down(negated: Any, offsets: Any, order: Any) -> None:
         order[start:end] -= start
         sort_ascending(negated[start:end], order[start:end])
         order[start:end] += start
+
+
+class PairAgreement(NamedTuple):
+    """Pairs ordered the other way, pairs tied in one only, and tau-b; None where all is tied."""
+
+    swapped: int
+    ties_broken: int
+    tau: float | None
+
+
+def pair_agreement(one: Vector, other: Vector) -> PairAgreement:
+    """Compare the order of every two documents; a score that is no number ties with all.
+
+    >>> pair_agreement(np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    PairAgreement(swapped=3, ties_broken=0, tau=-1.0)
+    """
+    same, swapped, ordered, other_ordered = map(int, _pairs(one, other))
+    product = ordered * other_ordered
+    return PairAgreement(
+        swapped,
+        ordered + other_ordered - 2 * (same + swapped),
+        float((same - swapped) / np.sqrt(product)) if product else None,
+    )
+
+
+@compiled
+def _pairs(one: Any, other: Any) -> Any:
+    """How many pairs both order alike, both otherwise, the one at all, and the other at all."""
+    same, swapped, ordered, other_ordered = 0, 0, 0, 0
+    for i in range(len(one)):
+        for j in range(i):
+            a = int(one[i] > one[j]) - int(one[i] < one[j])
+            b = int(other[i] > other[j]) - int(other[i] < other[j])
+            same += a * b == 1
+            swapped += a * b == -1
+            ordered += a * a
+            other_ordered += b * b
+    return same, swapped, ordered, other_ordered

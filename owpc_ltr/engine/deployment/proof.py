@@ -42,7 +42,7 @@ from owpc_ltr.formats.model_conversion import client_model, is_client_scored, jo
 from owpc_ltr.formats.plugin_free import score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.rank_agreement import pair_agreement
+from owpc_ltr.metrics.ranking import pair_agreement
 from owpc_ltr.models.model_file import packed, unpacked
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
