@@ -29,7 +29,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.errors import Refused

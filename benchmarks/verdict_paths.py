@@ -26,7 +26,7 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment import live_gate
+from owpc_ltr.engine.deployment import gate_result
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.search import live_evaluation
 from owpc_ltr.engine.search.live_evaluation import (
@@ -304,9 +304,10 @@ def _cluster(team: Team) -> Iterator[None]:
     """What the gates ask of a cluster: the champion, live results, and features."""
     other = _deployed(team)
 
-    def evidence(*given: Any, chosen: Any = None, **_others: Any) -> LiveEvaluation:
-        names = (f"'{other.model}'", live_gate.NEW)
-        return team.live(given[2], names=names, chosen=chosen)
+    def live_results(trial: Any, question: LiveSearches, chosen: Any, **_: Any) -> LiveEvaluation:
+        names = (f"'{other.model}'", data_gate.NEW)
+        by_side = isinstance(trial.gate, data_gate.LiveGate)
+        return team.live(question, names=names, chosen=chosen if by_side else None)
 
     def logged(*given: Any) -> tuple[list[str], Matrix]:
         wanted = given[4]["document_ids"]
@@ -318,18 +319,17 @@ def _cluster(team: Team) -> Iterator[None]:
     drawing = Resampling(0, team.resamples)
     with ExitStack() as stack:
         stack.enter_context(patch.object(data_gate, "other_model", lambda *_: other))
-        for module in (data_gate, live_gate):
-            stack.enter_context(patch.object(module, "live_evidence", evidence))
-        stack.enter_context(patch.object(live_gate, "logged", logged))
+        stack.enter_context(patch.object(data_gate._Trial, "live_results", live_results))
+        stack.enter_context(patch.object(data_gate, "logged", logged))
         plan = partial(ComparisonPlan, drawing=drawing)
         stack.enter_context(patch.object(data_gate, "ComparisonPlan", plan))
         yield
 
 
-def _passed(pass_it: Callable[[], live_gate.GateResult]) -> Answer:
+def _passed(pass_it: Callable[[], gate_result.GateResult]) -> Answer:
     try:
         return Answer.of(pass_it().verdict())
-    except live_gate.NotBetter as refused:
+    except gate_result.NotBetter as refused:
         return Answer.of(refused.result.verdict())
 
 
@@ -352,7 +352,7 @@ def gate_by_data(team: Team) -> Answer:
 
 def gate_by_judgments(team: Team) -> Answer:
     """`upload --require-gain --judgments`."""
-    gate = live_gate.LiveGate(team.question())
+    gate = data_gate.LiveGate(team.question())
     nothing: Any = None
     with _cluster(team):
         return _passed(

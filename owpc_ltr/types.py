@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine as Engine
     from owpc_ltr.engine.deployment.alias import Alias as Alias
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
-    from owpc_ltr.engine.deployment.live_gate import GateResult as GateResult
+    from owpc_ltr.engine.deployment.gate_result import GateResult as GateResult
     from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.options import Evidence as Evidence
     from owpc_ltr.engine.deployment.options import ProofLimits as ProofLimits

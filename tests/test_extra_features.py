@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,7 @@ from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.deployment_record import describe_model_file
-from owpc_ltr.engine.deployment.serving_mode import served_model
-from owpc_ltr.engine.stores import Store
+from owpc_ltr.engine.deployment.serving_mode import with_external_features
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
@@ -507,10 +506,9 @@ def test_an_average_knows_the_tables_of_all_its_models() -> None:
 
 
 def test_the_ltr_plugins_store_keeps_no_model_for_clients() -> None:
-    store = cast(Store, SimpleNamespace(kind="ltr-plugin"))
-    asked: dict[str, Any] = {"client_scored": True, "tables": ()}
+    case: Any = SimpleNamespace(store=SimpleNamespace(kind="ltr-plugin"), model=models(2)[0])
     with pytest.raises(Refused, match=r"--store-kind plugin-free"):
-        served_model(store, models(2)[0], [], **asked)
+        with_external_features(case, (), client_scored=True)
 
 
 def test_samples_without_features_stay_as_they_are() -> None:

@@ -15,7 +15,7 @@ import owpc_ltr as ltr
 from owpc_ltr.data.splits import known_sides, seen_queries
 from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter, gain_line
+from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter, gain_line
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
 from owpc_ltr.metrics import parse_metric
@@ -166,7 +166,7 @@ def gate_data(
 
     other = SimpleNamespace(model="old", record=old.record, featureset=FEATURES, ranker=lambda: old)
     patch.setattr(data_gate, "other_model", lambda *_: other)
-    patch.setattr(data_gate, "_evidence", lambda *_, **__: (None, []))
+    patch.setattr(data_gate.JudgedTrial, "live_evidence", lambda *_: (None, []))
     gate = Gate(parse_metric(METRIC), data, lambda _: NOTHING)
     try:
         return pass_gate(NOTHING, NOTHING, gate, new, FEATURES, name="m")

@@ -14,9 +14,8 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment import live_gate
-from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
+from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
+from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
@@ -158,16 +157,16 @@ def _patch_gate(world: World, patch: pytest.MonkeyPatch) -> None:
         model="old", record=world.old.record, featureset=FEATURES, ranker=lambda: world.old
     )
 
-    def evidence(_engine: Any, _store: Any, question: LiveSearches, *_: Any, **how: Any) -> Any:
+    def live_results(trial: Any, question: LiveSearches, chosen: Any, **_: Any) -> Any:
         return measure_live(
             question, world.serve(world.old), world.serve(world.new, world.unjudged),
-            names=("'old'", live_gate.NEW), chosen=how.get("chosen"),
+            names=("'old'", data_gate.NEW),
+            chosen=chosen if isinstance(trial.gate, LiveGate) else None,
         )  # fmt: skip
 
     patch.setattr(data_gate, "other_model", lambda *_: other)
-    for module in (data_gate, live_gate):
-        patch.setattr(module, "live_evidence", evidence)
-    patch.setattr(live_gate, "_feature_doubts", lambda *_: [])
+    patch.setattr(data_gate._Trial, "live_results", live_results)
+    patch.setattr(data_gate.LiveTrial, "feature_warnings", lambda *_: [])
 
 
 def _gated(passing: Callable[[], Any]) -> Verdict:

@@ -14,7 +14,7 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, provenance
 from owpc_ltr.engine.deployment.gate import Gate
-from owpc_ltr.engine.deployment.live_gate import NotBetter, gain_line
+from owpc_ltr.engine.deployment.gate_result import NotBetter, gain_line
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.live_evaluation import losers
 from owpc_ltr.errors import BadInput, Refused, UsageError

@@ -15,7 +15,8 @@ from owpc_ltr import Cluster, OwpcLtrWarning, RankingDataset, read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter, detail_lines, gain_line
+from owpc_ltr.engine.deployment.gate import LiveGate
+from owpc_ltr.engine.deployment.gate_result import NotBetter, detail_lines, gain_line
 from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
@@ -215,7 +216,7 @@ def gated(
 ) -> Uploaded:
     question = LiveSearches(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
     question = replace(question, query_template=BODY)
-    return put(small, model, name=name, gate=LiveGate(question, over))
+    return put(small, model, name=name, gate=LiveGate(question, over=over))
 
 
 def test_queries_that_a_model_was_trained_on_show_nothing_live(

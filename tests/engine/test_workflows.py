@@ -26,7 +26,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.live_gate import NotBetter
+from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.evaluation.judged_data import UNUSED, judgment_warnings
 from owpc_ltr.features.score_analysis import text_scores

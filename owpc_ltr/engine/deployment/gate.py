@@ -1,29 +1,39 @@
-"""The gate of `upload --require-gain`: only a model that held-out queries show to be better."""
+"""The gate of `upload --require-gain`: only a model that held-out queries show to be better.
+
+The gain is measured on judged documents, or on live results of the whole index. The rule of live
+results: the gain is significant with unjudged documents as irrelevant, left out, and as good as
+judged ones, and measured with judgments that can show it. The first alone could be reached by
+promoting judged documents, the second by promoting seldom judged ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.construction import make_dataset
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
+from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
-from owpc_ltr.engine.deployment.live_gate import (
-    NEW,
-    QUERY,
-    GateResult,
-    LiveGate,
-    NotBetter,
-    live_evidence,
-    live_result,
-    other_model,
+from owpc_ltr.engine.deployment.alias import ROLES, Aliases
+from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
+from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
+from owpc_ltr.engine.deployment.proof import logged
+from owpc_ltr.engine.deployment.serving_mode import by_folds as served_by_folds
+from owpc_ltr.engine.deployment.serving_mode import on_trial
+from owpc_ltr.engine.search.live_evaluation import (
+    QUERY_ALONE,
+    LiveEvaluation,
+    LiveSearches,
+    measure_live,
 )
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
+from owpc_ltr.engine.search.serving import Serve, query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.compared_pair import ComparedPair
@@ -32,7 +42,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
     check_counted,
@@ -48,11 +58,12 @@ from owpc_ltr.evaluation.query_choice import (
     compared_queries,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_warnings
+from owpc_ltr.evaluation.rules import cluster_doubts
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
@@ -60,31 +71,58 @@ from owpc_ltr.signatures import option_name
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
-_ASKED = 1_000
+NEW = "the new model"
+"""What the model to upload is called in comparisons."""
+QUERY = "query"
+"""The baseline that is no model: the query alone."""
+_SEARCHED = 1_000
 """How many held-out queries are searched, to measure how much of their results is judged."""
+_SAMPLED = 100
+_MOST_DOCUMENTS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """What gates on judged documents and on live results have in common.
+
+    `over` is `champion` (for the first model of an alias: the query alone), `challenger`, an
+    immutable name, or, with live results, `query`. The `tables` have the features from outside the
+    index. `accepted` is the reason to accept inconclusive judgments.
+    """
+
+    over: str = "champion"
+    progress: Callable[[str, float | None], None] | None = None
+    tables: Sequence[ExternalTable] = ()
+    accepted: str | None = None
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(GateOptions):
     """The gain in a metric over another model that a new model must have, on judged queries.
 
-    `over` is `champion`, `challenger`, or an immutable name. With `human` judgments of a random
-    sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and human
-    labels decide. `ask` makes live searches of judged queries, to check that the judgments cover
-    what users get, and to compare the first model of an alias with the query alone. `accepted` is
-    the reason to accept inconclusive judgments.
+    With `human` judgments of a random sample of the queries, or of each of the `strata`, those of
+    `data` are proxy labels, and human labels decide. `ask` makes live searches of judged queries,
+    to check that the judgments cover what users get, and to compare the first model of an alias
+    with the query alone.
     """
 
     metric: Metric
     data: RankingDataset
     ask: Callable[[RankingDataset], LiveSearches]
-    over: str = "champion"
     human: Judgments | RankingDataset | None = None
     strata: Mapping[str, str] | None = None
-    progress: Callable[[str, float | None], None] | None = None
-    tables: Sequence[ExternalTable] = ()
-    accepted: str | None = None
     smallest_gain: float = 0.0
+
+
+@dataclass(frozen=True)
+class LiveGate(GateOptions):
+    """The live gain that a new model must have, in the question's first metric.
+
+    Only queries of the `side` count that neither model was trained or selected on.
+    """
+
+    question: LiveSearches
+    side: str = "auto"
 
 
 def pass_gate(
@@ -103,45 +141,29 @@ def pass_gate(
     """
     other = other_model(engine, store, name, gate.over)
     if isinstance(gate, Gate) and other is not None:
-        result = _data_result(engine, store, gate, model, featureset, other=other)
+        trial: JudgedTrial | LiveTrial = JudgedTrial(
+            engine, store, model, featureset, gate=gate, other=other
+        )
     else:
         live = gate if isinstance(gate, LiveGate) else _over_the_query(gate, name)
-        result = live_result(engine, store, live, model, featureset, other=other)
+        trial = LiveTrial(engine, store, model, featureset, gate=live, other=other)
+    result = trial.result()
     if not result.passed:
         raise NotBetter(result)
     return result
 
 
-def _data_result(
-    engine: Engine,
-    store: Store,
-    gate: Gate,
-    model: Model,
-    featureset: FeatureSet,
-    other: DeploymentRecord,
-) -> GateResult:
-    """Compare on judged documents, and check by live searches that these are what users get."""
-    data, chosen = held_out(gate.data, model, other)
-    how = ComparisonPlan((gate.metric,), baseline=other.model, smallest_gain=gate.smallest_gain)
-    both = _Both(model, other, featureset, how)
-    judged, notes = data, tuple[str, ...]()
-    if gate.human is not None:
-        found, judged, notes = _by_both_labels(gate, gate.human, both, data, chosen)
-    else:
-        found = compare_results(both.results(data, chosen))
-    live, doubts = _evidence(
-        engine, store, gate, model, featureset, other=other, judged=judged, chosen=chosen
-    )
-    if live is not None:
-        doubts += _contradicted(found.pairs[0], live)
-    return GateResult.of(
-        found,
-        doubts,
-        over=other.model,
-        live=live,
-        accepted=gate.accepted,
-        warnings=(*chosen.warnings, *notes, *found.warnings),
-    )
+def other_model(engine: Engine, store: Store, name: str, over: str) -> DeploymentRecord | None:
+    """The model to compare with; None for the query alone."""
+    if over == QUERY:
+        return None
+    records = DeploymentRecords(engine, store)
+    if over in ROLES:
+        alias = Aliases(engine, store).find(name)
+        if alias is None:
+            return None
+        over = alias.model_of(over)
+    return records.get(records.model_called(over))
 
 
 def _over_the_query(gate: Gate, name: str) -> LiveGate:
@@ -155,7 +177,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
     # As evidence another metric would do; the deciding one must be the gate's.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
     return LiveGate(
-        question, QUERY, progress=gate.progress, tables=gate.tables, accepted=gate.accepted
+        question, over=QUERY, progress=gate.progress, tables=gate.tables, accepted=gate.accepted
     )
 
 
@@ -163,36 +185,214 @@ def _is_of_documents(data: RankingDataset) -> bool:
     return data.doc_ids is not None and data.query_params is not None
 
 
-def _evidence(
-    engine: Engine,
-    store: Store,
-    gate: Gate,
-    model: Model,
-    featureset: FeatureSet,
-    *,
-    other: DeploymentRecord,
-    judged: RankingDataset,
-    chosen: ChosenQueries,
-) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
-    """Live results of the held-out judged queries, and why the judgments are inconclusive."""
-    whole = judged if gate.human is not None else gate.data
-    doubts = judgment_warnings(whole, text_scores(featureset))
-    if not _is_of_documents(judged):
-        return None, [*doubts, _not_checked("it does not know its queries and documents")]
-    try:
-        question = gate.ask(judged)
-        order = np.random.default_rng(question.seed).permutation(len(question.queries))[:_ASKED]
-        asked = [question.queries[number] for number in np.sort(order).tolist()]
-        live = live_evidence(
-            engine, store, replace(question, queries=asked), model, featureset, other=other,
-            tables=gate.tables, progress=gate.progress,
-            folds=(chosen.folds.get(other.model, {}), chosen.folds.get(NEW, {})),
+@dataclass(frozen=True)
+class _Trial:
+    """A new model, which no alias uses yet, and the other one, or the query alone."""
+
+    engine: Engine
+    store: Store
+    model: Model
+    featureset: FeatureSet
+    gate: Gate | LiveGate
+    other: DeploymentRecord | None
+
+    def live_results(
+        self, question: LiveSearches, chosen: ChosenQueries, *, other_name: str
+    ) -> LiveEvaluation:
+        """Search the whole index without and with the model, of which nothing stays there.
+
+        Queries that a model learned from are ranked by the models of folds in `chosen`, where the
+        other one has this name.
+        """
+        other, tables = self.other, self.gate.tables
+        alone = query_alone(self.engine, self.store)
+        with ExitStack() as stack:
+            before, name = alone, QUERY_ALONE
+            if other is not None:
+                stored = self.store.get_model(other.model)
+                whole = with_stored(self.engine, self.store, stored, other.interval, tables)
+                folds = chosen.folds.get(other_name, {})
+                before = stack.enter_context(
+                    self._by_folds(whole, other.record, other.featureset, folds)
+                )
+                name = f"'{other.model}'"
+            trial = on_trial(self.engine, self.store, self.model, self.featureset, tables)
+            whole, folds = stack.enter_context(trial), chosen.folds.get(NEW, {})
+            after = stack.enter_context(
+                self._by_folds(whole, self.model.record, self.featureset, folds)
+            )
+            return measure_live(
+                question, before, after, self.gate.progress,
+                alone=None if other is None else alone, names=(name, NEW),
+                chosen=chosen if isinstance(self.gate, LiveGate) else None,
+            )  # fmt: skip
+
+    def _by_folds(
+        self, serve: Serve, record: Mapping[str, Any], featureset: FeatureSet, fold_of: FoldOf
+    ) -> AbstractContextManager[Serve]:
+        return served_by_folds(
+            self.engine, self.store, serve, record, featureset,
+            fold_of=fold_of, tables=self.gate.tables,
         )  # fmt: skip
-    except UsageError as error:
-        return None, [*doubts, _not_checked(str(error))]
-    # What makes live results doubtful makes the judged documents so; too few queries are too few
-    # for both.
-    return live, [*doubts, *live.pairs[0].doubts, *live.recall_doubts]
+
+
+@dataclass(frozen=True)
+class LiveTrial(_Trial):
+    """The comparison on live results of the whole index."""
+
+    gate: LiveGate
+
+    def result(self) -> GateResult:
+        """The comparison on the queries that neither model was trained or selected on."""
+        gate, other = self.gate, self.other
+        records: dict[str, Mapping[str, Any]] = {NEW: self.model.record}
+        other_name = QUERY_ALONE if other is None else f"'{other.model}'"
+        if other is not None:
+            records[other_name] = other.record
+        chosen = choose_queries(records, gate.question.queries, gate.side)
+        queries = [gate.question.queries[number] for number in chosen.queries.tolist()]
+        question = replace(gate.question, queries=queries)
+        live = self.live_results(question, chosen, other_name=other_name)
+        return GateResult.of(
+            live,
+            self.feature_warnings(question),
+            over=QUERY_ALONE if other is None else other.model,
+            live=live,
+            accepted=gate.accepted,
+            warnings=chosen.warnings,
+        )
+
+    def feature_warnings(self, question: LiveSearches) -> list[ResultWarning]:
+        """Warnings about the judgments from features of judged documents of a sample of queries."""
+        order = np.random.default_rng(question.seed).permutation(len(question.queries))
+        queries = [question.queries[number] for number in np.sort(order[:_SAMPLED]).tolist()]
+
+        def features_of(number: int) -> tuple[list[str], list[float], np.ndarray]:
+            query = queries[number]
+            grades = dict(zip(query.doc_ids, map(float, query.grades), strict=True))
+            some = np.random.default_rng(number).permutation(query.doc_ids)[:_MOST_DOCUMENTS]
+            sample = {"params": query.params, "document_ids": some.tolist()}
+            ids, features = logged(self.engine, self.store, self.featureset, question.index, sample)
+            return [query.query_id] * len(ids), [grades[name] for name in ids], features
+
+        with RequestThreads(min(question.in_flight, len(queries))) as workers:
+            logs = [log for log in workers.map(features_of, range(len(queries))) if log[0]]
+        if not logs:
+            return []
+        ids, grades, features = zip(*logs, strict=True)
+        data = make_dataset(
+            np.concatenate(features), np.concatenate(grades), np.concatenate(ids).tolist(),
+            feature_names=self.featureset.feature_names,
+        )  # fmt: skip
+        return judgment_warnings(data, text_scores(self.featureset))
+
+
+@dataclass(frozen=True)
+class JudgedTrial(_Trial):
+    """The comparison on judged documents, with live searches that show whether users get these."""
+
+    gate: Gate
+    other: DeploymentRecord
+
+    def result(self) -> GateResult:
+        """The comparison on the queries that neither model was trained or selected on."""
+        gate, other = self.gate, self.other
+        data, chosen = held_out(gate.data, self.model, other)
+        judged, notes = data, tuple[str, ...]()
+        if gate.human is not None:
+            comparison, judged, notes = self.by_both_labels(gate.human, data, chosen)
+        else:
+            comparison = compare_results(self.results_per_query(data, chosen))
+        live, warnings = self.live_evidence(judged, chosen)
+        if live is not None:
+            warnings += _contradicted(comparison.pairs[0], live)
+        return GateResult.of(
+            comparison,
+            warnings,
+            over=other.model,
+            live=live,
+            accepted=gate.accepted,
+            warnings=(*chosen.warnings, *notes, *comparison.warnings),
+        )
+
+    @property
+    def plan(self) -> ComparisonPlan:
+        """What is compared."""
+        gate = self.gate
+        return ComparisonPlan(
+            (gate.metric,), baseline=self.other.model, smallest_gain=gate.smallest_gain
+        )
+
+    def live_evidence(
+        self, judged: RankingDataset, chosen: ChosenQueries
+    ) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
+        """Live results of the held-out judged queries, and why the judgments are inconclusive."""
+        data = judged if self.gate.human is not None else self.gate.data
+        warnings = judgment_warnings(data, text_scores(self.featureset))
+        if not _is_of_documents(judged):
+            return None, [*warnings, _not_checked("it does not know its queries and documents")]
+        try:
+            question = self.gate.ask(judged)
+            order = np.random.default_rng(question.seed).permutation(len(question.queries))
+            numbers = np.sort(order[:_SEARCHED]).tolist()
+            queries = [question.queries[number] for number in numbers]
+            live = self.live_results(
+                replace(question, queries=queries), chosen, other_name=self.other.model
+            )
+        except UsageError as error:
+            return None, [*warnings, _not_checked(str(error))]
+        # What makes live results doubtful makes the judged documents so; too few queries are too
+        # few for both.
+        return live, [*warnings, *live.pairs[0].doubts, *live.recall_doubts]
+
+    def results_per_query(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
+        """Both models' values of each query."""
+        plain = without_tables(data)
+        return results_of_scores(
+            self._scores(data, chosen), data, compared_queries(data, chosen), self.plan,
+            None if plain is None else self._scores(plain, chosen),
+        )  # fmt: skip
+
+    def _scores(self, data: RankingDataset, chosen: ChosenQueries) -> dict[str, Vector]:
+        old, columns = _other_model(self.other, self.featureset, data)
+        rankers = by_folds({NEW: self.model, self.other.model: old}, chosen)
+        return {
+            name: dataset_scores(ranker, part)
+            for (name, ranker), part in zip(rankers.items(), (data, columns), strict=True)
+        }
+
+    def by_both_labels(
+        self,
+        human: Judgments | RankingDataset,
+        data: RankingDataset,
+        chosen: ChosenQueries,
+    ) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
+        """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
+        sample = human_sample(self.gate.data, human)
+        judged, places = sample.among(data.query_ids)
+        if isinstance(human, RankingDataset):
+            # Held-out queries of a random sample are a random sample, too.
+            unseen = HumanSample(held_out(judged, self.model, self.other)[0])
+            judged, places = unseen.among(data.query_ids)
+        strata = strata_of(data.query_ids, self.gate.strata)
+        weights = uneven(data.query_weights)
+        judged = replace(judged, query_weights=sample_weights(weights, places, strata))
+        by_proxy = self.results_per_query(data, chosen)
+        by_people = self.results_per_query(judged, chosen)
+        gains, human_gains = (
+            results.rankers[NEW].values[0] - results.rankers[self.other.model].values[0]
+            for results in (by_proxy, by_people)
+        )
+        check_counted(self.gate.metric, gains, human_gains)
+        powered = prediction_powered(
+            gains, in_all(human_gains, places, data.n_queries), data.query_ids.to_pylist(),
+            weights=weights, strata=strata,
+        )  # fmt: skip
+        comparison = compare_results(by_people)
+        clusters = cluster_doubts(by_proxy.queries.clusters)
+        warnings = (*clusters, *random_sample_doubts(powered.p_random))
+        pair = replace(comparison.pairs[0], prediction_powered=powered).with_doubts(warnings)
+        return replace(comparison, pairs=(pair,)), judged, sample.notes
 
 
 def _not_checked(why: str) -> ResultWarning:
@@ -209,7 +409,7 @@ def _contradicted(pair: ComparedPair, live: LiveEvaluation) -> list[ResultWarnin
     if one.metric != pair.metric:
         return []
     views = [one.comparison, one.left_out or one.comparison, one.as_judged or one.comparison]
-    gains = [each.mean_difference for each in views]
+    gains = [view.mean_difference for view in views]
     if not (offline.low > 0 > min(gains) or offline.high < 0 < max(gains)):
         return []
     return [
@@ -221,64 +421,6 @@ def _contradicted(pair: ComparedPair, live: LiveEvaluation) -> list[ResultWarnin
             "judge what users get (owpc-ltr judge pool)",
         )
     ]
-
-
-@dataclass(frozen=True)
-class _Both:
-    """The new model and the other one, measured on the same data."""
-
-    model: Model
-    other: DeploymentRecord
-    featureset: FeatureSet
-    how: ComparisonPlan
-
-    def results(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
-        """Both models' values of each query."""
-        plain = without_tables(data)
-        return results_of_scores(
-            self._scores_of(data, chosen), data, compared_queries(data, chosen), self.how,
-            None if plain is None else self._scores_of(plain, chosen),
-        )  # fmt: skip
-
-    def _scores_of(self, data: RankingDataset, chosen: ChosenQueries) -> dict[str, Vector]:
-        old, own = _other_model(self.other, self.featureset, data)
-        measured = by_folds({NEW: self.model, self.other.model: old}, chosen)
-        return {
-            name: dataset_scores(one, part)
-            for (name, one), part in zip(measured.items(), (data, own), strict=True)
-        }
-
-
-def _by_both_labels(
-    gate: Gate,
-    human: Judgments | RankingDataset,
-    both: _Both,
-    data: RankingDataset,
-    chosen: ChosenQueries,
-) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
-    """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
-    sample = human_sample(gate.data, human)
-    of_people, places = sample.among(data.query_ids)
-    if isinstance(human, RankingDataset):
-        # Held-out queries of a random sample are a random sample, too.
-        unseen = HumanSample(held_out(of_people, both.model, both.other)[0])
-        of_people, places = unseen.among(data.query_ids)
-    strata = strata_of(data.query_ids, gate.strata)
-    weights = uneven(data.query_weights)
-    of_people = replace(of_people, query_weights=sample_weights(weights, places, strata))
-    proxy, people = both.results(data, chosen), both.results(of_people, chosen)
-    gains, by_people = (
-        one.rankers[NEW].values[0] - one.rankers[both.other.model].values[0]
-        for one in (proxy, people)
-    )
-    check_counted(gate.metric, gains, by_people)
-    spread = in_all(by_people, places, data.n_queries)
-    ids = data.query_ids.to_pylist()
-    powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
-    found = compare_results(people)
-    doubts = (*cluster_warnings(proxy.queries.clusters), *random_sample_warnings(powered.p_random))
-    pair = replace(found.pairs[0], prediction_powered=powered).with_doubts(doubts)
-    return replace(found, pairs=(pair,)), of_people, sample.notes
 
 
 def held_out(
@@ -309,16 +451,12 @@ def _other_model(
                 "compared only on features of both"
             )
     ranker = other.ranker()
-    lacking = [name for name in ranker.feature_names if name not in data.feature_names]
-    if lacking:
+    missing = [name for name in ranker.feature_names if name not in data.feature_names]
+    if missing:
         raise Refused(
-            f"'{other.model}' reads the feature '{lacking[0]}', which is from a table, and "
+            f"'{other.model}' reads the feature '{missing[0]}', which is from a table, and "
             f"not in the data: log the data with that table too ({option_name('extra_features')})"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
-    own = replace(
-        data,
-        features=np.ascontiguousarray(data.features[:, columns]),
-        feature_names=ranker.feature_names,
-    )
-    return ranker, own
+    features = np.ascontiguousarray(data.features[:, columns])
+    return ranker, replace(data, features=features, feature_names=ranker.feature_names)

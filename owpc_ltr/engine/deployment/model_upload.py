@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
@@ -28,8 +27,8 @@ from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecords,
     gate_record,
 )
-from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
+from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
+from owpc_ltr.engine.deployment.gate_result import GateResult
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import (
     FeatureDrift,
@@ -47,7 +46,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     ServingMode,
     choose_serving_mode,
     known_interval,
-    served_model,
+    with_external_features,
     with_fewer_features,
 )
 from owpc_ltr.engine.deployment.template_proof import proved_template, queries_of_proof
@@ -141,10 +140,7 @@ class Uploaded(ShortRepr):
             name = self.search_template
             lines.append(f"search template '{name}': owpc-ltr request --model {name} has its call")
         lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
-        if gate is not None:
-            lines.append(str(gate))
-        else:
-            lines.append(self._not_measured())
+        lines.append(self._not_measured() if gate is None else str(gate))
         return "\n".join(lines)
 
     def _not_measured(self) -> str:
@@ -195,8 +191,8 @@ def upload_model(
     than the `limits`, or fewer of the documents or queries of the proof are in the index.
     """
     check_features(model, featureset)
-    asked = model.record.get("probes") or samples or []
-    if not asked:
+    samples = model.record.get("probes") or samples or []
+    if not samples:
         raise Refused(
             "the model remembers no judged documents to compare scores on: give some with "
             f"{option_name('data')} FILE, or train on a dataset that log-features wrote"
@@ -204,17 +200,15 @@ def upload_model(
     check_name("model", name)
     # Before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
-    served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
-    served, own = with_fewer_features(store, served, featureset)
-    case = ServingCase(
-        engine, store, served.model, own, name=name, index=index, samples=served.samples
-    )
+    case = ServingCase(engine, store, model, featureset, name=name, index=index, samples=samples)
+    case = with_external_features(case, tables, client_scored=client_scored)
+    case = with_fewer_features(case)
     mode = choose_serving_mode(case, budget, limits.tolerance, client_scored=client_scored)
     stored = replace(mode.stored, name=immutable_name(name, mode.stored))
-    if own is not featureset:
+    if case.featureset is not featureset:
         # The set has the model's name, and is stored and pruned with it.
-        stored = replace(stored, featureset=replace(own, name=stored.name))
-        mode = replace(mode, words=_fewer(own, featureset))
+        stored = replace(stored, featureset=replace(case.featureset, name=stored.name))
+        mode = replace(mode, words=_fewer(case.featureset, featureset))
     check_new_name(engine, store, name, stored.name)
     aliases = Aliases(engine, store)
     _check_role(aliases, name, stored.name, role)
@@ -223,40 +217,32 @@ def upload_model(
     if search is not None and is_client_scored(stored):
         mode = replace(mode, words=f"{mode.words}; so it has no search template")
     elif search is not None:
-        queries = queries_of_proof(store, search, served.samples)
+        queries = queries_of_proof(store, search, case.samples)
         templates.check(name, needed=True)
     elif aliases.find(name) and not templates.of_model(stored.name):
         templates.check(name, needed=False)
-    caution: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if store.kind == "ltr-plugin":
-        caution = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = None
-    if gate is not None:
-        gated = pass_gate(engine, store, gate, model, featureset, name=name)
+        warnings = check_room(engine, store, stored, allow_slow=allow_slow)
+    gated = pass_gate(engine, store, gate, model, featureset, name=name) if gate else None
     upload = _Upload(
-        engine=engine,
-        store=store,
+        **vars(case),
         stored=stored,
-        model=served.model,
-        index=index,
-        samples=served.samples,
         limits=limits,
         gated=gated,
         better_than=gated.over if gate and gated and gate.over == CHAMPION else None,
-        name=name,
         role=role,
         history=history,
         window=budget.window,
         serving_mode=mode,
-        joined=served.joined,
         queries=queries,
     )
     if is_client_scored(stored) and not client_scored:
-        caution += (
+        warnings += (
             f"the client scores '{name}': applications must search with owpc-ltr serve or Python's "
             "search, as no request makes the engine alone run it",
         )
-    give_warnings((*caution, *served.cautions))
+    give_warnings((*warnings, *case.warnings))
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
@@ -299,25 +285,18 @@ class _Overtaken(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Upload:
+class _Upload(ServingCase):
     """A model that is being uploaded; others may be uploading the same one."""
 
-    engine: Engine
-    store: Store
     stored: StoredModel
-    model: Model
-    index: str
-    samples: list[dict[str, Any]]
     limits: ProofLimits
     gated: GateResult | None
     better_than: str | None
-    name: str
     role: str
     history: int | None
     window: int
     serving_mode: ServingMode
     queries: list[SearchRequest]
-    joined: ExternalColumns | None = None
 
     @property
     def records(self) -> DeploymentRecords:
@@ -441,14 +420,13 @@ class _Upload:
         self, proof: Proof, interval: ScoreInterval, environment: Environment
     ) -> DeploymentRecord:
         """The deployment record: the model, its proof, and the environment of the proof."""
-        featureset = self.stored.featureset
         content = content_of(self.model)
         record = without_other_folds(content.pop("record"), self.model.feature_names)
         record = {key: part for key, part in record.items() if key != "probes"}
         return DeploymentRecord(
             model=self.stored.name,
             content=content,
-            featureset=featureset,
+            featureset=self.stored.featureset,
             type=self.stored.type,
             index=self.index,
             engine=environment.engine,
@@ -457,16 +435,16 @@ class _Upload:
             interval=interval,
             gate=self._gate_record(),
             record=record,
-            samples=tuple(one.remembered() for one in proof.answered),
+            samples=tuple(scored.remembered() for scored in proof.answered),
             name=self.name,
             serving_mode=self.serving_mode.as_dict(),
         )
 
     def _gate_record(self) -> dict[str, Any] | None:
-        gated = self.gated
-        if gated is None:
+        if self.gated is None:
             return None
-        return gate_record(gated.as_dict(), self.stored.name, sketch_of(gated.query_ids))
+        queries = sketch_of(self.gated.query_ids)
+        return gate_record(self.gated.as_dict(), self.stored.name, queries)
 
     def remove(self, because: BaseException, record: DeploymentRecord | None) -> None:
         """Leave nothing behind, unless another alias uses the same model by now.
@@ -524,7 +502,7 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
             f"'{name}' is the name of a stored model, which an alias would hide: {_another_name()}"
         )
     parts = split_immutable(name)
-    if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], one) for one in there)):
+    if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], stored) for stored in there)):
         raise Refused(
             f"'{name}' reads as a model of '{parts[0]}', and may become one's name: "
             f"{_another_name()}"

@@ -45,7 +45,7 @@ from owpc_ltr.formats.model_conversion import (
     to_stored_model,
     without_joined,
 )
-from owpc_ltr.formats.plugin_free import plugin_free_model, store_plugin_free
+from owpc_ltr.formats.plugin_free import PluginFreeModel, plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.fold_models import FoldOf, fold_model
@@ -100,7 +100,11 @@ class ServingMode:
 
 @dataclass(frozen=True)
 class ServingCase:
-    """A model that a cluster is to serve; `samples` are queries, as a model remembers them."""
+    """A model that a cluster is to serve; `samples` are queries, as a model remembers them.
+
+    `joined` has the model's features from outside the index; None where it reads none, or no table
+    was given. `warnings` are about these features.
+    """
 
     engine: Engine
     store: Store
@@ -108,7 +112,9 @@ class ServingCase:
     featureset: FeatureSet
     name: str
     index: str
-    samples: Sequence[Mapping[str, Any]] = field(repr=False)
+    samples: Sequence[dict[str, Any]] = field(repr=False)
+    joined: ExternalColumns | None = None
+    warnings: tuple[str, ...] = ()
 
     def exported(self) -> StoredModel:
         """The model as the store keeps it and the engine runs it, whatever it costs."""
@@ -158,9 +164,11 @@ def choose_serving_mode(
         return _by_client(case, "the budget for scripts is 0")
     try:
         stored = store_plugin_free(case.model, case.featureset, case.name)
-        _check_precision(case, stored, tolerance)
+        form = plugin_free_model(stored)
+        assert form is not None  # noqa: S101 - told to the type checker
+        _check_precision(case, form, tolerance)
         decide = _small if budget.milliseconds is None else _measured
-        return decide(case, stored, budget)
+        return decide(case, stored, form, budget)
     except Refused as refusal:
         return _by_client(case, str(refusal))
 
@@ -194,34 +202,31 @@ def _by_client(case: ServingCase, why: str) -> ServingMode:
     return ServingMode(stored, f"the client scores it: {why}")
 
 
-def _small(case: ServingCase, stored: StoredModel, budget: Budget) -> ServingMode:
+def _small(
+    case: ServingCase, stored: StoredModel, form: PluginFreeModel, budget: Budget
+) -> ServingMode:
     """In the engine, unless the model is larger than what runs there unmeasured.
 
     One search tries it: an engine that allows no scripts refuses it.
     """
-    form = plugin_free_model(stored)
-    assert form is not None  # noqa: S101 - told to the type checker
     queries, tables = form.size
     most = f"at most {MOST_QUERIES} feature queries and {MOST_TABLES} tables run there unmeasured"
     if queries > MOST_QUERIES or tables > MOST_TABLES:
         why = f"inside the engine it is {form.in_words()}, and {most}; --budget 10ms measures it"
         return _by_client(case, why)
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
-    asked = ask_with(case.store, subject, budget.window)(with_keywords(case.samples[0]["params"]))
+    search = ask_with(case.store, subject, budget.window)(with_keywords(case.samples[0]["params"]))
     path = f"/{case.index}/_search"
-    case.engine.request("POST", path, params=asked.params, body=asked.body)
-    shifted = f"scores there are the model's plus {form.shift:.6g}"
-    return ServingMode(stored, f"it runs inside the engine: {form.in_words()} ({most}); {shifted}")
+    case.engine.request("POST", path, params=search.params, body=search.body)
+    return _in_engine(stored, form, f" ({most})")
 
 
-def _measured(case: ServingCase, stored: StoredModel, budget: Budget) -> ServingMode:
+def _measured(
+    case: ServingCase, stored: StoredModel, form: PluginFreeModel, budget: Budget
+) -> ServingMode:
     """In the engine, unless the model costs more than the budget; a stored model is not timed."""
-    form = plugin_free_model(stored)
-    assert form is not None  # noqa: S101 - told to the type checker
-    runs = f"it runs inside the engine: {form.in_words()}"
-    shifted = f"scores there are the model's plus {form.shift:.6g}"
     if immutable_name(case.name, stored) in case.store.list_models():
-        return ServingMode(stored, f"{runs}; {shifted}")
+        return _in_engine(stored, form)
     typed = [with_keywords(sample["params"]) for sample in case.samples[:_QUERIES]]
     subject = Subject(case.index, _query(case, budget), case.featureset, stored)
     added = added_milliseconds(
@@ -233,13 +238,17 @@ def _measured(case: ServingCase, stored: StoredModel, budget: Budget) -> Serving
     if added > allowed:
         why = f"inside the engine it costs {cost}: raise --budget, or train a smaller one"
         return replace(_by_client(case, why), added_ms=added, budget_ms=budget.milliseconds)
-    return ServingMode(stored, f"{runs}, {cost}; {shifted}", added, budget.milliseconds)
+    mode = _in_engine(stored, form, f", {cost}")
+    return replace(mode, added_ms=added, budget_ms=budget.milliseconds)
 
 
-def _check_precision(case: ServingCase, stored: StoredModel, tolerance: float) -> None:
+def _in_engine(stored: StoredModel, form: PluginFreeModel, why: str = "") -> ServingMode:
+    shifted = f"scores there are the model's plus {form.shift:.6g}"
+    return ServingMode(stored, f"it runs inside the engine: {form.in_words()}{why}; {shifted}")
+
+
+def _check_precision(case: ServingCase, form: PluginFreeModel, tolerance: float) -> None:
     """Refuse scores of which float32 sums lose more than the tolerance."""
-    form = plugin_free_model(stored)
-    assert form is not None  # noqa: S101 - told to the type checker
     names = case.featureset.feature_names
     for sample in case.samples:
         if "features" not in sample:
@@ -270,90 +279,72 @@ def with_keywords(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"keywords": text, "query": text, **params}
 
 
-@dataclass(frozen=True)
-class ServedModel:
-    """The model that is stored, samples with its columns, and the source of its external features.
-
-    `joined` is None where the model reads none, or no table was given; `cautions` are warnings.
-    """
-
-    model: Model
-    samples: list[dict[str, Any]]
-    joined: ExternalColumns | None = None
-    cautions: tuple[str, ...] = ()
-
-
-def served_model(
-    store: Store,
-    model: Model,
-    samples: Sequence[dict[str, Any]],
-    *,
-    client_scored: bool,
-    tables: Sequence[ExternalTable],
-) -> ServedModel:
+def with_external_features(
+    case: ServingCase, tables: Sequence[ExternalTable], *, client_scored: bool
+) -> ServingCase:
     """The model without external features, unless it uses them and the client is to score it.
 
     Raises Refused for a model that uses some and is to run in an engine, and for a store that keeps
     no models for the client.
     """
-    if client_scored and store.kind == "ltr-plugin":
+    model = case.model
+    if client_scored and case.store.kind == "ltr-plugin":
         raise Refused(
             "the LTR plugin's store keeps no model that the client scores: push its feature set "
             "(featureset push), and upload it, both with --store-kind plugin-free"
         )
     sources = joined_sources(model)
     if not sources and not tables:
-        return ServedModel(model, list(samples))
+        return case
     refuse_unused(sources, tables, "the model")
-    names, used = external_names(sources), joined_used(model)
-    if not (client_scored and used):
+    names = external_names(sources)
+    if not (client_scored and joined_used(model)):
         small = for_engine(model)
-        kept = without_joined(samples, len(model.feature_names), len(names))
+        samples = without_joined(case.samples, len(model.feature_names), len(names))
         unused = f"the model does not use {in_words(names, sources)}: it was left out"
-        return ServedModel(small, kept, cautions=(unused,))
+        return replace(case, model=small, samples=samples, warnings=(unused,))
     if tables:
-        joined = columns_for(sources, tables, "the model")
-        return ServedModel(model, list(samples), joined)
-    unseen = (
+        return replace(case, joined=columns_for(sources, tables, "the model"))
+    not_proved = (
         f"{in_words(names, sources)}: values from outside the index, which the proof took as the "
         "model remembers them; to prove the lookup too, give the table with "
         f"{option_name('extra_features')} FILE"
     )
-    return ServedModel(model, list(samples), cautions=(unseen,))
+    return replace(case, warnings=(not_proved,))
 
 
-def with_fewer_features(
-    store: Store, served: ServedModel, featureset: FeatureSet
-) -> tuple[ServedModel, FeatureSet]:
+def with_fewer_features(case: ServingCase) -> ServingCase:
     """The model with only the features that it uses, where the store computes whole sets.
 
     The LTR plugin computes every feature of a model's set in each search, whatever its weight.
-    Names of features and parameters stay. Both are unchanged where nothing can be left out.
+    Names of features and parameters stay. The case is unchanged where nothing can be left out.
     """
-    if store.kind != "ltr-plugin":
-        return served, featureset
-    names = featureset.feature_names
+    featureset, names = case.featureset, case.featureset.feature_names
     languages = {feature.template_language for feature in featureset.features}
-    used = features_used(served.model)
-    if not used or not languages <= {MUSTACHE, DERIVED}:
-        return served, featureset
-    needed = set(used)
+    needed = set(features_used(case.model))
+    if case.store.kind != "ltr-plugin" or not needed or not languages <= {MUSTACHE, DERIVED}:
+        return case
     for feature in reversed(featureset.features):
         if feature.name in needed and feature.template_language == DERIVED:
             needed |= expression_variables(str(feature.template)) & set(names)
     if needed >= set(names):
-        return served, featureset
+        return case
     places = [place for place, name in enumerate(names) if name in needed]
-    small = with_features(served.model, [names[place] for place in places])
+    small = with_features(case.model, [names[place] for place in places])
     record = dict(small.record)
     ranges = np.array(record.get("feature_ranges") or [], dtype=np.float64)
     if ranges.shape == (2, len(names)):
         record["feature_ranges"] = ranges[:, places].tolist()
-    samples = [_of_columns(sample, len(names), places) for sample in served.samples]
-    kept = tuple(featureset.features[place] for place in places)
-    model = with_record(small, record)
-    fewer = replace(featureset, features=kept, validation=None)
-    return replace(served, model=model, samples=samples), fewer
+    return replace(
+        case,
+        model=with_record(small, record),
+        featureset=replace(
+            featureset,
+            features=tuple(featureset.features[place] for place in places),
+            validation=None,
+        ),
+        samples=[_of_columns(sample, len(names), places) for sample in case.samples],
+    )
 
 
 def _of_columns(sample: dict[str, Any], width: int, places: list[int]) -> dict[str, Any]:
@@ -423,9 +414,16 @@ def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
         yield model
         return
     # By the hash of its content `models delete` knows what a killed process left as ours.
-    name = immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model)
-    with _stored_meanwhile(store, replace(model, name=name)) as stored:
+    stored = replace(model, name=immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model))
+    try:
+        store.put_model(stored)
         yield stored
+    except BaseException:
+        # The first error is raised; that the model could not be deleted either adds nothing.
+        with suppress(OwpcLtrError):
+            _delete(store, stored.name)
+        raise
+    _delete(store, stored.name)
 
 
 def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
@@ -437,19 +435,6 @@ def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet)
         return export_for(engine, store, model, featureset, "trial")
     except Refused:
         return store_for_client(model, featureset, "trial")
-
-
-@contextmanager
-def _stored_meanwhile(store: Store, model: StoredModel) -> Iterator[StoredModel]:
-    try:
-        store.put_model(model)
-        yield model
-    except BaseException:
-        # The first error is raised; that the model could not be deleted either adds nothing.
-        with suppress(OwpcLtrError):
-            _delete(store, model.name)
-        raise
-    _delete(store, model.name)
 
 
 def _delete(store: Store, name: str) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.gate import Gate
-    from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
+    from owpc_ltr.engine.deployment.gate import Gate, LiveGate
+    from owpc_ltr.engine.deployment.gate_result import GateResult
     from owpc_ltr.engine.deployment.model_upload import Uploaded
     from owpc_ltr.engine.search.live_evaluation import LiveSearches
     from owpc_ltr.features.feature_set import FeatureSet
@@ -129,7 +129,8 @@ def upload(
     """
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
-    from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
+    from owpc_ltr.engine.deployment.gate import LiveGate
+    from owpc_ltr.engine.deployment.gate_result import NotBetter
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
@@ -211,7 +212,7 @@ class RefusedUpload:
         return {"model": None, "gate": self.gate.as_dict()}
 
     def __str__(self) -> str:
-        from owpc_ltr.engine.deployment.live_gate import detail_lines
+        from owpc_ltr.engine.deployment.gate_result import detail_lines
 
         return "\n".join(detail_lines(self.gate))
 
@@ -356,8 +357,7 @@ def _gate(
     **shared: Any,
 ) -> Gate | LiveGate | None:
     """The gate that compares live results, or on judged documents; None without a metric."""
-    from owpc_ltr.engine.deployment.gate import Gate
-    from owpc_ltr.engine.deployment.live_gate import LiveGate
+    from owpc_ltr.engine.deployment.gate import Gate, LiveGate
     from owpc_ltr.engine.live_queries import live_metric
 
     live, data, metric, gain = judged.live, judged.data, judged.metric, evidence.smallest_gain

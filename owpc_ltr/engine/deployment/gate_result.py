@@ -1,0 +1,177 @@
+"""The result of a gate: the gain of a new model, and the refusal where it is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, loser_lines, losers
+from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.compared_pair import (
+    ComparedPair,
+    corrected_over,
+    disagreement,
+)
+from owpc_ltr.evaluation.comparison_table import RankerComparison
+from owpc_ltr.evaluation.prediction_powered import strength_in_words
+from owpc_ltr.evaluation.ranked_lists import TOP
+from owpc_ltr.evaluation.significance import Outcome, ResultWarning, difference_words
+from owpc_ltr.plain_text import ShortRepr, wrapped_text
+
+TO_JUDGE = 100
+"""How many queries a gate suggests to judge, a day's work: they detect a gain of .28 standard
+deviations of the queries' differences with 80 % power."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class GateResult(ShortRepr, RankerComparison):
+    """The new model compared with the other one, and whether it is uploaded.
+
+    `over` is the other's immutable name. `live` has the live results with both: the comparison
+    itself, or evidence for the one on judged documents. `accepted` is the reason to accept
+    inconclusive judgments.
+    """
+
+    over: str
+    live: LiveEvaluation | None = None
+    accepted: str | None = None
+
+    @classmethod
+    def of(
+        cls, comparison: RankerComparison, warnings: Sequence[ResultWarning] = (), **facts: Any
+    ) -> GateResult:
+        """The result of a comparison, with further warnings about it."""
+        return cls(**{**comparison.facts, **facts}).with_doubts(warnings)
+
+    @property
+    def outcome_of_figures(self) -> Outcome:
+        """What the figures say, whatever makes the judgments doubtful."""
+        return self.pairs[0].without_doubts.verdict.outcome
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model is better, by conclusive or accepted judgments."""
+        accepted = self.accepted is not None
+        outcome = self.outcome_of_figures if accepted else self.verdict().outcome
+        return outcome is Outcome.BETTER
+
+    @property
+    def gains(self) -> ComparedPair:
+        """The pair, with differences that are gains also where lower values are better."""
+        pair = self.pairs[0]
+        return pair if pair.higher_is_better else pair.reversed()
+
+    @property
+    def to_judge(self) -> tuple[int, int] | None:
+        """How many queries, and about how many unjudged documents of both rankers, to judge.
+
+        None where their live results are not known, or all of it is judged.
+        """
+        if self.live is None:
+            return None
+        served = zip(self.live.before, self.live.after, self.live.question.queries, strict=True)
+        sizes = [
+            len({*a.doc_ids[:TOP], *b.doc_ids[:TOP]} - {*query.doc_ids}) for a, b, query in served
+        ]
+        queries = min(TO_JUDGE, len(sizes))
+        return (queries, round(sum(sizes) / len(sizes) * queries)) if any(sizes) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        gains = self.gains
+        powered = gains.prediction_powered
+        return {
+            "metric": gains.metric,
+            "over": self.over,
+            "weighted": self.weighted,
+            "verdict": self.verdict().as_dict(),
+            "passed": self.passed,
+            "split": self.split,
+            **({} if self.accepted is None else {"accepted_unproven": self.accepted}),
+            "comparison": gains.comparison.as_dict(),
+            "losers": losers(self),
+            "cautions": list(self.warnings),
+            **({} if powered is None else {"powered": powered.as_dict()}),
+            **({} if self.live is None else {"live": self.live.as_dict()}),
+        }
+
+    def __str__(self) -> str:
+        """The verdict, the gain, and what they rest on."""
+        accepted = () if self.accepted is None else (f"accepted unproven: {self.accepted}",)
+        lines = map(wrapped_text, (str(self.verdict()), *accepted, gain_line(self)))
+        return "\n".join([*lines, *detail_lines(self)])
+
+
+def gain_line(result: GateResult) -> str:
+    """The gain with its interval, its number of queries, and the minimum detectable gain."""
+    pair = result.gains
+    one, both = pair.comparison, pair.prediction_powered
+    by = ", weighted by their importance" if result.weighted else ""
+    may_be_seen = {"seen-queries", "unknown-training"} & {doubt.check for doubt in pair.doubts}
+    how = "cross-validated " if result.split == "folds" else "held-out "
+    queries = f"{'' if may_be_seen else how}queries"
+    live = "" if result.on_judged_documents else "live "
+    of = f"{live}gain in {pair.metric} over '{result.over}'"
+    if both is not None:
+        mean, alone, proxy = both.by_both, both.by_human, both.by_proxy
+        return (
+            f"{of}: {mean.mean:+.4f} [{mean.low:+.4f}, {mean.high:+.4f}] on {both.n_human} "
+            f"human-judged of {both.n_queries} {queries}{by}, p = {mean.p:.3g}; human "
+            f"labels alone {alone.mean:+.4f} [{alone.low:+.4f}, {alone.high:+.4f}], proxy "
+            f"labels alone, which are biased, {proxy.mean:+.4f}; {strength_in_words(both)}"
+        )
+    left_out = ""
+    if pair.left_out is not None and pair.as_judged is not None:
+        left_out = (
+            f", {pair.left_out.mean_difference:+.4f} with unjudged documents left out, "
+            f"{pair.as_judged.mean_difference:+.4f} with these as judged ones at their rank"
+        )
+    independent = "" if one.n_independent is None else f", {one.n_independent} independent"
+    corrected = result.looks or result.split == "folds"
+    looks = f" ({corrected_over(1, result.looks, result.split)})" if corrected else ""
+    why = disagreement(one, pair.p_holm, result.split)
+    return (
+        f"{of}: {difference_words(one)} on {one.n_queries} {queries}{independent}{by}, "
+        f"p = {pair.p_holm:.3g}{looks}{left_out}; "
+        f"minimum detectable gain (80 % power): {one.detectable:.4f}"
+        f"{why and f'; interval and test disagree: {why}'}"
+    )
+
+
+def detail_lines(result: GateResult) -> list[str]:
+    """How much of the live results is judged, warnings, and the queries that lose most."""
+    judged = ""
+    if result.live is not None:
+        before, after = (f"{share:.0%}" for share in result.live.judged)
+        judged = (
+            f"judged among the first {TOP}: {before} with {result.live.baseline}, {after} with the "
+            f"new model; recall of the window: {result.live.recall:.0%}"
+        )
+    lines = [wrapped_text(text) for text in (judged, *result.warnings) if text.strip()]
+    return [*lines, *loser_lines(result)]
+
+
+class NotBetter(Refused):
+    """The gate's refusal, with its result."""
+
+    def __init__(self, result: GateResult, command: str = "") -> None:
+        """The verdict and its reason; if inconclusive, what to judge, and the `command` for it."""
+        self.result = result
+        verdict = result.verdict()
+        if verdict.doubts and result.accepted is None:
+            super().__init__(f"{verdict}: nothing was uploaded{_settled_by(result, command)}")
+            return
+        # A warning that was accepted is not the reason.
+        super().__init__(f"{result.outcome_of_figures}: {gain_line(result)}: nothing was uploaded")
+
+
+def _settled_by(result: GateResult, command: str) -> str:
+    if result.to_judge is None:
+        return f"; {result.verdict().doubts[0].advice}"
+    queries, documents = result.to_judge
+    advice = (
+        f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "
+        f"{documents:,} documents)"
+    )
+    return f"{advice}: {command}" if command else advice
