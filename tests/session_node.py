@@ -20,7 +20,7 @@ from owpc_ltr_node.settings import LocalNode, jvm_options
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.alias_index import INDEX as ALIASES
+from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal, check_written
-from owpc_ltr.engine.deployment.alias_index import INDEX, prepare, read_versioned
+from owpc_ltr.engine.deployment.deployment_record import INDEX, prepare, read_versioned
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from owpc_ltr.names import check_name
 from owpc_ltr.plain_text import ShortRepr

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr_experiment.record import RUNNING, Experiments
 
-from owpc_ltr.engine.deployment.alias import Aliases, is_named_by_content
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, gate_digest
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import (
+    DeploymentRecords,
+    gate_digest,
+    is_named_by_content,
+)
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison import OF_FOLDS
 from owpc_ltr.evaluation.earlier_comparisons import corrected_for

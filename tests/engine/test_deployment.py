@@ -15,7 +15,8 @@ import pytest
 
 from owpc_ltr import OwpcLtrError
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, immutable_name
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
+from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.proof import prove

@@ -14,16 +14,15 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.alias import (
-    CHALLENGER,
-    Alias,
-    Aliases,
-    all_aliases,
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.deployment_record import (
+    INDEX,
+    DeploymentRecords,
+    documents_with,
     immutable_name,
     is_named_by_content,
+    prepare,
 )
-from owpc_ltr.engine.deployment.alias_index import INDEX, documents_with, prepare
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.deployment.model_lifecycle import (
     delete,
     promote,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.client.responses import EngineRefusal
-from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.search.request import (
     FLOOR,
     KEEP,

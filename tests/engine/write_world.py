@@ -15,7 +15,7 @@ from owpc_ltr import Cluster
 from owpc_ltr.data.documents import DocumentFile
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.alias_index import INDEX
+from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels

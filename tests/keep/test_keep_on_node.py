@@ -17,7 +17,7 @@ from owpc_ltr_keep.workflow import Workflow
 
 from owpc_ltr import connect
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Aliases
-from owpc_ltr.engine.deployment.alias_index import INDEX as ALIASES
+from owpc_ltr.engine.deployment.deployment_record import INDEX as ALIASES
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from tests.commands import Run, commands_in
 from tests.engine.deployed import put

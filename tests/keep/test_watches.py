@@ -15,7 +15,7 @@ from owpc_ltr_experiment.record import RUNNING, STOPPED, Experiments
 from owpc_ltr_keep.plan import KeepWatch
 from owpc_ltr_keep.workflow import Workflow
 
-from owpc_ltr.engine.deployment.alias_index import INDEX
+from owpc_ltr.engine.deployment.deployment_record import INDEX
 from owpc_ltr.errors import BadInput
 from tests.engine.small_cluster import Unreliable
 from tests.engine.write_world import cluster_of

@@ -15,8 +15,7 @@ from owpc_ltr_experiment.record import Experiment, Experiments, now
 from owpc_ltr_mcp.session import LARGEST_CONTENT, LONGEST_TEXT
 from owpc_ltr_mcp.tools import JobTool
 
-from owpc_ltr.engine.deployment.alias_index import INDEX
-from owpc_ltr.engine.deployment.deployment_record import gate_digest, gate_record
+from owpc_ltr.engine.deployment.deployment_record import INDEX, gate_digest, gate_record
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.earlier_comparisons import comparisons_on, earlier_comparisons, sketch_of
 from owpc_ltr.signatures import Command, job

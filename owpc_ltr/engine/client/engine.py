@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
-from owpc_ltr.engine.client.responses import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    EngineRefusal,
+    NoSuchIndex,
+    NotAllowed,
+    cause,
+    one_line,
+)
 from owpc_ltr.engine.client.retry import (
     BUSY,
     ErrorAnswer,
@@ -77,6 +84,18 @@ class _Shared:
     met: bool = False
     """Whether the engine has ever answered."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+def answer_if_found(
+    engine: EngineLike, method: str, path: str, what: str, **options: Any
+) -> AnswerPart | None:
+    """The answer about `what`; None where the engine has nothing of this name (404)."""
+    try:
+        return AnswerPart(engine.request(method, path, **options), what)
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            return None
+        raise
 
 
 class Engine:

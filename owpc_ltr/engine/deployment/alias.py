@@ -11,8 +11,6 @@ applications find it, and KIND/STORE/NAME in another one.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,7 +22,7 @@ from owpc_ltr.engine.client.responses import (
     EngineRefusal,
     check_written,
 )
-from owpc_ltr.engine.deployment.alias_index import (
+from owpc_ltr.engine.deployment.deployment_record import (
     INDEX,
     Version,
     documents_with,
@@ -42,7 +40,6 @@ from owpc_ltr.errors import (
     UsageError,
     give_warnings,
 )
-from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_name, did_you_mean, immutable, only_one, split_immutable
 from owpc_ltr.plain_text import ShortRepr
 
@@ -77,11 +74,11 @@ class Alias(ShortRepr):
 
     def switched_to(self, model: str, history: int | None = None) -> Alias:
         """The alias set to another model, with the current one as the latest earlier one."""
-        kept = self.history if history is None else history
+        limit = self.history if history is None else history
         challenger = None if model == self.challenger else self.challenger
         previous = self.previous if model == self.current else (*self.previous, self.current)
-        recent = previous[len(previous) - kept :] if kept < len(previous) else previous
-        return replace(self, current=model, previous=recent, challenger=challenger, history=kept)
+        recent = previous[max(len(previous) - limit, 0) :]
+        return replace(self, current=model, previous=recent, challenger=challenger, history=limit)
 
     def rolled_back(self) -> Alias:
         """The alias set to the model before."""
@@ -95,8 +92,8 @@ class Alias(ShortRepr):
             raise Refused(
                 f"alias '{self.name}' is already set to '{model}': a model cannot challenge itself"
             )
-        kept = self.history if history is None else history
-        return replace(self, challenger=model, history=kept)
+        limit = self.history if history is None else history
+        return replace(self, challenger=model, history=limit)
 
     def promoted(self) -> Alias:
         """The alias set to its challenger."""
@@ -115,7 +112,7 @@ class Alias(ShortRepr):
                     f"'{model}' is the {role} of alias '{self.name}', and a model in use is not "
                     "removed: promote another model first"
                 )
-        return replace(self, previous=tuple(each for each in self.previous if each != model))
+        return replace(self, previous=tuple(name for name in self.previous if name != model))
 
     def model_of(self, role: str) -> str:
         """The model in a role. Raises UsageError or Refused where there is none."""
@@ -145,8 +142,8 @@ class Aliases:
 
     def find(self, name: str) -> Alias | None:
         """The alias of this name, if there is one."""
-        found = self._read(name)
-        return found[0] if found and self._is_here(found[0]) else None
+        stored = self._read(name)
+        return stored[0] if stored and self._is_here(stored[0]) else None
 
     def resolve(self, name: str) -> str:
         """The model that an alias is set to; a name without an alias is a model's own.
@@ -163,11 +160,11 @@ class Aliases:
 
     def check_free(self, name: str) -> Alias | None:
         """As `find`, but Refused where another kind of store on this cluster has the name."""
-        found = self._read(name)
-        if found is None:
+        stored = self._read(name)
+        if stored is None:
             return None
-        self._check_here(found[0])
-        return found[0]
+        self._check_here(stored[0])
+        return stored[0]
 
     def switch(
         self,
@@ -185,16 +182,14 @@ class Aliases:
         """
         if role == CHALLENGER:
             return self._change(name, lambda alias: alias.challenged_by(model, history))
-        found = self._read(name)
-        if found and better_than is not None and found[0].current not in {better_than, model}:
+        stored = self._read(name)
+        alias = stored[0] if stored else Alias(name, model)
+        if better_than is not None and alias.current not in {better_than, model}:
             raise Refused(
-                f"alias '{name}' was switched to '{found[0].current}' meanwhile, and the gain is "
+                f"alias '{name}' was switched to '{alias.current}' meanwhile, and the gain is "
                 f"over '{better_than}': upload again"
             )
-        if found:
-            return self._write(found[0].switched_to(model, history), found)
-        kept = DEFAULT_HISTORY if history is None else history
-        return self._write(Alias(name, model, history=kept), None)
+        return self._write(alias.switched_to(model, history), stored)
 
     def promote(self, name: str, model: str | None = None) -> Alias:
         """Switch `name` to this model of its own, else to its challenger.
@@ -222,7 +217,7 @@ class Aliases:
 
     def delete(self, name: str) -> Alias:
         """Delete the alias, and first its search template; its models stay."""
-        alias, version = self._known(name)
+        alias, version = self._existing(name)
         self._templates.remove(name)
         try:
             params = {"refresh": "true", **version}
@@ -252,8 +247,8 @@ class Aliases:
         return [alias for alias in self._possible() if model in alias.models]
 
     def _possible(self) -> list[Alias]:
-        found = all_aliases(self._engine)
-        return [alias for alias in found if self._is_here(alias) or alias.store_kind is None]
+        aliases = all_aliases(self._engine)
+        return [alias for alias in aliases if self._is_here(alias) or alias.store_kind is None]
 
     def _is_here(self, alias: Alias) -> bool:
         return alias.store == self._store and alias.store_kind in {None, self._kind}
@@ -266,22 +261,22 @@ class Aliases:
             )
 
     def _change(self, name: str, change: Callable[[Alias], Alias]) -> Alias:
-        found = self._known(name)
-        return self._write(change(found[0]), found)
+        stored = self._existing(name)
+        return self._write(change(stored[0]), stored)
 
-    def _known(self, name: str) -> tuple[Alias, Version]:
-        found = self._read(name)
-        if found is None or not self._is_here(found[0]):
+    def _existing(self, name: str) -> tuple[Alias, Version]:
+        stored = self._read(name)
+        if stored is None or not self._is_here(stored[0]):
             raise self._unknown(name)
-        return found
+        return stored
 
     def _unknown(self, name: str) -> BadInput:
-        there = self._other_place(name)
-        if there:
-            instead = f"it is in another one: {there}"
+        options = self._other_place(name)
+        if options:
+            instead = f"it is in another one: {options}"
         else:
-            here = (alias.name for alias in self.all())
-            instead = did_you_mean(name, here, "upload it first")
+            names = (alias.name for alias in self.all())
+            instead = did_you_mean(name, names, "upload it first")
         return BadInput(
             f"there is no model '{name}' in "
             f"{place_of(self._kind, self._store, self._engine.settings.url)}: {instead}"
@@ -289,24 +284,22 @@ class Aliases:
 
     def _other_place(self, name: str) -> str:
         """The options that find an alias of this name in another store."""
-        named = [alias for alias in all_aliases(self._engine) if alias.name == name]
-        options = (
-            f"--store-kind {alias.store_kind}" + (f" --store {alias.store}" if alias.store else "")
-            for alias in named
-            if not self._is_here(alias)
-        )
-        return next(options, "")
+        for alias in all_aliases(self._engine):
+            if alias.name == name and not self._is_here(alias):
+                store = f" --store {alias.store}" if alias.store else ""
+                return f"--store-kind {alias.store_kind}{store}"
+        return ""
 
     def _path(self, name: str) -> str:
         return f"/{INDEX}/_doc/{self._id(name).replace('/', '%2F')}"
 
     def _id(self, name: str) -> str:
-        own = check_name("model", name)
-        return own if self._store is None else f"{self._kind}/{self._store}/{own}"
+        check_name("model", name)
+        return name if self._store is None else f"{self._kind}/{self._store}/{name}"
 
     def _read(self, name: str) -> tuple[Alias, Version] | None:
-        found = read_versioned(self._engine, self._path(name), f"the name '{name}'")
-        return None if found is None else (_alias(found[0].object), found[1])
+        stored = read_versioned(self._engine, self._path(name), f"the name '{name}'")
+        return None if stored is None else (_alias(stored[0].object), stored[1])
 
     def _write(self, alias: Alias, before: tuple[Alias, Version] | None) -> Alias:
         """The stored alias; it replaces what was read `before`, and nothing else."""
@@ -325,10 +318,10 @@ class Aliases:
                 with suppress(OwpcLtrError):
                     self._put(*before)
             raise
-        found: Alias = _alias(self._content(alias))
+        written = _alias(self._content(alias))
         if has_template:
-            self._carry_template(found)
-        return found
+            self._carry_template(written)
+        return written
 
     def _carry_template(self, alias: Alias) -> None:
         """Make the search template of a switched alias that of its model."""
@@ -366,8 +359,8 @@ class Aliases:
             body=self._content(alias),
             idempotent=False,
         )
-        own = self._id(alias.name)
-        check_written(answer, f"the name '{alias.name}'", own, "created", "updated")
+        what = f"the name '{alias.name}'"
+        check_written(answer, what, self._id(alias.name), "created", "updated")
 
     def _settle(
         self, alias: Alias, before: tuple[Alias, Version] | None, fault: OwpcLtrError
@@ -376,30 +369,29 @@ class Aliases:
 
         Raises, naming the model that the alias is set to, where it did not happen.
         """
-        found = self._read_after(alias.name, fault)
-        unmoved = found[1] == before[1] if found and before else found is before
+        stored = self._read_after(alias.name, fault)
+        unmoved = stored[1] == before[1] if stored and before else stored is before
         if unmoved and not isinstance(fault, EngineRefusal):
             # A write may still be on its way: writing what was there once more supersedes it;
             # where nothing was there, repeating the same write does.
             try:
                 self._put(*(before or (alias, {"op_type": "create"})))
-                found = found or self._read_after(alias.name, fault)
-            except EngineRefusal as second:
-                found = self._read_after(alias.name, second)
-            except EngineUnavailable as second:
-                found = self._read_after(alias.name, second)
-                if not found or found[0] != alias:
+                stored = stored or self._read_after(alias.name, fault)
+            except (EngineRefusal, EngineUnavailable) as second:
+                stored = self._read_after(alias.name, second)
+                is_written = stored and stored[0] == alias
+                if isinstance(second, EngineUnavailable) and not is_written:
                     raise Unsettled(
                         f"{fault}; alias '{alias.name}' may still be switched: check its model "
                         "(owpc-ltr models show) before you try again"
                     ) from second
-        if found and found[0] == alias:
+        if stored and stored[0] == alias:
             return
         if isinstance(fault, EngineRefusal) and fault.status == 409:
             raise self._switched_meanwhile(alias.name, fault) from fault
-        if isinstance(fault, EngineUnavailable) and found:
+        if isinstance(fault, EngineUnavailable) and stored:
             raise EngineUnavailable(
-                f"{fault}; alias '{alias.name}' is still set to '{found[0].current}'"
+                f"{fault}; alias '{alias.name}' is still set to '{stored[0].current}'"
             ) from fault
         raise fault
 
@@ -438,12 +430,12 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
     An alias from before aliases belonged to stores is where its model is.
     """
-    own = name.partition(":")[0]
-    alias = Aliases(engine, store).find(own)
+    name = name.partition(":")[0]
+    alias = Aliases(engine, store).find(name)
     if alias is not None and alias.store_kind is not None:
         return True
-    parts = split_immutable(own)
-    names = {own} if alias is None else {alias.current}
+    parts = split_immutable(name)
+    names = {name} if alias is None else {alias.current}
     names |= {immutable(*parts)} if parts else set()
     if alias is None and parts is None:
         return False
@@ -452,8 +444,8 @@ def holds(engine: Engine, store: Store, name: str) -> bool:
 
 def all_aliases(engine: Engine) -> list[Alias]:
     """Every alias of the cluster, by name, whatever its store."""
-    found = [_alias(content) for content in documents_with(engine, "name")]
-    return sorted(found, key=lambda alias: alias.name)
+    aliases = map(_alias, documents_with(engine, "name"))
+    return sorted(aliases, key=lambda alias: alias.name)
 
 
 def _alias(content: dict[str, Any]) -> Alias:
@@ -461,40 +453,14 @@ def _alias(content: dict[str, Any]) -> Alias:
     previous, challenger = content.get("previous", []), content.get("challenger")
     models = [current, *previous] if isinstance(previous, list) else [None]
     place = (challenger, content.get("store"), content.get("store_kind"))
-    models += [each for each in place if each is not None]
+    models += [value for value in place if value is not None]
     history = content.get("keep", DEFAULT_HISTORY)
-    if not all(isinstance(each, str) for each in (name, *models)) or type(history) is not int:
+    if not all(isinstance(value, str) for value in (name, *models)) or type(history) is not int:
         raise BadInput(
             f"the document of alias {name!r} in the index {INDEX} is damaged: delete it, and "
             "upload again"
         )
     return Alias(str(name), str(current), tuple(previous), challenger, max(history, 0), *place[1:])
-
-
-def immutable_name(name: str, stored: StoredModel) -> str:
-    """`name-hash`: the same content always has the same name, other content another one."""
-    return immutable(name, _digest(stored, stored.definition))
-
-
-def is_named_by_content(stored: StoredModel) -> bool:
-    """Whether a model in a store has the hash of its own content in its name.
-
-    Only an upload of owpc-ltr names models so; by chance one in four billion would match.
-    """
-    parts = split_immutable(stored.name)
-    if parts is None:
-        return False
-    # The LTR plugin may return as text what was sent as an object.
-    definitions = [stored.definition]
-    if isinstance(stored.definition, str):
-        with suppress(ValueError, RecursionError):
-            definitions.append(json.loads(stored.definition))
-    return any(_digest(stored, each).startswith(parts[1]) for each in definitions)
-
-
-def _digest(stored: StoredModel, definition: Any) -> str:
-    content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def the_name(

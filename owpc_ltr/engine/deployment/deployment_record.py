@@ -10,17 +10,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.data.external_features.sources import sources_in
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import EngineRefusal, SearchAnswer, check_written, part_of
-from owpc_ltr.engine.deployment.alias_index import INDEX, prepare
+from owpc_ltr.engine.client.engine import Engine, answer_if_found
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    EngineRefusal,
+    NoSuchIndex,
+    SearchAnswer,
+    check_acknowledged,
+    check_written,
+    part_of,
+)
 from owpc_ltr.engine.stores import Store
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.reordering import load_model
@@ -28,6 +37,78 @@ from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_name, immutable, split_immutable
 from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
+
+INDEX = "owpc-ltr-pointers"
+_MOST = 10_000
+Version = dict[str, str]
+_PROPERTIES = {
+    "name": {"type": "keyword"},
+    "pinned": {"type": "keyword"},
+    # A deployment record: stored, not indexed, since it holds a whole model.
+    "certificate": {"type": "object", "enabled": False},
+}
+_BODY = {
+    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
+    "mappings": {"dynamic": False, "properties": _PROPERTIES},
+}
+
+
+def prepare(engine: Engine) -> None:
+    """Create the index, or update an older one."""
+    try:
+        answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
+        check_acknowledged(answer, f"the index {INDEX}")
+    except EngineRefusal as refusal:
+        if refusal.type != "resource_already_exists_exception":
+            raise
+        answer = engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
+        check_acknowledged(answer, f"the mapping of {INDEX}")
+
+
+def pinned(engine: Engine) -> dict[str, str]:
+    """The models that a document beside the aliases pins, and what that document is.
+
+    Such a document has the models as `pinned`, and `pinned_by`. None of them is deleted meanwhile.
+    """
+    pins: dict[str, str] = {}
+    for content in documents_with(engine, "pinned"):
+        models = content["pinned"]
+        if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
+            raise BadInput(f"a document in the index {INDEX} is damaged: 'pinned' is {models!r}")
+        pins |= dict.fromkeys(models, str(content.get("pinned_by")))
+    return pins
+
+
+def check_unpinned(engine: Engine, models: Collection[str]) -> None:
+    """Raise Refused where one of these models is pinned."""
+    pins = pinned(engine)
+    for model in models:
+        if model in pins:
+            raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
+
+
+def read_versioned(engine: Engine, path: str, what: str) -> tuple[AnswerPart, Version] | None:
+    """A document of the index, and the parameters of a write that replaces just this version."""
+    document = answer_if_found(engine, "GET", path, what)
+    if document is None:
+        return None
+    version = {f"if{key}": str(document[key].count) for key in ("_seq_no", "_primary_term")}
+    return document["_source"], version
+
+
+def documents_with(engine: Engine, field: str) -> list[dict[str, Any]]:
+    """Every document of the index that has this field."""
+    # Not sorted by the field: an index of an earlier version has no mapping for it.
+    body = {"size": _MOST, "query": {"exists": {"field": field}}}
+    try:
+        answer = engine.request("POST", f"/{INDEX}/_search", body=body)
+    except NoSuchIndex:
+        # Another 404 may come from a proxy, and does not say that no document is there.
+        return []
+    what = "its list of names"
+    hits = SearchAnswer.read(answer, body, what).hits
+    return [part_of(hit, "_source", what) for hit in hits]
+
 
 _FORMAT = 1
 _LARGE = ("content", "probes", "record.folds")
@@ -124,24 +205,20 @@ class DeploymentRecords:
             params={"refresh": "true"},
             body={"certificate": deployment.as_dict()},
         )
-        own = self._id(deployment.model).replace("%2F", "/")
         what = f"the deployment record of '{deployment.model}'"
-        check_written(answer, what, own, "created", "updated")
+        identifier = self._id(deployment.model).replace("%2F", "/")
+        check_written(answer, what, identifier, "created", "updated")
 
     def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
         """The record of an immutable name, if there is one.
 
         Unless `whole`, it lacks the model itself and the samples.
         """
-        left_out = "" if whole else ",".join(f"certificate.{part}" for part in _LARGE)
-        params = {"_source_excludes": left_out} if left_out else {}
-        try:
-            answer = self._engine.request("GET", self._path(model), params=params)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        return _read(model, part_of(answer, "_source", f"the deployment record of '{model}'"))
+        excluded = ",".join(f"certificate.{part}" for part in _LARGE)
+        params = {} if whole else {"_source_excludes": excluded}
+        what = f"the deployment record of '{model}'"
+        answer = answer_if_found(self._engine, "GET", self._path(model), what, params=params)
+        return None if answer is None else _read(what, answer["_source"].object)
 
     def get(self, model: str) -> DeploymentRecord:
         """The whole record; BadInput if there is none."""
@@ -159,8 +236,8 @@ class DeploymentRecords:
         if "@" not in name or parts is None:
             return name
         dashed = immutable(*parts)
-        found = self.recorded([name, dashed])
-        return dashed if dashed in found and name not in found else name
+        recorded = self.recorded([name, dashed])
+        return dashed if dashed in recorded and name not in recorded else name
 
     def recorded(self, models: Collection[str]) -> set[str]:
         """Those of these models that have a record."""
@@ -168,26 +245,17 @@ class DeploymentRecords:
         body = {"size": len(by_id), "_source": False, "query": {"ids": {"values": [*by_id]}}}
         if not by_id:
             return set()
-        try:
-            answer = self._engine.request("POST", f"/{INDEX}/_search", body=body)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return set()
-            raise
-        hits = SearchAnswer.read(answer, body, "its deployment records").hits
-        found = {hit["_id"] for hit in hits}
-        return {model for key, model in by_id.items() if key in found}
+        what = "its deployment records"
+        answer = answer_if_found(self._engine, "POST", f"/{INDEX}/_search", what, body=body)
+        hits = SearchAnswer.read(answer.value, body, what).hits if answer else ()
+        return {by_id[hit["_id"]] for hit in hits if hit["_id"] in by_id}
 
     def delete(self, model: str) -> None:
         """Delete a record; nothing happens where there is none."""
-        try:
-            answer = self._engine.request("DELETE", self._path(model), params={"refresh": "true"})
-        except EngineRefusal as refusal:
-            if refusal.status != 404:
-                raise
-            return
-        own = self._id(model).replace("%2F", "/")
-        check_written(answer, f"the deployment record of '{model}'", own, "deleted")
+        what, params = f"the deployment record of '{model}'", {"refresh": "true"}
+        answer = answer_if_found(self._engine, "DELETE", self._path(model), what, params=params)
+        if answer is not None:
+            check_written(answer.value, what, self._id(model).replace("%2F", "/"), "deleted")
 
     def _path(self, model: str) -> str:
         return f"/{INDEX}/_doc/{self._id(model)}"
@@ -202,13 +270,12 @@ class DeploymentRecords:
 def _sample(content: Any) -> dict[str, Any]:
     if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
         raise TypeError("probes")
-    if not all(isinstance(each, str) for each in content["document_ids"]):
+    if not all(isinstance(name, str) for name in content["document_ids"]):
         raise TypeError("document_ids")
     return dict(content)
 
 
-def _read(model: str, source: Any) -> DeploymentRecord:
-    place = f"the deployment record of '{model}'"
+def _read(place: str, source: Any) -> DeploymentRecord:
     try:
         content = source["certificate"]
         if content["format"] != _FORMAT:
@@ -216,11 +283,10 @@ def _read(model: str, source: Any) -> DeploymentRecord:
                 f"{place} has the format {content['format']!r}, which a later version of owpc-ltr "
                 "wrote: use that one"
             )
-        featureset = parse_featureset(content["featureset"], place)
         return DeploymentRecord(
             str(content["model"]),
             dict(content.get("content") or {}),
-            featureset=featureset,
+            featureset=parse_featureset(content["featureset"], place),
             type=str(content["type"]),
             index=str(content["index"]),
             engine=dict(content["engine"]),
@@ -259,7 +325,7 @@ def gate_digest(gate: Mapping[str, Any]) -> str:
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
     """The facts of a model by dotted names: data, settings, index, engine, proofs."""
     facts: dict[str, Any] = {"model": deployment.model, "type": deployment.type}
-    facts |= recorded(deployment.record)
+    facts |= training_facts(deployment.record)
     if deployment.serving_mode:
         mode = deployment.serving_mode
         facts["serving_mode"] = {key: part for key, part in mode.items() if part is not None}
@@ -274,28 +340,29 @@ def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
         gate = {key: part for key, part in deployment.gate.items() if key not in _LONG}
         facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
         if isinstance(gate.get("verdict"), dict):
-            reasons = "; ".join(one["message"] for one in gate["verdict"].get("reasons") or ())
+            reasons = "; ".join(
+                reason["message"] for reason in gate["verdict"].get("reasons") or ()
+            )
             facts["gate"]["verdict"] = gate["verdict"]["outcome"]
             facts["gate"] |= {"cannot_tell_because": reasons} if reasons else {}
         live = deployment.gate.get("live") or {}
         facts["gate"] |= {key: live[key] for key in _EVIDENCE if key in live}
         worst = (deployment.gate.get("losers") or ())[:_SHOWN]
-        facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
+        facts["gate"]["loses_most"] = ", ".join(f"'{loser.get('keywords')}'" for loser in worst)
     return dict(flattened(facts))
 
 
-def recorded(record: dict[str, Any]) -> dict[str, Any]:
+def training_facts(record: dict[str, Any]) -> dict[str, Any]:
     """The main facts of a model's training record."""
     facts = {key: record[key] for key in _RECORD if record.get(key) is not None}
     if isinstance(record.get("source"), dict):
-        # The list of queries is for comparison with other models.
-        facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
+        facts["source"] = _without_queries(record["source"])
     for source in sources_in(record, "the record"):
         by = f"{source.file}, by {' and '.join(source.keys)} ({source.sha256[:12]})"
         facts["joined"] = {**facts.get("joined", {}), **dict.fromkeys(source.features, by)}
     fit = record.get("certificate") or {}
-    known = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
-    return facts | ({"fit": known} if known else {})
+    fit_facts = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
+    return facts | ({"fit": fit_facts} if fit_facts else {})
 
 
 def describe_model_file(
@@ -305,18 +372,21 @@ def describe_model_file(
     model = load_model(path)
     record = {key: part for key, part in model.record.items() if key not in {"probes", "folds"}}
     if "source" in record:
-        # The list of queries is for comparison with other models.
-        source = record["source"] or {}
-        record["source"] = {key: part for key, part in source.items() if key != "queries"}
+        record["source"] = _without_queries(record["source"] or {})
     facts = {"file": str(path), "type": model.kind, "features": len(model.feature_names)}
-    told = dict(flattened(facts | recorded(record)))
-    return {**content_of(model), "record": record}, told, importances(model)
+    facts = dict(flattened(facts | training_facts(record)))
+    return {**content_of(model), "record": record}, facts, importances(model)
+
+
+def _without_queries(source: Mapping[str, Any]) -> dict[str, Any]:
+    """The source of a dataset without its queries, which are for comparison with other models."""
+    return {key: part for key, part in source.items() if key != "queries"}
 
 
 def differences(one: DeploymentRecord, other: DeploymentRecord) -> list[tuple[str, Any, Any]]:
     """Every fact in which two models differ, and every weight of linear ones."""
     facts, others = (
-        {**provenance(each), **dict(flattened(_weights(each)))} for each in (one, other)
+        {**provenance(model), **dict(flattened(_weights(model)))} for model in (one, other)
     )
     names = [*facts, *(name for name in others if name not in facts)]
     return [
@@ -342,3 +412,29 @@ def _weights(deployment: DeploymentRecord) -> dict[str, Any]:
         return {}
     names = deployment.content["feature_names"]
     return {"weight": dict(zip(names, weights, strict=True))}
+
+
+def immutable_name(name: str, stored: StoredModel) -> str:
+    """`name-hash`: the same content always has the same name, other content another one."""
+    return immutable(name, _content_hash(stored, stored.definition))
+
+
+def is_named_by_content(stored: StoredModel) -> bool:
+    """Whether a model in a store has the hash of its own content in its name.
+
+    Only an upload of owpc-ltr names models so; by chance one in four billion would match.
+    """
+    parts = split_immutable(stored.name)
+    if parts is None:
+        return False
+    # The LTR plugin may return as text what was sent as an object.
+    definitions = [stored.definition]
+    if isinstance(stored.definition, str):
+        with suppress(ValueError, RecursionError):
+            definitions.append(json.loads(stored.definition))
+    return any(_content_hash(stored, part).startswith(parts[1]) for part in definitions)
+
+
+def _content_hash(stored: StoredModel, definition: Any) -> str:
+    content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -39,10 +39,10 @@ class GateResult(ShortRepr, RankerComparison):
 
     @classmethod
     def of(
-        cls, comparison: RankerComparison, warnings: Sequence[ResultWarning] = (), **facts: Any
+        cls, comparison: RankerComparison, reasons: Sequence[ResultWarning] = (), **facts: Any
     ) -> GateResult:
-        """The result of a comparison, with further warnings about it."""
-        return cls(**{**comparison.facts, **facts}).with_doubts(warnings)
+        """The result of a comparison, with further reasons why it may be inconclusive."""
+        return cls(**{**comparison.facts, **facts}).with_doubts(reasons)
 
     @property
     def outcome_of_figures(self) -> Outcome:

@@ -6,13 +6,16 @@ verify and logging look it up by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
-from owpc_ltr.engine.deployment.alias_index import check_unpinned
-from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
+from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.deployment_record import (
+    DeploymentRecords,
+    check_unpinned,
+    is_named_by_content,
+)
 from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.stores import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
@@ -33,18 +36,22 @@ def unused_models(engine: Engine, store: Store) -> tuple[list[str], list[str]]:
     used = Aliases(engine, store).models_in_use()
     unused = [name for name in store.list_models() if name not in used]
     ours = made_here(engine, store, unused)
-    return [name for name in unused if name in ours], [name for name in unused if name not in ours]
+    return ours, [name for name in unused if name not in ours]
 
 
-def made_here(engine: Engine, store: Store, models: Collection[str]) -> set[str]:
+def made_here(engine: Engine, store: Store, models: Sequence[str]) -> list[str]:
     """Those of these models that owpc-ltr made.
 
     Most have a deployment record. A model that a killed upload left has the hash of its content in
     its name.
     """
-    looks = {model for model in models if split_immutable(model)}
-    proved = DeploymentRecords(engine, store).recorded(looks)
-    return proved | {model for model in looks - proved if _is_our_own(store, model)}
+    named = {model for model in models if split_immutable(model)}
+    proved = DeploymentRecords(engine, store).recorded(named)
+    return [
+        model
+        for model in models
+        if model in proved or (model in named and _is_our_own(store, model))
+    ]
 
 
 def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
@@ -71,12 +78,12 @@ def to_delete(engine: Engine, store: Store, name: str) -> list[str]:
 
     Raises Refused where another alias uses one of them, it is pinned, or owpc-ltr did not make it.
     """
-    models = _to_delete(engine, store, name)
+    models = _models_of(engine, store, name)
     check_unpinned(engine, models)
     return models
 
 
-def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
+def _models_of(engine: Engine, store: Store, name: str) -> list[str]:
     aliases = Aliases(engine, store)
     alias = aliases.find(name)
     if alias is None:
@@ -88,8 +95,8 @@ def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
         _check_ours(engine, store, [name])
         _check_unserved(engine, store, name)
         return [name]
-    there = store.list_models()
-    own = [model for model in there if model in alias.models or is_model_of(name, model)]
+    stored = store.list_models()
+    own = [model for model in stored if model in alias.models or is_model_of(name, model)]
     for model in own:
         others = [user for user in aliases.users(model) if user.name != name]
         if others:
@@ -97,8 +104,7 @@ def _to_delete(engine: Engine, store: Store, name: str) -> list[str]:
                 f"alias '{others[0].name}' uses '{model}' of '{name}', or can be rolled back to "
                 f"it: delete '{others[0].name}' first"
             )
-    ours = made_here(engine, store, own)
-    return [model for model in own if model in ours]
+    return made_here(engine, store, own)
 
 
 def delete(engine: Engine, store: Store, name: str) -> list[str]:
@@ -121,19 +127,18 @@ def delete(engine: Engine, store: Store, name: str) -> list[str]:
 
 def _left_by(engine: Engine, store: Store, name: str) -> list[str]:
     """The models of an alias that is gone: a deletion was interrupted after its first step."""
-    there = store.list_models()
-    if name in there:
+    stored = store.list_models()
+    if name in stored:
         return []
     used = Aliases(engine, store).models_in_use()
-    left = [model for model in there if is_model_of(name, model) and model not in used]
-    ours = made_here(engine, store, left)
-    return [model for model in left if model in ours]
+    left = [model for model in stored if is_model_of(name, model) and model not in used]
+    return made_here(engine, store, left)
 
 
 def _check_ours(engine: Engine, store: Store, names: Sequence[str]) -> None:
-    there = set(store.list_models())
+    stored = store.list_models()
     for name in names:
-        if name not in there:
+        if name not in stored:
             raise BadInput(
                 f"there is no model '{name}' in the store: type its exact name (owpc-ltr models "
                 "show)"
@@ -166,9 +171,10 @@ def _check_unused(engine: Engine, store: Store, name: str) -> None:
 
 
 def _check_unserved(engine: Engine, store: Store, name: str) -> None:
-    aliases, parts = Aliases(engine, store), split_immutable(name)
-    alias = aliases.find(parts[0]) if parts else None
-    if parts and alias and SearchTemplates(engine, store).serving(parts[0]) == name:
+    parts = split_immutable(name)
+    if parts is None or not Aliases(engine, store).find(parts[0]):
+        return
+    if SearchTemplates(engine, store).serving(parts[0]) == name:
         raise Refused(
             f"applications still get '{name}' by the search template '{parts[0]}', and such a "
             f"model is not removed: owpc-ltr verify {parts[0]} says what to do first"
@@ -244,11 +250,11 @@ def refuse_replacing(engine: Engine, store: Store, featureset: FeatureSet) -> No
 
 def users_of(engine: Engine, store: Store, name: str) -> list[str]:
     """The models with this feature set that aliases of the store use, each with its alias."""
-    found = []
+    users = []
     for alias in Aliases(engine, store).all():
         for model in (alias.current, alias.challenger, *reversed(alias.previous)):
             # An earlier model may be gone.
             with suppress(BadInput):
                 if model is not None and store.get_model(model).featureset.name == name:
-                    found.append(f"'{model}' (of '{alias.name}')")
-    return found
+                    users.append(f"'{model}' (of '{alias.name}')")
+    return users

@@ -13,19 +13,12 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import (
-    CHALLENGER,
-    CHAMPION,
-    ROLES,
-    Alias,
-    Aliases,
-    Unsettled,
-    immutable_name,
-)
+from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, ROLES, Alias, Aliases, Unsettled
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
     gate_record,
+    immutable_name,
 )
 from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
 from owpc_ltr.engine.deployment.gate_result import GateResult

@@ -28,13 +28,8 @@ import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import (
-    AnswerPart,
-    EngineRefusal,
-    NotAllowed,
-    check_acknowledged,
-)
+from owpc_ltr.engine.client.engine import Engine, answer_if_found
+from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed, check_acknowledged
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused, give_warnings
@@ -98,11 +93,12 @@ class SearchTemplates:
 
         Returns whether it could. Warns where the cluster or the account takes none.
         """
-        wanted = self.of_model(model)
+        template = self.of_model(model)
+        source = template["source"] if template else None
         try:
             script = self._find(name)
-            if wanted and (script is None or (script.model and script.source != wanted["source"])):
-                self.put(name, wanted["source"])
+            if source and (script is None or (script.model and script.source != source)):
+                self.put(name, source)
         except (EngineRefusal, NotAllowed) as refusal:
             give_warnings([
                 f"the search template '{name}' was not switched: {refusal}; applications that send "
@@ -118,23 +114,21 @@ class SearchTemplates:
 
     def delete(self, name: str) -> None:
         """Delete the script of this name; nothing happens where there is none."""
-        try:
-            answer = self._engine.request("DELETE", _path(name))
-            check_acknowledged(answer, f"the deletion of the search template '{name}'")
-        except EngineRefusal as refusal:
-            if refusal.status != 404:
-                raise
+        what = f"the deletion of the search template '{name}'"
+        answer = answer_if_found(self._engine, "DELETE", _path(name), what)
+        if answer is not None:
+            check_acknowledged(answer.value, what)
 
     def drift(self, name: str, model: str) -> str | None:
         """How the script of an alias differs from what it should be; None if it does not."""
-        wanted = self.of_model(model)
+        template = self.of_model(model)
         try:
             script = self._find(name)
         except NotAllowed:
             return None
         serves = f"the search template '{name}' still serves '{script and script.model}'"
         restore = f"owpc-ltr models promote {model} restores it"
-        if wanted is None:
+        if template is None:
             if script is None or script.model in {None, model}:
                 return None
             return (
@@ -146,7 +140,7 @@ class SearchTemplates:
             return f"the search template '{name}' is gone: {restore}"
         if script.model is None:
             return f"{_not_ours(name)}: delete it, and {restore}"
-        return None if script.source == wanted["source"] else f"{serves}: {restore}"
+        return None if script.source == template["source"] else f"{serves}: {restore}"
 
     def put(self, name: str, source: str) -> None:
         """Store a script; it replaces an earlier one."""
@@ -159,13 +153,10 @@ class SearchTemplates:
         return f"{{{{! owpc-ltr {self._place} {model} {_digest(text)} }}}}{text}"
 
     def _find(self, name: str) -> _Script | None:
-        try:
-            answer = self._engine.request("GET", _path(name))
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return None
-            raise
-        source = AnswerPart(answer, f"the script '{name}'")["script"]["source"].text
+        answer = answer_if_found(self._engine, "GET", _path(name), f"the script '{name}'")
+        if answer is None:
+            return None
+        source = answer["script"]["source"].text
         mark = _MARK.match(source)
         ours = mark and mark[1] == self._place and mark[3] == _digest(source[mark.end() :])
         return _Script(source, mark[2] if mark and ours else None)

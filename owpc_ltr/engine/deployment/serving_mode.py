@@ -23,7 +23,7 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.proof import request_refusal
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with

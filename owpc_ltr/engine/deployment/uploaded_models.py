@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases
+from owpc_ltr.engine.deployment import model_lifecycle
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, alias_names, all_aliases, the_name
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -18,10 +19,12 @@ from owpc_ltr.engine.deployment.deployment_record import (
     differences,
     provenance,
 )
+from owpc_ltr.engine.deployment.search_template import SearchTemplates
 from owpc_ltr.engine.stores import Absent
 from owpc_ltr.errors import OwpcLtrError, UsageError, give_warnings
+from owpc_ltr.models.feature_use import importances
 from owpc_ltr.names import split_immutable
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Argument, Help, job, option_name
 
 if TYPE_CHECKING:
@@ -56,20 +59,18 @@ class ModelList(ShortRepr):
         return asdict(self)
 
     def __str__(self) -> str:
-        from owpc_ltr.plain_text import text_table
-
         headers = ["NAME", "STORE", "CURRENT", "BEFORE", "CHALLENGER"]
         rows = [
             (
-                one.name,
-                (one.store or "default") + (f" ({one.store_kind})" if one.store_kind else ""),
-                one.current,
-                ", ".join(reversed(one.previous)) or "–",
-                one.challenger or "–",
+                alias.name,
+                (alias.store or "default") + (f" ({alias.store_kind})" if alias.store_kind else ""),
+                alias.current,
+                ", ".join(reversed(alias.previous)) or "–",
+                alias.challenger or "–",
             )
-            for one in self.aliases
+            for alias in self.aliases
         ]
-        challenged = any(one.challenger for one in self.aliases)
+        challenged = any(alias.challenger for alias in self.aliases)
         columns = len(headers) if challenged else len(headers) - 1
         table = text_table(headers[:columns], [row[:columns] for row in rows])
         unused = [f"unused: '{model}'" for model in self.unused]
@@ -94,16 +95,14 @@ class ModelDescription(ShortRepr):
         return {**self.content, "importances": self.importances}
 
     def __str__(self) -> str:
-        from owpc_ltr.plain_text import text_table
-
         rows = [(fact, _cell(value)) for fact, value in self.facts.items()]
         table = text_table(["FACT", "VALUE"], rows)
-        facts = list(dict.fromkeys(fact for one in self.importances.values() for fact in one))
+        facts = list(dict.fromkeys(fact for use in self.importances.values() for fact in use))
         if not facts:
             return table
         used = [
-            (name, *(_cell(one.get(fact)) for fact in facts))
-            for name, one in self.importances.items()
+            (name, *(_cell(use.get(fact)) for fact in facts))
+            for name, use in self.importances.items()
         ]
         return f"{table}\n\n{text_table(['FEATURE', *(fact.upper() for fact in facts)], used)}"
 
@@ -123,8 +122,6 @@ class ModelDifferences(ShortRepr):
         }
 
     def __str__(self) -> str:
-        from owpc_ltr.plain_text import text_table
-
         rows = [
             (fact, _cell(one), _cell(other))
             for fact, one, other in self.differences
@@ -190,8 +187,8 @@ class Removal(ShortRepr):
         return {"models": self.models, "deleted": self.done}
 
     def __str__(self) -> str:
-        said = "deleted" if self.done else "would be deleted:"
-        lines = [f"{said} {model}" for model in self.models] or ["no model to delete"]
+        verb = "deleted" if self.done else "would be deleted:"
+        lines = [f"{verb} {model}" for model in self.models] or ["no model to delete"]
         if self.done and self.alias is not None:
             lines.append(f"deleted the alias '{self.alias}'")
         if self.models and not self.done:
@@ -206,15 +203,11 @@ def overview(cluster: Cluster | UploadedModels) -> ModelList:
     Aliases of all stores, or with --store of that one; unused models of one store only, and models
     that other tools have stored there.
     """
-    from owpc_ltr.engine.deployment.model_lifecycle import unused_models
-
     engine, store = cluster.engine, cluster.store
-    own = cluster.store_name is not None
-    aliases = Aliases(engine, store).all() if own else all_aliases(engine)
-    unused, foreign = unused_models(engine, store)
-    models = store.list_models()
+    aliases = all_aliases(engine) if cluster.store_name is None else Aliases(engine, store).all()
+    unused, foreign = model_lifecycle.unused_models(engine, store)
     return ModelList(
-        aliases, models, unused, foreign=foreign, store_kind=store.kind, store=store.name
+        aliases, store.list_models(), unused, foreign, store_kind=store.kind, store=store.name
     )
 
 
@@ -241,25 +234,22 @@ def show(cluster: Cluster | UploadedModels, name: Annotated[str, _SHOWN_MODEL]) 
 
     Raises BadInput for a model of owpc-ltr without a deployment record.
     """
-    from owpc_ltr.engine.deployment.model_lifecycle import made_here
-    from owpc_ltr.models.feature_use import importances
-
     file = Path(name)
     if file.suffix == ".json" and file.is_file():
-        found = ModelDescription(*describe_model_file(file))
+        description = ModelDescription(*describe_model_file(file))
     else:
         engine, store = cluster.engine, cluster.holding(name).store
         records, model = DeploymentRecords(engine, store), resolve(cluster, name)
         deployment = records.find(model)
-        if deployment is None and not made_here(engine, store, [model]):
+        if deployment is None and not model_lifecycle.made_here(engine, store, [model]):
             facts = _foreign(store.get_model(model))
             return ModelDescription(facts, facts, {})
         deployment = deployment or records.get(model)
         used = importances(deployment.ranker())
-        found = ModelDescription(deployment.as_dict(), provenance(deployment), used)
-    warned = found.content["record"].get("warnings") or ()
-    give_warnings(f"in training: {told}" for told in warned)
-    return found
+        description = ModelDescription(deployment.as_dict(), provenance(deployment), used)
+    warnings = description.content["record"].get("warnings") or ()
+    give_warnings(f"in training: {warning}" for warning in warnings)
+    return description
 
 
 @job
@@ -288,8 +278,6 @@ def promote(
 
     Raises Refused where there is no challenger, BadInput where there is no such model.
     """
-    from owpc_ltr.engine.deployment import model_lifecycle
-
     store = cluster.holding(name).store
     alias = model_lifecycle.promote(cluster.engine, store, name)
     left = alias.previous[-1] if alias.previous else None
@@ -308,8 +296,6 @@ def rollback(
 
     Raises Refused where there is no previous model.
     """
-    from owpc_ltr.engine.deployment import model_lifecycle
-
     left = resolve(cluster, name)
     alias = model_lifecycle.roll_back(cluster.engine, cluster.holding(name).store, name)
     undo = f"owpc-ltr models promote {left}{cluster.store_options}"
@@ -339,8 +325,6 @@ def delete(
 
     Raises Refused where an alias uses the model, or owpc-ltr did not make it.
     """
-    from owpc_ltr.engine.deployment import model_lifecycle
-
     if (name is None) is not unused:
         raise UsageError(f"which models? give one of NAME and {option_name('unused')}")
     if name is None:
@@ -423,22 +407,17 @@ class UploadedModels:
 
         Unless `whole`, it lacks the model itself, the models of its folds, and the samples.
         """
-        found = DeploymentRecords(self.engine, self.holding(name).store)
-        return found.find(self.resolve(name), whole=whole)
+        records = DeploymentRecords(self.engine, self.holding(name).store)
+        return records.find(self.resolve(name), whole=whole)
 
     def search_template(self, name: str | None = None) -> dict[str, Any] | None:
         """The body of a search by the search template of an alias; None where it has none.
 
         Its `params` are all that the template has, each with a default or an example.
         """
-        from owpc_ltr.engine.deployment.alias import the_name
-        from owpc_ltr.engine.deployment.search_template import SearchTemplates
-
         called = the_name(self.engine, self._cluster.stores, name)
-        templates, model = (
-            SearchTemplates(self.engine, self.holding(called).store),
-            resolve(self, called),
-        )
+        templates = SearchTemplates(self.engine, self.holding(called).store)
+        model = resolve(self, called)
         template = templates.of_model(model)
         if template is None or ":" in called or templates.serving(called) != model:
             return None
@@ -453,8 +432,8 @@ class UploadedModels:
 
 
 def _deployment(cluster: Cluster | UploadedModels, name: str) -> DeploymentRecord:
-    found = DeploymentRecords(cluster.engine, cluster.holding(name).store)
-    return found.get(resolve(cluster, name))
+    records = DeploymentRecords(cluster.engine, cluster.holding(name).store)
+    return records.get(resolve(cluster, name))
 
 
 def _foreign(stored: StoredModel) -> dict[str, Any]:
@@ -472,26 +451,21 @@ def _foreign(stored: StoredModel) -> dict[str, Any]:
 def _switched(
     cluster: Cluster | UploadedModels, alias: Alias, left: str | None, undo: str | None = None
 ) -> AliasSwitch:
-    """What is told of a switch."""
-    from owpc_ltr.engine.deployment.search_template import SearchTemplates
+    """What is told of a switch: whether a template serves the model, and what fetches it again."""
+    from owpc_ltr.formats.model_conversion import is_client_scored
 
-    by_template = False
+    by_template, client_scored = False, False
     # The alias is switched already: a request that fails now must not say that it is not.
     with contextlib.suppress(OwpcLtrError):
         templates = SearchTemplates(cluster.engine, cluster.holding(alias.current).store)
         by_template = templates.serving(alias.name) == alias.current
-    return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo, by_template=by_template)
-
-
-def _fetch_again(cluster: Cluster | UploadedModels, alias: Alias) -> str | None:
-    """The command that makes the request with the alias's model; None where the client scores."""
-    from owpc_ltr.formats.model_conversion import is_client_scored
-
-    # The alias is switched already: a request that fails now must not say that it is not.
     with contextlib.suppress(OwpcLtrError):
-        if is_client_scored(cluster.holding(alias.current).store.get_model(alias.current)):
-            return None
-    return f"owpc-ltr request --model {alias.name}{cluster.store_options}"
+        store = cluster.holding(alias.current).store
+        client_scored = is_client_scored(store.get_model(alias.current))
+    request = f"owpc-ltr request --model {alias.name}{cluster.store_options}"
+    return AliasSwitch(
+        alias, left, None if client_scored else request, undo, by_template=by_template
+    )
 
 
 def _cell(value: object) -> str:

@@ -11,7 +11,7 @@ from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.host.commands import ReportPage, write_report
 from owpc_ltr.names import base_index, check_index
-from owpc_ltr.plain_text import ShortRepr
+from owpc_ltr.plain_text import ShortRepr, text_table
 from owpc_ltr.signatures import Argument, Help, job, option_name
 
 if TYPE_CHECKING:
@@ -60,13 +60,12 @@ class Verification(ShortRepr):
 
     def __str__(self) -> str:
         from owpc_ltr.engine.deployment.parity import drift_line
-        from owpc_ltr.plain_text import text_table
 
         lines = []
         if self.parity is None:
             lines.append("scores were not compared: the features have changed")
         else:
-            rows = [(one.feature, one.by, one.mean_before, one.mean_now) for one in self.features]
+            rows = [(it.feature, it.by, it.mean_before, it.mean_now) for it in self.features]
             lines.append(text_table(["FEATURE", "DRIFT", "MEAN THEN", "MEAN NOW"], rows))
             lines.append(str(self.parity))
             lines.append(drift_line(self.features, self.rankings, "upload"))
@@ -111,7 +110,7 @@ def verify(
 
     called = the_name(cluster.engine, cluster.stores, name)
     store = cluster.holding(called).store
-    found = verify_model(
+    verification = verify_model(
         cluster.engine,
         store,
         cluster.models.resolve(called),
@@ -121,9 +120,10 @@ def verify(
     )
     if ":" not in called and (alias := Aliases(cluster.engine, store).find(called)):
         drift = SearchTemplates(cluster.engine, store).drift(called, alias.current)
-        found = replace(found, drift=(*found.drift, *filter(None, [drift])))
-    write_report(found, report)
-    return found
+        drifts = (*verification.drift, *filter(None, [drift]))
+        verification = replace(verification, drift=drifts)
+    write_report(verification, report)
+    return verification
 
 
 def verify_model(
@@ -147,12 +147,12 @@ def verify_model(
 
     deployment = DeploymentRecords(engine, store).get(model)
     index = deployment.index if index is None else check_index(index)
-    drift = _changed_set(store, deployment.featureset)
-    if drift:
-        return Verification(model, index, tuple(drift), None, ())
+    changed = _changed_set(store, deployment.featureset)
+    if changed:
+        return Verification(model, index, (changed,), None, ())
     now = _observed(engine, store, deployment.featureset.name, index)
-    drift += _changed_environment(deployment, now, index)
-    notes = () if drift else tuple(_replaced_indices(deployment, now, index))
+    drift, replaced = _changed_environment(deployment, now, index)
+    notes = () if drift else tuple(replaced)
     stored = store.get_model(model)
     try:
         proof = prove(
@@ -165,8 +165,12 @@ def verify_model(
             raise
         return Verification(model, index, (*drift, *broken), None, (), notes=notes)
     parity = proof.parity
-    far = [one for one in proof.features if one.by > limits.max_drift]
-    drift += [f"feature '{one.feature}' drifted by {one.by:.2g} standard deviations" for one in far]
+    far = [
+        f"feature '{feature.feature}' drifted by {feature.by:.2g} standard deviations"
+        for feature in proof.features
+        if feature.by > limits.max_drift
+    ]
+    drift += far
     if parity.absent:
         drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
     refused = request_refusal(
@@ -198,17 +202,16 @@ def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalCol
     return columns_for(sources, tables, whose)
 
 
-def _changed_set(store: Store, known: FeatureSet) -> list[str]:
+def _changed_set(store: Store, before: FeatureSet) -> str | None:
+    from owpc_ltr.engine.stores import changed_features
+
     try:
-        now = store.get_featureset(known.name)
+        now = store.get_featureset(before.name)
     except BadInput:
-        return [f"the feature set '{known.name}' is gone"]
-    if now.hash == known.hash:
-        return []
-    old, new = ({f.name: f for f in each.features} for each in (known, now))
-    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
-    return [f"{what} of the feature set '{known.name}' changed"]
+        return f"the feature set '{before.name}' is gone"
+    if now.hash == before.hash:
+        return None
+    return f"{changed_features(before, now)} of the feature set '{before.name}' changed"
 
 
 def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
@@ -221,51 +224,41 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Envi
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
-        asked = close_index(engine, index, "check its name")
-        raise BadInput(f"there is no index '{index}' to verify on: {asked}") from refusal
+        question = close_index(engine, index, "check its name")
+        raise BadInput(f"there is no index '{index}' to verify on: {question}") from refusal
 
 
-def _changed_environment(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
-    """Changes that affect scores: of the engine, and of the mapping and analysis of each index."""
+def _changed_environment(
+    deployment: DeploymentRecord, now: Environment, index: str
+) -> tuple[list[str], list[str]]:
+    """Changes that affect scores, of engine, mapping and analysis; and replaced equal indices."""
     changes = [
         f"the engine's {name} changed from {value} to {now.engine.get(name)}"
         for name, value in deployment.engine.items()
         if now.engine.get(name) != value
     ]
     # An index that was loaded again has another name behind its alias, and is the same to users.
-    then = {base_index(index): known for index, known in deployment.indices.items()}
-    there = {base_index(index): known for index, known in now.indices.items()}
-    if then.keys() == there.keys():
-        return changes + [
-            f"the index '{index}' has another mapping or analysis"
-            for index, known in then.items()
-            if known.get(_MAPPING) != there[index].get(_MAPPING)
-        ]
-    if {known.get(_MAPPING) for known in then.values()} != {
-        known.get(_MAPPING) for known in there.values()
-    }:
-        changes.append(f"{_switched(deployment, now, index)}, with another mapping or analysis")
-    return changes
-
-
-def _replaced_indices(deployment: DeploymentRecord, now: Environment, index: str) -> list[str]:
-    """Indices that were replaced since the upload, with the same mapping and analysis."""
-    then, there = (
-        {base_index(name): known.get("uuid") for name, known in indices.items()}
+    before, after = (
+        {base_index(name): facts for name, facts in indices.items()}
         for indices in (deployment.indices, now.indices)
     )
-    if then.keys() != there.keys():
-        return [f"{_switched(deployment, now, index)}, with the same mapping and analysis"]
-    return [
-        f"the index '{name}' was created again, with the same mapping and analysis"
-        for name, uuid in then.items()
-        if uuid != there[name]
-    ]
-
-
-def _switched(deployment: DeploymentRecord, now: Environment, index: str) -> str:
-    before, after = ", ".join(deployment.indices), ", ".join(now.indices)
-    return f"'{index}' is now {after} (at the upload {before})"
+    if before.keys() == after.keys():
+        changes += [
+            f"the index '{name}' has another mapping or analysis"
+            for name, facts in before.items()
+            if facts.get(_MAPPING) != after[name].get(_MAPPING)
+        ]
+        return changes, [
+            f"the index '{name}' was created again, with the same mapping and analysis"
+            for name, facts in before.items()
+            if facts.get("uuid") != after[name].get("uuid")
+        ]
+    names, names_then = ", ".join(now.indices), ", ".join(deployment.indices)
+    switched = f"'{index}' is now {names} (at the upload {names_then})"
+    mappings = [{facts.get(_MAPPING) for facts in indices.values()} for indices in (before, after)]
+    if mappings[0] != mappings[1]:
+        changes.append(f"{switched}, with another mapping or analysis")
+    return changes, [f"{switched}, with the same mapping and analysis"]
 
 
 def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -> list[str]:

@@ -309,16 +309,21 @@ def naming_close_sets(store: Store) -> Iterator[None]:
 
 def _check_featureset(store: Store, model: StoredModel) -> None:
     """Refuse a model whose features are not those that lie in the store under that name."""
-    kept = store.get_featureset(model.featureset.name)
-    if kept.hash == model.featureset.hash:
+    stored = store.get_featureset(model.featureset.name)
+    if stored.hash == model.featureset.hash:
         return
-    old, new = ({f.name: f for f in each.features} for each in (model.featureset, kept))
-    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    what = ", ".join(f"'{name}'" for name in changed[:5]) or "the order of features"
+    changed = changed_features(model.featureset, stored, most=5)
     raise Refused(
-        f"the stored feature set '{kept.name}' is not the one of the model '{model.name}' "
-        f"({what} changed): push the model's set under another name, or log and train again"
+        f"the stored feature set '{stored.name}' is not the one of the model '{model.name}' "
+        f"({changed} changed): push the model's set under another name, or log and train again"
     )
+
+
+def changed_features(before: FeatureSet, after: FeatureSet, most: int | None = None) -> str:
+    """The names of the features in which two sets differ, at most so many of them."""
+    old, new = ({feature.name: feature for feature in part.features} for part in (before, after))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return ", ".join(f"'{name}'" for name in changed[:most]) or "the order of features"
 
 
 def _has_featureset(store: Store, featureset: FeatureSet) -> bool:
