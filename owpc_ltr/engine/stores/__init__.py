@@ -6,16 +6,17 @@ engine without the plugin must be able to do, and how many clauses it takes, is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.client.engine import About, Identity
 from owpc_ltr.engine.client.responses import EngineRefusal, NotAllowed
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.stored_model import StoredModel, same_model
+from owpc_ltr.features.feature_set import FeatureSet, read_featureset
+from owpc_ltr.formats.stored_model import StoredModel, read_model, same_model
 from owpc_ltr.names import Version, check_name, check_store, did_you_mean, parse_version
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Search:
     params: dict[str, str] = field(default_factory=dict)
 
 
-class Store(Protocol):
+class Store(ABC):
     """Feature sets and models in a cluster: with the LTR plugin, or without it.
 
     Every name is checked before it reaches a URL. All methods raise EngineUnavailable when the
@@ -54,52 +55,58 @@ class Store(Protocol):
     name: str | None
     """Which of the stores of its kind; None for the default one."""
 
+    def __init__(self, engine: Engine, name: str | None = None) -> None:
+        self._engine = engine
+        self.name = None if name is None else check_store(name)
+        self._place = place_of(self.kind, name, engine.settings.url)
+
+    @abstractmethod
     def prepare(self) -> None:
         """Make the store if it is not there yet; harmless when it is."""
-        ...
 
+    @abstractmethod
     def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
         """Keep a feature set, after trying its templates where it has a validation."""
-        ...
 
     def get_featureset(self, name: str) -> FeatureSet:
         """The feature set of this name; BadInput if there is none."""
-        ...
+        return read_featureset(self._get("featureset", name), f"feature set '{name}'")
 
     def list_featuresets(self) -> list[str]:
         """Names, sorted."""
-        ...
+        return self._names("featureset")
 
     def delete_featureset(self, name: str) -> None:
         """Take out a feature set; models keep their own copy of it."""
-        ...
+        self._delete("featureset", name)
 
+    @abstractmethod
     def put_model(self, model: StoredModel) -> None:
         """Keep a model under a name that is not taken.
 
         An equal model under that name is success (a retry after a lost answer); another one is
         Refused: a name is never reused.
         """
-        ...
 
     def get_model(self, name: str) -> StoredModel:
         """The model of this name; BadInput if there is none."""
-        ...
+        return read_model(self._get("model", name), f"model '{name}'")
 
     def list_models(self) -> list[str]:
         """Names, sorted."""
-        ...
+        return self._names("model")
 
     def delete_model(self, name: str) -> None:
         """Take out a model."""
-        ...
+        self._delete("model", name)
 
+    @abstractmethod
     def log_search(
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search that returns exactly these documents (those that exist) with their features."""
-        ...
 
+    @abstractmethod
     def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
         """Feature values of one hit, in order; NaN where the query did not match.
 
@@ -107,15 +114,15 @@ class Store(Protocol):
 
         Raises Refused where the answer does not carry what was asked for.
         """
-        ...
 
+    @abstractmethod
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """What an application's search adds to have the features of its best `window` hits.
 
         Neither the hits nor their order or scores change; it is one request all the same.
         """
-        ...
 
+    @abstractmethod
     def rescore(
         self, model: StoredModel, params: dict[str, Any], window: int
     ) -> list[dict[str, Any]]:
@@ -128,7 +135,18 @@ class Store(Protocol):
         clauses brings below those beyond it is not in the window of the next: the search's request
         keeps that from happening. A search with `sort` or scroll cannot be rescored.
         """
-        ...
+
+    @abstractmethod
+    def _get(self, what: str, name: str) -> Any:
+        """A `featureset` or `model` as it was written. Raises Absent if there is none."""
+
+    @abstractmethod
+    def _names(self, what: str) -> list[str]:
+        """The names of all feature sets or models, sorted."""
+
+    @abstractmethod
+    def _delete(self, what: str, name: str) -> None:
+        """Take out a feature set or a model. Raises Absent if there is none."""
 
 
 def choose_store(engine: Engine, kind: str | None = None, name: str | None = None) -> Store:

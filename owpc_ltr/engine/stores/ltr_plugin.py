@@ -6,7 +6,6 @@ import math
 from contextlib import suppress
 from typing import Any
 
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import (
     AnswerPart,
     EngineRefusal,
@@ -19,20 +18,20 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.stores import (
     Absent,
     Search,
+    Store,
     absent_where_404,
     is_number,
     keep_featureset,
     keep_model,
-    place_of,
     rescorer,
     silent_rescore,
     words_of,
 )
 from owpc_ltr.engine.stores.feature_queries import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet, read_featureset
-from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_model
-from owpc_ltr.names import check_name, check_store, split_immutable
+from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
+from owpc_ltr.formats.stored_model import StoredModel, ranker_source
+from owpc_ltr.names import check_name, split_immutable
 
 _LOG = "main"
 _QUERY = "logged"
@@ -41,15 +40,10 @@ _LISTED = "took,timed_out,_shards,hits.total,hits.hits._id,hits.hits._source.nam
 """What is wanted of a list: whole models would be megabytes each."""
 
 
-class LtrPluginStore:
+class LtrPluginStore(Store):
     """A store of the LTR plugin: the default one, or the one called `name`."""
 
     kind: str = "ltr-plugin"
-
-    def __init__(self, engine: Engine, name: str | None = None) -> None:
-        self._engine = engine
-        self.name = None if name is None else check_store(name)
-        self._place = place_of(self.kind, name, engine.settings.url)
 
     def prepare(self) -> None:
         """Make the store if it is not there yet; harmless when it is."""
@@ -82,20 +76,12 @@ class LtrPluginStore:
         else:
             keep_featureset(self, featureset, lambda: send("PUT"))
 
-    def get_featureset(self, name: str) -> FeatureSet:
-        """The feature set of this name; BadInput if there is none."""
-        return read_featureset(self._get("featureset", name), f"feature set '{name}'")
-
     def list_featuresets(self) -> list[str]:
         """Names, sorted."""
-        names = self._list("featureset")
+        names = self._names("featureset")
         # Sets that were stored beside a model, and are named as it is, are no one else's.
-        models = self._list("model") if any(map(split_immutable, names)) else []
+        models = self._names("model") if any(map(split_immutable, names)) else []
         return [name for name in names if name not in models]
-
-    def delete_featureset(self, name: str) -> None:
-        """Take out a feature set; models keep their own copy of it."""
-        self._delete("featureset", name)
 
     def put_model(self, model: StoredModel) -> None:
         """Keep a model made of the stored feature set; Refused where that set is another one.
@@ -113,14 +99,6 @@ class LtrPluginStore:
 
         keep_model(self, model, create)
 
-    def get_model(self, name: str) -> StoredModel:
-        """The model of this name; BadInput if there is none."""
-        return read_model(self._get("model", name), f"model '{name}'")
-
-    def list_models(self) -> list[str]:
-        """Names, sorted."""
-        return self._list("model")
-
     def delete_model(self, name: str) -> None:
         """Take out a model, and the feature set that is its own."""
         own = split_immutable(name) is not None and self.get_model(name).featureset.name == name
@@ -133,21 +111,15 @@ class LtrPluginStore:
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
     ) -> Search:
         """A search for these documents in which the plugin logs the features of each."""
-        sltr = {
-            "_name": _QUERY,
-            "featureset": check_name("feature set", featureset.name),
-            "params": check_params(featureset, {**params, DOC_IDS: doc_ids}),
-            **self._store(),
+        sltr = self._sltr(featureset, {**params, DOC_IDS: doc_ids}) | {"_name": _QUERY}
+        body = {
+            "size": len(doc_ids),
+            "_source": False,
+            "track_total_hits": True,
+            "query": {"bool": {"filter": [{"ids": {"values": doc_ids}}, {"sltr": sltr}]}},
+            "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "named_query": _QUERY}]}},
         }
-        return Search(
-            {
-                "size": len(doc_ids),
-                "_source": False,
-                "track_total_hits": True,
-                "query": {"bool": {"filter": [{"ids": {"values": doc_ids}}, {"sltr": sltr}]}},
-                "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "named_query": _QUERY}]}},
-            }
-        )
+        return Search(body)
 
     def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
         """Feature values of one hit, in order; NaN where the query did not match."""
@@ -164,17 +136,11 @@ class LtrPluginStore:
 
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """A rescorer that changes no score, whose features the plugin logs."""
-        sltr = {
-            "featureset": check_name("feature set", featureset.name),
-            "params": check_params(featureset, params),
-            **self._store(),
+        body = {
+            "rescore": silent_rescore({"sltr": self._sltr(featureset, params)}, window),
+            "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "rescore_index": 0}]}},
         }
-        return Search(
-            {
-                "rescore": silent_rescore({"sltr": sltr}, window),
-                "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "rescore_index": 0}]}},
-            }
-        )
+        return Search(body)
 
     def rescore(
         self, model: StoredModel, params: dict[str, Any], window: int
@@ -186,6 +152,13 @@ class LtrPluginStore:
             **self._store(),
         }
         return [rescorer({"sltr": sltr}, window, own_weight=0, weight=1)]
+
+    def _sltr(self, featureset: FeatureSet, params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "featureset": check_name("feature set", featureset.name),
+            "params": check_params(featureset, params),
+            **self._store(),
+        }
 
     def _path(self, *parts: str) -> str:
         return "/".join(("/_ltr", *([self.name] if self.name else []), *parts))
@@ -215,7 +188,7 @@ class LtrPluginStore:
             refreshed = self._engine.request("POST", f"/{self._secret}/_refresh")
             check_refreshed(refreshed, f"the refresh of {self._secret}")
 
-    def _list(self, what: str) -> list[str]:
+    def _names(self, what: str) -> list[str]:
         names: set[str] = set()
         start, total, words = 0, 1, f"its list of {words_of(what)}s"
         while start < total:
@@ -228,9 +201,9 @@ class LtrPluginStore:
                 if refusal.type != "index_not_found_exception":
                     raise
                 return []  # nothing was ever pushed
-            found = SearchAnswer.read(answer, page, words)
-            names.update(AnswerPart(hit, words)["_source"]["name"].text for hit in found.hits)
-            total = found.exact_total()
+            listed = SearchAnswer.read(answer, page, words)
+            names.update(AnswerPart(hit, words)["_source"]["name"].text for hit in listed.hits)
+            total = listed.exact_total()
             start += _PAGE
         return sorted(names)
 

@@ -12,9 +12,8 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any
 
-from owpc_ltr.engine.client.engine import About, Engine
+from owpc_ltr.engine.client.engine import About, Engine, answer_if_found
 from owpc_ltr.engine.client.responses import (
-    AnswerPart,
     EngineRefusal,
     NoSuchIndex,
     SearchAnswer,
@@ -29,6 +28,7 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.stores import (
     USUAL_CLAUSES,
     Search,
+    Store,
     absent_where_404,
     check_window,
     check_window_scores,
@@ -36,7 +36,6 @@ from owpc_ltr.engine.stores import (
     keep_featureset,
     keep_model,
     most_clauses,
-    place_of,
     rescorer,
     silent_rescore,
     words_of,
@@ -51,11 +50,11 @@ from owpc_ltr.engine.stores.feature_queries import (
     named,
 )
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet, read_featureset
+from owpc_ltr.features.feature_set import DOC_IDS, FeatureSet
 from owpc_ltr.formats.model_conversion import client_model, import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free import plugin_free_model
-from owpc_ltr.formats.stored_model import StoredModel, model_source, read_model
-from owpc_ltr.names import check_index, check_name, check_store
+from owpc_ltr.formats.stored_model import StoredModel, model_source
+from owpc_ltr.names import check_index, check_name
 
 _KEPT = 16
 """Sets, and parts of sets that models look at, which are kept ready."""
@@ -63,7 +62,24 @@ _FLOATS = frozenset((float,))
 _MISSING = repeat(math.nan)
 
 
-class PluginFreeStore:
+INDEX = "owpc-ltr-store"
+_PAGE = 1000
+_BODY = {
+    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}},
+    "mappings": {
+        "_meta": {"owner": "owpc-ltr", "format": 1},
+        "dynamic": "strict",
+        "properties": {
+            "name": {"type": "keyword"},
+            "type": {"type": "keyword"},
+            "featureset": {"type": "object", "enabled": False},
+            "model": {"type": "object", "enabled": False},
+        },
+    },
+}
+
+
+class PluginFreeStore(Store):
     """A store in the index `owpc-ltr-store`, or `owpc-ltr-store-NAME`.
 
     Its documents are those of the plugin's own index, so that a set or model can be moved
@@ -73,15 +89,23 @@ class PluginFreeStore:
     kind: str = "plugin-free"
 
     def __init__(self, engine: Engine, name: str | None = None, about: About | None = None) -> None:
-        self._engine = engine
+        super().__init__(engine, name)
         self._about = about
-        self.name = name
-        self._index = StoreIndex(engine, name)
+        self._index = INDEX if name is None else f"{INDEX}-{name}"
         self._compiled: dict[tuple[int, frozenset[str] | None], CompiledSet] = {}
 
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
-        self._index.prepare()
+        try:
+            answer = self._engine.request("PUT", f"/{self._index}", body=_BODY)
+            check_acknowledged(answer, f"the index {self._index}")
+        except EngineRefusal as refusal:
+            if refusal.type != "resource_already_exists_exception":
+                raise
+            if not _is_ours(self._engine.request("GET", f"/{self._index}/_mapping")):
+                raise Refused(
+                    f"the index {self._index} is not a store of owpc-ltr: use another --store"
+                ) from refusal
 
     def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
         """Keep a feature set, after trying every template on its validation index."""
@@ -93,21 +117,9 @@ class PluginFreeStore:
         content = featureset.to_body()["featureset"]
         stored = "featureset", featureset.name, content
         if replace:
-            self._index.replace(*stored)
+            self._replace(*stored)
         else:
-            keep_featureset(self, featureset, lambda: self._index.create(*stored))
-
-    def get_featureset(self, name: str) -> FeatureSet:
-        """The feature set of this name; BadInput if there is none."""
-        return read_featureset(self._index.get("featureset", name), f"feature set '{name}'")
-
-    def list_featuresets(self) -> list[str]:
-        """Names, sorted."""
-        return self._index.names("featureset")
-
-    def delete_featureset(self, name: str) -> None:
-        """Take out a feature set; models keep their own copy of it."""
-        self._index.delete("featureset", name)
+            keep_featureset(self, featureset, lambda: self._create(*stored))
 
     def put_model(self, model: StoredModel) -> None:
         """Keep a model that the engine runs, or the client, whose feature set is in the store."""
@@ -117,19 +129,7 @@ class PluginFreeStore:
             import_linear(model)
         self.prepare()
         content = model_source(model)
-        keep_model(self, model, lambda: self._index.create("model", model.name, content))
-
-    def get_model(self, name: str) -> StoredModel:
-        """The model of this name; BadInput if there is none."""
-        return read_model(self._index.get("model", name), f"model '{name}'")
-
-    def list_models(self) -> list[str]:
-        """Names, sorted."""
-        return self._index.names("model")
-
-    def delete_model(self, name: str) -> None:
-        """Take out a model."""
-        self._index.delete("model", name)
+        keep_model(self, model, lambda: self._create("model", model.name, content))
 
     def log_search(
         self, featureset: FeatureSet, params: dict[str, Any], doc_ids: list[str]
@@ -164,9 +164,9 @@ class PluginFreeStore:
             )
         compiled = self._compile(featureset)
         if not compiled.names.issuperset(scores):
-            strange = min(scores.keys() - compiled.names)
+            other = min(scores.keys() - compiled.names)
             raise Refused(
-                f"document '{hit.get('_id')}' came with '{strange}', which is no feature of "
+                f"document '{hit.get('_id')}' came with '{other}', which is no feature of "
                 f"'{featureset.name}'"
             )
         # Hundreds of hits are read in a search: mostly all scores are floats.
@@ -208,11 +208,9 @@ class PluginFreeStore:
         """
         form = plugin_free_model(model)
         if form is not None:
-            queries = self._queries(model, params, set(form.features))
-            clause = form.query(queries)
+            clause = form.query(self._queries(model, params, set(form.features)))
             self._check_clauses(count_clauses([clause]), model.featureset.name)
-            weights: Any = {"own_weight": 0.0, "weight": 1.0, "score_mode": "total"}
-            return [rescorer(clause, window, **weights)]
+            return [rescorer(clause, window, own_weight=0.0, weight=1.0, score_mode="total")]
         linear = import_linear(model)
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
@@ -225,7 +223,7 @@ class PluginFreeStore:
         self, model: StoredModel, params: dict[str, Any], names: set[str]
     ) -> dict[str, dict[str, Any]]:
         """The queries of these features of a model, by name."""
-        given = check_params(model.featureset, params)
+        declared = check_params(model.featureset, params)
         compiled = self._compile(model.featureset, frozenset(names))
         if compiled.derived:
             raise Refused(
@@ -233,7 +231,7 @@ class PluginFreeStore:
                 "plugin can do inside a search: train without it, let the client score "
                 "(--client-scored), or use a cluster with the plugin"
             )
-        return {part.name: part.query(given) for part in compiled.queries}
+        return {part.name: part.query(declared) for part in compiled.queries}
 
     def _named(self, featureset: FeatureSet, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Each feature as a query that gives its score under the feature's name."""
@@ -260,12 +258,12 @@ class PluginFreeStore:
         """
         # What is kept holds on to its set, so that no other one has its id.
         key = id(featureset), names
-        found = self._compiled.get(key)
-        if found is None:
-            found = self._compiled[key] = compile_featureset(featureset, names)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compiled[key] = compile_featureset(featureset, names)
             for oldest in list(self._compiled)[:-_KEPT]:
                 self._compiled.pop(oldest, None)
-        return found
+        return compiled
 
     def _try(self, compiled: CompiledSet, validation: dict[str, Any]) -> None:
         """Search with each template by itself, then with all, as logging will."""
@@ -294,47 +292,7 @@ class PluginFreeStore:
             raise Refused(f"{what} does not work on the index '{index}': {reason}; fix it")
         check_complete(answer, search.body, what)
 
-
-INDEX = "owpc-ltr-store"
-_PAGE = 1000
-_BODY = {
-    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1", "hidden": True}},
-    "mappings": {
-        "_meta": {"owner": "owpc-ltr", "format": 1},
-        "dynamic": "strict",
-        "properties": {
-            "name": {"type": "keyword"},
-            "type": {"type": "keyword"},
-            "featureset": {"type": "object", "enabled": False},
-            "model": {"type": "object", "enabled": False},
-        },
-    },
-}
-
-
-class StoreIndex:
-    """Documents by what they are (`featureset`, `model`) and by name, written one at a time."""
-
-    def __init__(self, engine: Engine, name: str | None) -> None:
-        self._engine = engine
-        self._index = INDEX if name is None else f"{INDEX}-{check_store(name)}"
-        self._place = place_of("plugin-free", name, engine.settings.url)
-
-    def prepare(self) -> None:
-        """Make the index if it is not there yet. Refused where the name is somebody else's."""
-        try:
-            answer = self._engine.request("PUT", f"/{self._index}", body=_BODY)
-            check_acknowledged(answer, f"the index {self._index}")
-        except EngineRefusal as refusal:
-            if refusal.type != "resource_already_exists_exception":
-                raise
-            found = self._engine.request("GET", f"/{self._index}/_mapping")
-            if not _is_ours(found):
-                raise Refused(
-                    f"the index {self._index} is not a store of owpc-ltr: use another --store"
-                ) from refusal
-
-    def create(self, what: str, name: str, content: dict[str, Any]) -> None:
+    def _create(self, what: str, name: str, content: dict[str, Any]) -> None:
         """Write a document; EngineRefusal 409 where there is one of that name."""
         answer = self._engine.request(
             "PUT",
@@ -344,17 +302,15 @@ class StoreIndex:
         )
         check_written(answer, f"the {words_of(what)} '{name}'", f"{what}-{name}", "created")
 
-    def replace(self, what: str, name: str, content: dict[str, Any]) -> None:
+    def _replace(self, what: str, name: str, content: dict[str, Any]) -> None:
         """Write over what is there now, unless somebody else does so at the same time."""
         path, words = self._path(what, name), f"the {words_of(what)} '{name}'"
         params: dict[str, Any] = {"refresh": "true"}
-        try:
-            now = AnswerPart(self._engine.request("GET", path), words)
-            params |= {f"if{key}": now[key].count for key in ("_seq_no", "_primary_term")}
-        except EngineRefusal as refusal:
-            if refusal.status != 404:
-                raise
+        now = answer_if_found(self._engine, "GET", path, words)
+        if now is None:
             params["op_type"] = "create"
+        else:
+            params |= {f"if{key}": now[key].count for key in ("_seq_no", "_primary_term")}
         body = {"name": name, "type": what, what: content}
         try:
             answer = self._engine.request("PUT", path, params=params, body=body)
@@ -362,16 +318,16 @@ class StoreIndex:
         except (EngineRefusal, EngineUnavailable) as fault:
             # Also what a retry sees after its first answer was lost.
             refused = isinstance(fault, EngineRefusal) and fault.status != 409
-            if refused or self.get(what, name) != body:
+            if refused or self._get(what, name) != body:
                 raise
 
-    def get(self, what: str, name: str) -> Any:
+    def _get(self, what: str, name: str) -> Any:
         """A document, as it was written; BadInput if there is none."""
         with absent_where_404(what, name, self._place):
             answer = self._engine.request("GET", self._path(what, name))
         return part_of(answer, "_source", f"the {words_of(what)} '{name}'")
 
-    def delete(self, what: str, name: str) -> None:
+    def _delete(self, what: str, name: str) -> None:
         """Take out a document; BadInput if there is none."""
         path, params = self._path(what, name), {"refresh": "true"}
         with absent_where_404(what, name, self._place):
@@ -381,7 +337,7 @@ class StoreIndex:
     def _path(self, what: str, name: str) -> str:
         return f"/{self._index}/_doc/{what}-{check_name(words_of(what), name)}"
 
-    def names(self, what: str) -> list[str]:
+    def _names(self, what: str) -> list[str]:
         """Of all documents of this kind, sorted."""
         names: list[str] = []
         after: list[Any] = []
