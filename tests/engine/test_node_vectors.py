@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_node.distribution import VECTOR_PLUGINS, fetch_vector_plugins
+from owpc_ltr_node.distribution import (
+    VECTOR_PLUGINS,
+    OpenSearchParts,
+    fetch_vector_plugins,
+)
 from owpc_ltr_node.engine import NodeStatus, _usual_folder
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import assemble, provide_home
@@ -81,15 +85,11 @@ def test_plugins_that_are_not_the_released_ones_are_refused(
 ) -> None:
     """The repository has no sums of the zips: only those of this package tell them."""
 
-    class NoParts:
-        release = Release(version=VECTORS)
-
-        def put_into(self, home: Path) -> None: ...
-
     publish(remote, tmp_path, VECTORS, VECTOR_PLUGINS)
-    zips = fetch_vector_plugins(NoParts.release, Maven(local, Report()))
+    parts = OpenSearchParts(Release(version=VECTORS), {"lib": []}, (), local)
+    zips = fetch_vector_plugins(parts.release, Maven(local, Report()))
     with pytest.raises(EngineUnavailable, match=r"plugins/opensearch-knn/.* was released with"):
-        assemble(NoParts(), None, tmp_path / "home", Report(), zips)
+        assemble(parts, None, tmp_path / "home", Report(), zips)
     assert not (tmp_path / "home").exists()
 
 

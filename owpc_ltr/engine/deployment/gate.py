@@ -42,7 +42,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
 from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
     check_counted,
@@ -58,7 +58,7 @@ from owpc_ltr.evaluation.query_choice import (
     compared_queries,
 )
 from owpc_ltr.evaluation.results import ComparisonPlan, PerQueryResults
-from owpc_ltr.evaluation.rules import cluster_doubts
+from owpc_ltr.evaluation.rules import cluster_warnings
 from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
@@ -389,8 +389,8 @@ class JudgedTrial(_Trial):
             weights=weights, strata=strata,
         )  # fmt: skip
         comparison = compare_results(by_people)
-        clusters = cluster_doubts(by_proxy.queries.clusters)
-        warnings = (*clusters, *random_sample_doubts(powered.p_random))
+        clusters = cluster_warnings(by_proxy.queries.clusters)
+        warnings = (*clusters, *random_sample_warnings(powered.p_random))
         pair = replace(comparison.pairs[0], prediction_powered=powered).with_doubts(warnings)
         return replace(comparison, pairs=(pair,)), judged, sample.notes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,10 @@ _LEAST = {"documents": 10, "queries": 2}
 
 def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
     """The comparison of all queries."""
-    found = [pair_agreement(one, other) for _, one, other in scored]
-    swapped = sum(one.swapped for one in found)
-    ties_broken = sum(one.ties_broken for one in found)
-    taus = [one.tau for one in found if one.tau is not None]
+    pairs = [pair_agreement(one, other) for _, one, other in scored]
+    swapped = sum(pair.swapped for pair in pairs)
+    ties_broken = sum(pair.ties_broken for pair in pairs)
+    taus = [pair.tau for pair in pairs if pair.tau is not None]
     return RankAgreement(
         swapped=swapped,
         ties_broken=ties_broken,
@@ -156,18 +156,13 @@ def prove(
     number.
     """
     scorer = _Scorer(engine, store, stored, model, index=index, joined=joined)
-    answered = [one for sample in samples if (one := scorer.answered(sample)) is not None]
-    asked = {
-        "documents": sum(len(sample["document_ids"]) for sample in samples),
-        "queries": len(samples),
-    }
-    found = {
-        "documents": sum(len(one.doc_ids) for one in answered),
-        "queries": len(answered),
-    }
-    _refuse_few(found, asked, share, index)
+    answered = [scored for sample in samples if (scored := scorer.answered(sample)) is not None]
+    documents = sum(len(sample["document_ids"]) for sample in samples)
+    present = sum(len(scored.doc_ids) for scored in answered)
+    counts = {"documents": (present, documents), "queries": (len(answered), len(samples))}
+    _refuse_few(counts, share, index)
     parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
-    absent, absent_queries = (asked[what] - found[what] for what in ("documents", "queries"))
+    absent, absent_queries = (total - found for found, total in counts.values())
     cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
     parity = replace(parity, absent=absent, absent_queries=absent_queries, cause=cause)
     computed = stored.featureset.feature_names + (joined.feature_names if joined else ())
@@ -201,16 +196,11 @@ class _Scorer:
         labels = None
         if "labels" in sample:
             labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
+        earlier = None if before is None else self.model.score(before)
         return ScoredDocuments(
-            sample,
-            tuple(ids),
-            labels,
-            features,
-            before=before,
-            local=self.model.score(features),
-            served=served,
-            earlier=None if before is None else self.model.score(before),
-        )
+            sample, tuple(ids), labels, features,
+            before=before, local=self.model.score(features), served=served, earlier=earlier,
+        )  # fmt: skip
 
     def _external(self, sample: dict[str, Any], ids: list[str]) -> Matrix:
         """These documents' features from outside the index; no column where the model has none."""
@@ -219,14 +209,14 @@ class _Scorer:
             return np.empty((len(ids), 0), np.float32)
         if self.joined is not None:
             return self.joined.of_query(sample["query_id"], sample["params"])(ids)
-        names, own = external_names(sources), len(self.stored.featureset.features)
-        before = features_before(sample, ids, own + len(names))
+        names, width = external_names(sources), len(self.stored.featureset.features)
+        before = features_before(sample, ids, width + len(names))
         if before is None:
             raise Refused(
                 f"the model remembers no values of {in_words(names, sources)}: give the table with "
                 f"{option_name('extra_features')} FILE"
             )
-        return before[:, own:]
+        return before[:, width:]
 
     def _engine_scores(self, params: dict[str, Any], ids: list[str]) -> Vector:
         """The engine's model scores of these documents, in this order, by a real rescore."""
@@ -240,8 +230,8 @@ class _Scorer:
         hits = _hits(self.engine, self.index, body, {})
         scores = {hit["_id"]: hit.get("_score") for hit in hits}
         # A missing or non-finite score must not pass for a number.
-        found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
-        return found - score_shift(self.stored)
+        values = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
+        return values - score_shift(self.stored)
 
 
 def request_refusal(
@@ -276,7 +266,7 @@ def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> 
     if stored.type not in {XGBOOST, XGBOOST_RAW}:
         return ""
     names = stored.featureset.feature_names
-    rows = np.vstack([one.features for one in answered])
+    rows = np.vstack([scored.features for scored in answered])
     for column, feature in enumerate(stored.featureset.features):
         if feature.template_language != DERIVED:
             continue
@@ -293,20 +283,20 @@ def _derived_cause(stored: StoredModel, answered: Sequence[ScoredDocuments]) -> 
     return ""
 
 
-def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:
-    """Refuse a proof on documents or queries that are few, or a small part."""
+def _refuse_few(counts: dict[str, tuple[int, int]], share: float, index: str) -> None:
+    """Refuse a proof on documents or queries that are few, or a small part of all of them."""
     if not 0 <= share <= 1:
         raise UsageError(f"{option_name('min_proof_coverage')} is a share, 0 to 1, not {share:g}")
-    if not found["documents"]:
+    if not counts["documents"][0]:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
             "it the index that the features were logged from?"
         )
-    for what, there in found.items():
-        least = max(math.ceil(share * asked[what]), min(asked[what], _LEAST[what]))
-        if share and there < least:
+    for what, (found, total) in counts.items():
+        least = max(math.ceil(share * total), min(total, _LEAST[what]))
+        if share and found < least:
             raise Refused(
-                f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
+                f"only {found} of the {total} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
                 "features were logged from, and complete? a smaller "
                 f"{option_name('min_proof_coverage')} needs fewer, and 0 accepts any number"
@@ -315,24 +305,18 @@ def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, inde
 
 def parity_of(answered: list[ScoredDocuments], scored_by: str = ENGINE) -> Parity:
     """The served scores of all samples compared with the local ones, on the features of now."""
-    worst, place = -1.0, (0, 0)
-    for number, one in enumerate(answered):
-        differences = _differences(one)
-        row = int(differences.argmax())
-        if differences[row] > worst:
-            worst, place = float(differences[row]), (number, row)
-    agreement = rank_agreement([(one.labels, one.local, one.served) for one in answered])
+    differences = [_differences(scored) for scored in answered]
+    number = int(np.argmax([part.max() for part in differences]))
+    row = int(differences[number].argmax())
+    agreement = rank_agreement([(part.labels, part.local, part.served) for part in answered])
     return Parity(
         queries=len(answered),
-        documents=sum(len(one.doc_ids) for one in answered),
-        largest_difference=worst,
-        swapped=agreement.swapped,
-        worst_query=str(answered[place[0]].sample["query_id"]),
-        worst_document=answered[place[0]].doc_ids[place[1]],
-        ties_broken=agreement.ties_broken,
-        tau=agreement.tau,
-        ndcg_difference=agreement.ndcg_difference,
+        documents=sum(len(scored.doc_ids) for scored in answered),
+        largest_difference=float(differences[number][row]),
+        worst_query=str(answered[number].sample["query_id"]),
+        worst_document=answered[number].doc_ids[row],
         scored_by=scored_by,
+        **asdict(agreement),
     )
 
 
@@ -343,7 +327,7 @@ def feature_drifts(
 
     `names` are those of the first columns; later columns were not computed now.
     """
-    pairs = [(one.before, one.features) for one in answered if one.before is not None]
+    pairs = [(part.before, part.features) for part in answered if part.before is not None]
     if not pairs:
         return ()
     before, now = (
@@ -381,8 +365,12 @@ def drift_scale(before: NDArray[np.float64]) -> Vector:
 
 def ranking_drift(answered: Sequence[ScoredDocuments]) -> RankAgreement | None:
     """How far rankings by the features of now agree with those by the remembered ones, if any."""
-    known = [(one.labels, one.earlier, one.local) for one in answered if one.earlier is not None]
-    return rank_agreement(known) if known else None
+    remembered = [
+        (scored.labels, scored.earlier, scored.local)
+        for scored in answered
+        if scored.earlier is not None
+    ]
+    return rank_agreement(remembered) if remembered else None
 
 
 def logged(
@@ -391,11 +379,10 @@ def logged(
     """The ids of a sample's documents that are in the index, and their features now."""
     request = store.log_search(featureset, sample["params"], sample["document_ids"])
     hits = _hits(engine, index, request.body, request.params)
-    found = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
-    ids = [document for document in sample["document_ids"] if document in found]
-    rows = [found[document] for document in ids]
-    matrix = np.array(rows, dtype=np.float32).reshape(len(rows), len(featureset.features))
-    return ids, matrix
+    values = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
+    ids = [document for document in sample["document_ids"] if document in values]
+    rows = [values[document] for document in ids]
+    return ids, np.array(rows, dtype=np.float32).reshape(len(rows), len(featureset.features))
 
 
 def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matrix | None:
@@ -411,11 +398,11 @@ def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
     return [places[document] for document in ids]
 
 
-def _differences(one: ScoredDocuments) -> Vector:
+def _differences(scored: ScoredDocuments) -> Vector:
     """The relative difference of each document's scores."""
     # A score that is not a number must not slip through a comparison.
     with np.errstate(invalid="ignore"):
-        difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
+        difference = np.abs(scored.served - scored.local) / np.maximum(1.0, np.abs(scored.local))
     return np.where(np.isfinite(difference), difference, np.inf)
 
 

@@ -167,27 +167,17 @@ def upload(
         return of.question(where, query, [metric], trained_on)
 
     gate = _gate(judged, evidence, template, window, searches, progress=progress, tables=tables)
-    give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
+    give_warnings(f"in training: {warning}" for warning in warnings_of(ranker.record))
     query = gate.question.query if isinstance(gate, LiveGate) else None
     try:
         return upload_model(
-            cluster.engine,
-            holding.store,
-            ranker,
-            trained_on,
-            index=where,
-            name=called,
-            role=role,
-            gate=gate,
+            cluster.engine, holding.store, ranker, trained_on,
+            index=where, name=called, role=role, gate=gate,
             samples=None if judged.data is None else parity_samples_of(judged.data),
-            history=history,
-            allow_slow=serving.allow_slow,
-            budget=Budget(serving.budget, query, window),
-            client_scored=serving.client_scored,
-            tables=tables,
-            limits=limits or ProofLimits(),
-            search=search,
-        )
+            history=history, allow_slow=serving.allow_slow,
+            budget=Budget(serving.budget, query, window), client_scored=serving.client_scored,
+            tables=tables, limits=limits or ProofLimits(), search=search,
+        )  # fmt: skip
     except NotBetter as refusal:
         given = {
             "--query-template": template, "--window": window, "--index": index,
@@ -197,8 +187,8 @@ def upload(
             refusal.result, evidence, data, path, extra_features=extra_features, given=given,
             connection=cluster.typed_options,
         )  # fmt: skip
-        found = RefusedUpload(refusal.result)
-        raise type(refusal)(refusal.result, command).with_result(found) from None
+        refused = RefusedUpload(refusal.result)
+        raise type(refusal)(refusal.result, command).with_result(refused) from None
 
 
 @dataclass(frozen=True)
@@ -254,17 +244,12 @@ def _read(
     live = None
     if judgments is not None:
         live = LiveQueries(
-            judgments,
-            template,
-            window,
-            evidence.split,
-            topics=evidence.topics,
-            params=evidence.params,
-            in_flight=evidence.in_flight,
-        )
+            judgments, template, window, evidence.split,
+            topics=evidence.topics, params=evidence.params, in_flight=evidence.in_flight,
+        )  # fmt: skip
     gain = evidence.require_gain
-    given = (data, proxy_labels, human_labels, live)
-    if gain is not None and all(one is None for one in given):
+    sources = (data, proxy_labels, human_labels, live)
+    if gain is not None and all(source is None for source in sources):
         raise UsageError(
             f"{option_name('require_gain')} needs judged queries to compare on: give "
             f"{option_name('data')} FILE"
@@ -272,13 +257,9 @@ def _read(
     registry = load([Path(plugin) for plugin in plugins]) if plugins else None
     metric = None if gain is None else parse_metric(gain, registry)
     judged, human, strata = gate_judgments(
-        metric,
-        read_dataset(Path(data)) if isinstance(data, Path | str) else data,
-        proxy=proxy_labels,
-        human=human_labels,
-        strata=evidence.strata,
-        live=live,
-    )
+        metric, read_dataset(Path(data)) if isinstance(data, Path | str) else data,
+        proxy=proxy_labels, human=human_labels, strata=evidence.strata, live=live,
+    )  # fmt: skip
     _check_gain(metric, live, evidence.accept_unproven)
     return _Judged(metric, judged, human, strata, live)
 
@@ -301,15 +282,14 @@ def gate_judgments(
         if strata is not None:
             raise UsageError(
                 f"{option_name('strata')} is of a human-labelled sample: also give {proxy_option} "
-                "and "
-                f"{human_option}"
+                f"and {human_option}"
             )
         return data, None, None
     if proxy is None or human is None:
-        lacking = proxy_option if proxy is None else human_option
+        missing = proxy_option if proxy is None else human_option
         raise UsageError(
             "proxy labels of all queries and human labels of a sample go together: also give "
-            f"{lacking}"
+            f"{missing}"
         )
     if metric is None:
         raise UsageError(
@@ -400,11 +380,10 @@ def _check_data(
     check_features(ranker, data, featureset.name)
     if not warn:
         return
-    doubts = [one.line for one in judgment_warnings(data, text_scores(featureset))]
-    asks = index is not None and data.doc_ids is not None and data.query_params is not None
-    if asks:
-        doubts += cluster.check_judgments(data, index=index, **how)
-    give_warnings(doubts)
+    warnings = [warning.line for warning in judgment_warnings(data, text_scores(featureset))]
+    if index is not None and data.doc_ids is not None and data.query_params is not None:
+        warnings += cluster.check_judgments(data, index=index, **how)
+    give_warnings(warnings)
 
 
 def _settling(
@@ -430,7 +409,7 @@ def _settling(
         queries = data or evidence.proxy_labels
         judged = evidence.human_labels if data is None else data
     tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
-    typed = all(isinstance(one, Path | str) for one in (queries, model, judged, *tables))
+    typed = all(isinstance(file, Path | str) for file in (queries, model, judged, *tables))
     if not typed or isinstance(given["--query-template"], Mapping):
         return ""
     if not result.verdict().doubts or result.to_judge is None:
@@ -447,5 +426,5 @@ def _settling(
     for name, value in (evidence.params or {}).items():
         text = value if isinstance(value, str) else json.dumps(value)
         words += ["--param", f"{name}={text}" if len(text) <= _LONGEST_VALUE else f"{name}=@FILE"]
-    words += [word for one in tables for word in ("--extra-features", one)]
+    words += [word for table in tables for word in ("--extra-features", table)]
     return "owpc-ltr judge pool " + " ".join(shlex.quote(str(word)) for word in words)
