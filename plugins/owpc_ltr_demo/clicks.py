@@ -19,7 +19,7 @@ from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
 from owpc_ltr_demo.evaluation import verdict, write_query
 from owpc_ltr_demo.queries import POOL_SIZE, DemoQuery, judgments_of, pool_query
 from owpc_ltr_demo.session import INDEX, SELECT, DemoSession, LoggedFeatures
-from owpc_ltr_demo.training import fit, plan_of, warning_lines
+from owpc_ltr_demo.training import fit, plan_of, warnings_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,8 +57,7 @@ def simulate_clicks(session: DemoSession, logged: LoggedFeatures) -> SimulatedCl
         weightings = rankers(field_columns(logged.featureset))
         with session.working() as show:
             ways = [_serving(logged.engine, weighting) for weighting in weightings.values()]
-            requests = [_request(query) for query in queries]
-            lists = serve_all(ways, requests, progress=show)
+            lists = serve_all(ways, list(map(_request, queries)), progress=show)
         users = Users()
         world, scores = world_of(queries, lists, users)
         events = clicks(
@@ -179,17 +178,24 @@ def judge_simulated_clicks(session: DemoSession, log: SimulatedClicks) -> dict[s
         with session.working() as show:
             show("counting events, fitting click models", None)
             counted = count_clicks(log.events)
-            found = judge_counts(counted)
-            raw = judge_counts(counted, model=RAW)
-            true_model = judge_counts(counted, model=CLICK_MODEL)
-            examination = true_model.chosen.fit.examination
-        found.write(session.file("-clicks.parquet"))
-        summary = found.as_dict()
-        _event_lines(session, summary["events"])
-        _model_lines(session, summary)
+            judgments, raw = judge_counts(counted), judge_counts(counted, model=RAW)
+            examination = judge_counts(counted, model=CLICK_MODEL).chosen.fit.examination
+        judgments.write(session.file("-clicks.parquet"))
+        summary = judgments.as_dict()
+        events = summary["events"]
+        session.line(f"{events['read']:,} events read, {events['used']:,} used")
+        for reason, count in events["unusable"].items():
+            session.line(f"  {count:,} not used: {reason}")
+        likelihoods = ", ".join(
+            f"{model['model']} {model['session_log_likelihood']:.4f}"
+            for model in summary["held_out"]
+        )
+        session.line(
+            f"{summary['model']} predicts the sessions of held-out people best (mean log "
+            f"likelihood: {likelihoods})"
+        )
         _examination_table(session, summary, examination, log.examination)
-        for warning in found.warnings:
-            session.line(f"warning: {warning}")
+        session.warn(judgments.warnings)
         shares = ", ".join(f"{count:,} of {grade}" for grade, count in summary["grades"].items())
         session.line(
             f"{summary['documents']:,} documents of {summary['queries']:,} queries have grades: "
@@ -201,13 +207,11 @@ def judge_simulated_clicks(session: DemoSession, log: SimulatedClicks) -> dict[s
             f"{CLICK_MODEL}_examination": examination.tolist(),
             "true_examination": log.examination.tolist(),
         }
-    return {FROM_CLICKS: found, FROM_RAW: raw}
+    return {FROM_CLICKS: judgments, FROM_RAW: raw}
 
 
 def train_on_clicks(
-    session: DemoSession,
-    splits: Splits,
-    judged: Mapping[str, ClickJudgments],
+    session: DemoSession, splits: Splits, judged: Mapping[str, ClickJudgments]
 ) -> dict[str, Model]:
     """OWPC with the same settings on each judgment list and on the true grades.
 
@@ -217,7 +221,7 @@ def train_on_clicks(
 
     with session.step("train", "train OWPC on clicks, on raw clicks, and on the true grades"):
         models, figures = {}, {}
-        sources = {name: one.table for name, one in judged.items()} | {FROM_GRADES: None}
+        sources = {name: part.table for name, part in judged.items()} | {FROM_GRADES: None}
         for name, table in sources.items():
             judged_splits, not_logged = _regraded(splits, table)
             training = judged_splits.training
@@ -236,7 +240,7 @@ def train_on_clicks(
                 f"{name}: {training.n_documents:,} documents of {training.n_queries:,} queries, "
                 f"C = {trained.settings['optimizer.C']:g}"
             )
-            warning_lines(session, trained)
+            session.warn(warnings_of(trained))
         session.line("raw clicks are click-through rates, which favour documents at high ranks")
         save_model(models[FROM_CLICKS], session.file("-clicks.json"))
         session.figures["trained"] = figures
@@ -244,18 +248,14 @@ def train_on_clicks(
 
 
 def compare_live(
-    session: DemoSession,
-    logged: LoggedFeatures,
-    models: Mapping[str, Model],
-    baseline: MultiMatch,
+    session: DemoSession, logged: LoggedFeatures, models: Mapping[str, Model], baseline: MultiMatch
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
     from owpc_ltr.engine.connect import connect
     from owpc_ltr.engine.live_queries import SearchOptions
 
-    with session.step(
-        "compare", "search the whole corpus live, by the true grades of held-out queries"
-    ):
+    title = "search the whole corpus live, by the true grades of held-out queries"
+    with session.step("compare", title):
         query = write_query(session, "-query.json", pool_query(KEYWORDS))
         tuned = write_query(session, "-bm25.json", baseline.query())
         rankers = {**models, TUNED: f"live:{tuned}", APPLICATION: f"live:{query}"}
@@ -264,8 +264,7 @@ def compare_live(
         with session.working() as show:
             compared = connect(logged.engine.settings.url).compare_live(
                 rankers, judgments=judgments, metrics=SELECT, baseline=FROM_CLICKS, index=INDEX,
-                query_template=query, search=search,
-                seed=session.options.seed, progress=show,
+                query_template=query, search=search, seed=session.options.seed, progress=show,
             )  # fmt: skip
         _comparison_lines(session, compared)
         session.figures["compare"] = compared.as_dict()
@@ -283,50 +282,24 @@ def _regraded(splits: Splits, table: pa.Table | None) -> tuple[Splits, int]:
     return replace(splits, sides=sides), training.not_logged
 
 
-def _event_lines(session: DemoSession, events: Mapping[str, Any]) -> None:
-    session.line(f"{events['read']:,} events read, {events['used']:,} used")
-    for reason, count in events["unusable"].items():
-        session.line(f"  {count:,} not used: {reason}")
-
-
-def _model_lines(session: DemoSession, summary: Mapping[str, Any]) -> None:
-    by_model = ", ".join(
-        f"{one['model']} {one['session_log_likelihood']:.4f}" for one in summary["held_out"]
-    )
-    session.line(
-        f"{summary['model']} predicts the sessions of held-out people best (mean log likelihood: "
-        f"{by_model})"
-    )
-
-
 def _examination_table(
     session: DemoSession, summary: Mapping[str, Any], examination: Vector, truth: Vector
 ) -> None:
     """How far users look, as it was found by the model that judges and by PBM, and in truth."""
     rows = [
-        (one["rank"], f"{one['shown']:,}", one["click_through"], one["examination"], *pair)
-        for one, *pair in zip(summary["ranks"], examination.tolist(), truth.tolist(), strict=False)
+        (rank["rank"], f"{rank['shown']:,}", rank["click_through"], rank["examination"], *pair)
+        for rank, *pair in zip(summary["ranks"], examination.tolist(), truth.tolist(), strict=False)
     ]
-    heads = [
-        "RANK",
-        "IMPRESSIONS",
-        "CLICK RATE",
-        f"EXAMINATION ({summary['model']})",
-        f"({CLICK_MODEL})",
-        "TRUE",
-    ]
-    session.table(heads, rows)
+    models = f"EXAMINATION ({summary['model']})", f"({CLICK_MODEL})"
+    session.table(["RANK", "IMPRESSIONS", "CLICK RATE", *models, "TRUE"], rows)
 
 
 def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
     """Each ranker with its interval, and what each difference to the one from clicks may be."""
-    rows = []
-    for ranker in compared.rankers:
-        mean = ranker.means[SELECT]
-        rows.append((ranker.name, mean.mean, mean.low, mean.high))
+    means = {ranker.name: ranker.means[SELECT] for ranker in compared.rankers}
+    rows = [(name, mean.mean, mean.low, mean.high) for name, mean in means.items()]
     session.table([f"{compared.n_queries} HELD-OUT QUERIES", SELECT, "LOW", "HIGH"], rows)
     session.line(f"convention: {compared.metrics[0].convention}")
-    for warning in compared.warnings:
-        session.line(f"warning: {warning}")
+    session.warn(compared.warnings)
     for pair in compared.pairs:
         session.line(verdict(pair, pair.a, pair.b))

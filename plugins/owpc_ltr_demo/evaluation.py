@@ -83,16 +83,16 @@ def best_possible(data: RankingDataset) -> tuple[Measured, ...]:
 def by_kind(result: RankerComparison, data: RankingDataset) -> list[dict[str, Any]]:
     """The last metric's mean of each ranker on the queries of each kind."""
     kinds = np.array([name.partition(":")[0] for name in data.query_ids.to_pylist()])
-    rows = []
-    for kind in (OBJECT, MODULE):
-        chosen = kinds == kind
-        if not chosen.any():
-            continue
-        means = {
-            one.name: float(one.measured[-1].per_query[chosen].mean()) for one in result.rankers
+    values = {ranker.name: ranker.measured[-1].per_query for ranker in result.rankers}
+    return [
+        {
+            "kind": kind,
+            "queries": int((kinds == kind).sum()),
+            METRICS[-1]: {name: float(part[kinds == kind].mean()) for name, part in values.items()},
         }
-        rows.append({"kind": kind, "queries": int(chosen.sum()), METRICS[-1]: means})
-    return rows
+        for kind in (OBJECT, MODULE)
+        if kind in kinds
+    ]
 
 
 def verdict(pair: ComparedPair, first: str, other: str) -> str:
@@ -102,34 +102,31 @@ def verdict(pair: ComparedPair, first: str, other: str) -> str:
         f"{one.mean_difference:+.4f} {pair.metric}, 95 % interval [{one.low:+.4f}, "
         f"{one.high:+.4f}], p = {pair.p_holm:.4f}, {one.n_queries} queries"
     )
-    found = pair.verdict
-    if found.outcome is Outcome.NO_DIFFERENCE:
+    if pair.verdict.outcome is Outcome.NO_DIFFERENCE:
         figures += f"; minimum detectable difference (80 % power): {one.detectable:.3f}"
-    return f"{first} against {other}: {found} ({figures})"
+    return f"{first} against {other}: {pair.verdict} ({figures})"
 
 
 def rows_of(result: RankerComparison, data: RankingDataset) -> Sequence[Sequence[object]]:
     """One row a ranker: its name and its metrics."""
-    rows: list[Sequence[object]] = [
-        (one.name, *(each.mean for each in one.measured)) for one in result.rankers
-    ]
-    rows.append(("(ideal ranking)", *(one.mean for one in best_possible(data))))
-    return rows
+    rows = [(ranker.name, ranker.measured) for ranker in result.rankers]
+    rows.append(("(ideal ranking)", best_possible(data)))
+    return [(name, *(measured.mean for measured in part)) for name, part in rows]
 
 
 def _metrics() -> list[Metric]:
     return [parse_metric(name) for name in METRICS]
 
 
-def gains(found: LiveEvaluation) -> tuple[Vector, Vector]:
+def gains(live: LiveEvaluation) -> tuple[Vector, Vector]:
     """Each query's value without and with the model."""
-    after, before = (ranker.measured[0].per_query for ranker in found.rankers)
+    after, before = (ranker.measured[0].per_query for ranker in live.rankers)
     return before, after
 
 
-def examples(found: LiveEvaluation) -> dict[str, int]:
+def examples(live: LiveEvaluation) -> dict[str, int]:
     """The queries to show, by the reason."""
-    before, after = gains(found)
+    before, after = gains(live)
     order = np.argsort(after - before, kind="stable")
     changed = order[(after - before)[order] != 0]
     if not len(changed):
@@ -141,13 +138,13 @@ def examples(found: LiveEvaluation) -> dict[str, int]:
     }
 
 
-def live_figures(found: LiveEvaluation) -> dict[str, Any]:
+def live_figures(live: LiveEvaluation) -> dict[str, Any]:
     """The figures as JSON."""
-    times = found.milliseconds
+    times = live.milliseconds
     return {
         "metric": SELECT,
         "window": WINDOW,
-        **found.pairs[0].comparison.as_dict(),
+        **live.pairs[0].comparison.as_dict(),
         "median_ms_before": times["before"]["median"],
         "median_ms_after": times["after"]["median"],
     }
@@ -166,7 +163,7 @@ def search_live(
 
     Unjudged documents count as irrelevant, and no query is left out.
     """
-    judged = [one.judged(one.relevant) for one in queries]
+    judged = [demo_query.judged(demo_query.relevant) for demo_query in queries]
     # One search at a time: the times are those of a node without other work.
     question = LiveSearches(
         INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
@@ -188,12 +185,9 @@ def compare_rankers(
         with session.working() as show:
             show("training LambdaMART", None)
             rival = fit_lambdamart(
-                splits.training,
-                splits.validation,
-                SELECT,
-                seed=session.options.seed,
-                threads=session.options.threads,
-            )
+                splits.training, splits.validation, SELECT,
+                seed=session.options.seed, threads=session.options.threads,
+            )  # fmt: skip
         columns, features = field_columns(logged.featureset), splits.test.features
         scores = {
             **{name: model.score(features) for name, model in models.items()},
@@ -218,7 +212,7 @@ def compare_rankers(
         _verdict_lines(session, result)
         session.figures["comparison"] = {
             **result.as_dict(),
-            "best_possible": {str(one.metric): one.mean for one in best_possible(splits.test)},
+            "best_possible": {str(best.metric): best.mean for best in best_possible(splits.test)},
             "runs_in": places,
             "by_kind": kinds,
             "lambdamart": {
@@ -247,12 +241,10 @@ def upload_models(
 ) -> dict[str, str]:
     """Each model's immutable name in the engine, after the parity proof."""
     with session.step("upload", "upload both models, and compare engine and local scores"):
+        models = {("upload", MODEL): model, ("upload_trees", TREES_MODEL): trees}
         return {
             name: uploaded_name(session, logged, ranker, name, key)
-            for key, ranker, name in (
-                ("upload", model, MODEL),
-                ("upload_trees", trees, TREES_MODEL),
-            )
+            for (key, name), ranker in models.items()
         }
 
 
@@ -286,7 +278,7 @@ def search_held_out(
     with session.step("search", "search the whole corpus live, without and with the models"):
         queries = [pool.query for pool in logged.candidates(held_out=True)]
         write_query(session, "-bm25.json", baseline.query())
-        found_by = {}
+        results = {}
         for name, what in ((MODEL, "the model"), (TREES_MODEL, "the tree model")):
             with session.working() as show:
                 live = search_live(
@@ -294,11 +286,11 @@ def search_held_out(
                     baseline.query(), queries, progress=show,
                 )  # fmt: skip
             _live_lines(session, live, what)
-            found_by[name] = live
-        for why, number in examples(found_by[MODEL]).items():
-            _show(session, found_by[MODEL], queries[number], why, number)
-        session.figures["live"] = live_figures(found_by[MODEL])
-        session.figures["live_trees"] = live_figures(found_by[TREES_MODEL])
+            results[name] = live
+        for why, number in examples(results[MODEL]).items():
+            _show(session, results[MODEL], queries[number], why, number)
+        session.figures["live"] = live_figures(results[MODEL])
+        session.figures["live_trees"] = live_figures(results[TREES_MODEL])
 
 
 def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> Path:
@@ -351,4 +343,6 @@ def _move(rank: int, other_rank: int | None) -> str:
     if other_rank is None:
         return "new"
     steps = other_rank - rank
-    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
+    if steps == 0:
+        return "="
+    return f"▲{steps}" if steps > 0 else f"▼{-steps}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -61,16 +62,16 @@ def make_vectors(session: DemoSession) -> Corpus:
             show("analysing its words", None)
             space = LatentSemantics.of(texts, seed=session.options.seed)
             vectors = space.vectors(texts)
-            asked = make_queries(documents, session.options.queries)
-            of_queries = space.vectors([query.text for query in asked])
-        known = np.abs(of_queries).max(axis=1) > 0
-        queries = tuple(query for query, has in zip(asked, known, strict=True) if has)
+            queries = make_queries(documents, session.options.queries)
+            of_queries = space.vectors([query.text for query in queries])
+        has_vector = np.abs(of_queries).max(axis=1) > 0
+        queries = tuple(itertools.compress(queries, has_vector))
         session.line(
             f"{len(documents)} documents, {len(space.words)} words, {DIMENSIONS} dimensions; "
             f"{len(queries)} queries (summary lines), none of which a document contains"
         )
         session.figures |= {"documents": len(documents), "queries": len(queries)}
-    return Corpus(documents, vectors, queries, of_queries[known])
+    return Corpus(documents, vectors, queries, of_queries[has_vector])
 
 
 def index_vectors(session: DemoSession, cluster: Cluster, corpus: Corpus) -> None:
@@ -124,10 +125,10 @@ def lint_usual_request(session: DemoSession, cluster: Cluster, corpus: Corpus) -
         query, vector = corpus.queries[0], corpus.of_queries[0]
         request = usual_request(query.text, _rounded(vector))
         session.write("-request.json", _json(request))
-        found = lint(request, index=HYBRID_INDEX, cluster=cluster)
-        for finding in found.findings:
+        result = lint(request, index=HYBRID_INDEX, cluster=cluster)
+        for finding in result.findings:
             session.line(f"{finding.check}: {finding.example}")
-        session.figures["lint"] = found.as_dict()
+        session.figures["lint"] = result.as_dict()
 
 
 def fuse_legs(session: DemoSession, cluster: Cluster, judged: Judgments) -> bool:
@@ -136,16 +137,16 @@ def fuse_legs(session: DemoSession, cluster: Cluster, judged: Judgments) -> bool
 
     with session.step("fuse", "learn one weight for each leg, and measure it on other queries"):
         with session.working() as show:
-            found = fuse(
+            fusion = fuse(
                 cluster, legs(), judgments=judged, index=HYBRID_INDEX, window=WINDOW,
                 metric=SELECT, complete=True, force=True, seed=session.options.seed,
                 out=session.file("-fused.json"), progress=show,
                 query_template_out=session.file("-query.json"),
             )  # fmt: skip
-        for line in str(found).splitlines():
+        for line in str(fusion).splitlines():
             session.line(line)
-        session.figures["fuse"] = found.as_dict()
-    return found.is_better
+        session.figures["fuse"] = fusion.as_dict()
+    return fusion.is_better
 
 
 def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> None:
@@ -153,12 +154,9 @@ def upload_fusion(session: DemoSession, cluster: Cluster, judged: Judgments) -> 
     with session.step("upload", "upload it, and measure live results"):
         with session.working() as show:
             uploaded = cluster.upload(
-                session.file("-fused.json"),
-                index=HYBRID_INDEX,
-                name=HYBRID_MODEL,
-                featureset=LEGS,
-                progress=show,
-            )
+                session.file("-fused.json"), index=HYBRID_INDEX, name=HYBRID_MODEL,
+                featureset=LEGS, progress=show,
+            )  # fmt: skip
             live = cluster.compare_live(
                 [HYBRID_MODEL], judgments=judged, index=HYBRID_INDEX, split="all",
                 query_template=session.file("-query.json"), metrics=SELECT, progress=show,
@@ -205,7 +203,7 @@ def _field(vector: Any) -> dict[str, list[float]]:
 
 
 def _rounded(vector: Any) -> list[float]:
-    return [round(float(each), 5) for each in vector]
+    return [round(float(value), 5) for value in vector]
 
 
 def _json(content: Any) -> str:
@@ -250,23 +248,21 @@ class LatentSemantics:
         from scipy.sparse.linalg import svds
 
         occurs = Counter(word for text in texts for word in set(_words(text)))
-        kept = sorted(word for word, count in occurs.items() if count > 1)
-        counts = np.array([occurs[word] for word in kept], np.float64)
-        known = {word: column for column, word in enumerate(kept)}
-        weights = np.log(len(texts) / counts)
-        start = np.random.default_rng(seed).normal(size=min(len(texts), len(kept)))
-        matrix = _weighted(texts, known, weights)
-        _, _, axes = svds(matrix, k=dimensions, v0=start)
-        return cls(known, weights, np.ascontiguousarray(axes.T, np.float32))
+        shared = sorted(word for word, count in occurs.items() if count > 1)
+        columns = {word: column for column, word in enumerate(shared)}
+        weights = np.log(len(texts) / np.array([occurs[word] for word in shared], np.float64))
+        start = np.random.default_rng(seed).normal(size=min(len(texts), len(shared)))
+        _, _, axes = svds(_weighted(texts, columns, weights), k=dimensions, v0=start)
+        return cls(columns, weights, np.ascontiguousarray(axes.T, np.float32))
 
     def vectors(self, texts: Sequence[str]) -> Matrix:
         """A vector of length 1 for each text, or zeros where it has none of the words.
 
         Shape: (texts, dimensions).
         """
-        found = _weighted(texts, self.words, self.weights) @ self.axes
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found / np.where(lengths > 0, lengths, 1), np.float32)
+        vectors = _weighted(texts, self.words, self.weights) @ self.axes
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def _words(text: str) -> Iterable[str]:

@@ -110,23 +110,20 @@ def find_candidates(
     with session.step("candidates", "find candidates of known-item queries by full-text search"):
         queries = make_queries(documents, session.options.queries)
         with session.working() as show:
-            found = candidate_pools(engine, INDEX, queries, show)
+            pools = candidate_pools(engine, INDEX, queries, show)
         modules = sum(query.kind == MODULE for query in queries)
-        recall = candidate_recall(found)
+        recall = candidate_recall(pools)
         session.line(
             f"queries: {len(queries) - modules} summary lines, whose answer is their object, and "
             f"{modules} module synopses, whose answers are the module and its members"
         )
         session.line(
-            f"candidates: the {max(len(pool.doc_ids) for pool in found)} best of a full-text "
+            f"candidates: the {max(len(pool.doc_ids) for pool in pools)} best of a full-text "
             f"query, which finds {recall:.1%} of the answers; no ranker can find the others"
         )
-        session.figures |= {
-            "queries": len(queries),
-            "module_queries": modules,
-            "pool_recall": recall,
-        }
-    return [pool for pool in found if pool.doc_ids]
+        figures = {"queries": len(queries), "module_queries": modules, "pool_recall": recall}
+        session.figures |= figures
+    return [pool for pool in pools if pool.doc_ids]
 
 
 def log_candidates(
@@ -159,10 +156,8 @@ def log_candidates(
             f"{counts.absent} absent, {sum(counts.rejected.values())} rejected; "
             f"{report.pairs_per_second:,.0f} pairs per second"
         )
-        session.figures |= {
-            "pairs": counts.judged,
-            "pairs_per_second": report.pairs_per_second,
-        }
+        figures = {"pairs": counts.judged, "pairs_per_second": report.pairs_per_second}
+        session.figures |= figures
     return split_queries(read_dataset(report.path), HashSplit(), report.path.name)
 
 
@@ -197,10 +192,7 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
         (".jsonl", f"{len(documents)} documents, their ids in the field id"),
         ("-index.json", "settings and mapping of the index"),
         ("-features.json", "the feature set"),
-        (
-            "-judgments.tsv",
-            f"{len(judged.queries)} queries, {judged.n_judgments} judged documents",
-        ),
+        ("-judgments.tsv", f"{len(judged.queries)} queries, {judged.n_judgments} judged documents"),
         ("-judgments-new.tsv", f"{len(new.queries)} further queries, to be added later"),
         ("-query.json", "an application's query"),
     ):
@@ -225,7 +217,7 @@ def _candidates(
     try:
         sources = ((document.id, document.source()) for document in documents)
         index_documents(engine, _SCRATCH, sources, show)
-        found = candidate_pools(engine, _SCRATCH, make_queries(documents, size), show)
+        pools = candidate_pools(engine, _SCRATCH, make_queries(documents, size), show)
     finally:
         drop_index(engine, _SCRATCH)
-    return [pool for pool in found if pool.doc_ids]
+    return [pool for pool in pools if pool.doc_ids]

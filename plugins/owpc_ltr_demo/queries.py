@@ -54,9 +54,8 @@ class DemoQuery:
 
         names = list(doc_ids)
         grades = np.array([self.relevant.get(name, 0) for name in names], np.float32)
-        return JudgedQuery(
-            self.query_id, {"keywords": self.text, "query": self.text}, names, grades
-        )
+        params = {"keywords": self.text, "query": self.text}
+        return JudgedQuery(self.query_id, params, names, grades)
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,9 @@ def make_queries(documents: Sequence[Document], size: int) -> tuple[DemoQuery, .
 
 def pool_query(text: str) -> dict[str, Any]:
     """The full-text query that finds candidates; its sum of fields has a high recall."""
-    fields = ["text", "parents", "name_words.spelled_out", "name_words.abbreviated"]
-    return {
-        "multi_match": {
-            "query": text,
-            "fields": [*fields, "name.trigrams^0.5"],
-            "type": "most_fields",
-        }
-    }
+    names = ["name_words.spelled_out", "name_words.abbreviated", "name.trigrams^0.5"]
+    fields = ["text", "parents", *names]
+    return {"multi_match": {"query": text, "fields": fields, "type": "most_fields"}}
 
 
 def candidates_of(
@@ -112,12 +106,8 @@ def candidates_of(
     Raises Incomplete where the engine answers for a part of the index.
     """
     body = {"query": pool_query(query.text), "size": size, "_source": False}
-    answer = engine.request(
-        "POST",
-        f"/{check_index(index)}/_search",
-        params={"allow_partial_search_results": "false"},
-        body=body,
-    )
+    params = {"allow_partial_search_results": "false"}
+    answer = engine.request("POST", f"/{check_index(index)}/_search", params=params, body=body)
     hits = SearchAnswer.read(answer, body).hits
     return CandidatePool(query, tuple(sorted(hit["_id"] for hit in hits)))
 
@@ -129,18 +119,17 @@ def candidate_pools(
     progress: Callable[[str, float | None], None],
 ) -> tuple[CandidatePool, ...]:
     """The candidates of each query, by several searches at a time."""
-    done: list[CandidatePool] = []
+    pools: list[CandidatePool] = []
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
-        for found in threads.map(lambda query: candidates_of(engine, index, query), queries):
-            done.append(found)
-            progress(f"{len(done)} of {len(queries)} queries", len(done) / len(queries))
-    return tuple(done)
+        for pool in threads.map(lambda query: candidates_of(engine, index, query), queries):
+            pools.append(pool)
+            progress(f"{len(pools)} of {len(queries)} queries", len(pools) / len(queries))
+    return tuple(pools)
 
 
-def candidate_recall(found: Iterable[CandidatePool]) -> float:
+def candidate_recall(pools: Sequence[CandidatePool]) -> float:
     """The mean share of a query's relevant documents that full-text search found."""
-    shares = [pool.recall for pool in found]
-    return sum(shares) / len(shares)
+    return sum(pool.recall for pool in pools) / len(pools)
 
 
 def _demo_query(document: Document, members: list[str]) -> DemoQuery:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,11 @@ class DemoSession:
     def line(self, text: str = "") -> None:
         """Print one result."""
         print(f"  {text}" if text else "")
+
+    def warn(self, warnings: Iterable[object]) -> None:
+        """Print warnings."""
+        for warning in warnings:
+            self.line(f"warning: {warning}")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print figures."""

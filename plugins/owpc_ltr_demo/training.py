@@ -39,9 +39,8 @@ def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.models.model_file import save_model
 
-    with session.step(
-        "train", "train OWPC by LaRank, weights and C selected on validation queries"
-    ):
+    title = "train OWPC by LaRank, weights and C selected on validation queries"
+    with session.step("train", title):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
         plan = plan_of("owpc", "larank", {}, grid)
         trained = fit(session, plan, splits)
@@ -58,7 +57,7 @@ def train_owpc(session: DemoSession, splits: Splits) -> LinearModel:
             f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        warning_lines(session, trained)
+        session.warn(warnings_of(trained))
         session.figures["owpc"] = {
             "settings": dict(trained.settings),
             "validation": model.record["validation"],
@@ -89,10 +88,9 @@ def fit(session: DemoSession, plan: Plan, splits: Splits) -> TrainingResult:
         return train_plan(splits.training, plan, run, splits.validation, splits.source)
 
 
-def warning_lines(session: DemoSession, trained: TrainingResult) -> None:
-    """Print the warnings of a training."""
-    for warning in (*trained.warnings, *constant_in_training(trained.constant_features)):
-        session.line(f"warning: {warning}")
+def warnings_of(trained: TrainingResult) -> list[str]:
+    """The warnings of a training."""
+    return [*trained.warnings, *constant_in_training(trained.constant_features)]
 
 
 @contextmanager
@@ -166,10 +164,8 @@ def train_with_fewer_features(
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
         save_model(fewer, session.file("-owpc-fewer.json"))
-        with (
-            _timed_model(logged, baseline, model) as whole,
-            _timed_model(logged, baseline, fewer) as cheap,
-        ):
+        timed = _timed_model(logged, baseline, model), _timed_model(logged, baseline, fewer)
+        with timed[0] as whole, timed[1] as cheap:
             added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
         record = fewer.record["feature_cost"]
         chosen = next(step for step in selected.path if step.features == len(selected.kept))

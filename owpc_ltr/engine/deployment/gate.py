@@ -36,21 +36,14 @@ from owpc_ltr.engine.search.live_evaluation import (
 from owpc_ltr.engine.search.serving import Serve, query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation import proxy_labels
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
-from owpc_ltr.evaluation.proxy_labels import (
-    HumanSample,
-    check_counted,
-    human_sample,
-    in_all,
-    sample_weights,
-    strata_of,
-)
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     check_features,
@@ -368,26 +361,25 @@ class JudgedTrial(_Trial):
         chosen: ChosenQueries,
     ) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
         """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
-        sample = human_sample(self.gate.data, human)
+        sample = proxy_labels.human_sample(self.gate.data, human)
         judged, places = sample.among(data.query_ids)
         if isinstance(human, RankingDataset):
             # Held-out queries of a random sample are a random sample, too.
-            unseen = HumanSample(held_out(judged, self.model, self.other)[0])
+            unseen = proxy_labels.HumanSample(held_out(judged, self.model, self.other)[0])
             judged, places = unseen.among(data.query_ids)
-        strata = strata_of(data.query_ids, self.gate.strata)
+        strata = proxy_labels.strata_of(data.query_ids, self.gate.strata)
         weights = uneven(data.query_weights)
-        judged = replace(judged, query_weights=sample_weights(weights, places, strata))
+        judged = replace(judged, query_weights=proxy_labels.sample_weights(weights, places, strata))
         by_proxy = self.results_per_query(data, chosen)
         by_people = self.results_per_query(judged, chosen)
         gains, human_gains = (
             results.rankers[NEW].values[0] - results.rankers[self.other.model].values[0]
             for results in (by_proxy, by_people)
         )
-        check_counted(self.gate.metric, gains, human_gains)
-        powered = prediction_powered(
-            gains, in_all(human_gains, places, data.n_queries), data.query_ids.to_pylist(),
-            weights=weights, strata=strata,
-        )  # fmt: skip
+        proxy_labels.check_counted(self.gate.metric, gains, human_gains)
+        spread = proxy_labels.in_all(human_gains, places, data.n_queries)
+        ids = data.query_ids.to_pylist()
+        powered = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
         comparison = compare_results(by_people)
         clusters = cluster_warnings(by_proxy.queries.clusters)
         warnings = (*clusters, *random_sample_warnings(powered.p_random))
