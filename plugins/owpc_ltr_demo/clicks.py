@@ -111,25 +111,25 @@ def world_of(
     """
     from owpc_ltr_clicks.simulation import World
 
-    shown = [
+    listed = [
         sorted({name for served in lists for name in served[number].doc_ids})
         for number in range(len(queries))
     ]
     grades = [
         query.relevant.get(name, 0)
-        for query, names in zip(queries, shown, strict=True)
+        for query, names in zip(queries, listed, strict=True)
         for name in names
     ]
-    offsets = np.cumsum([0, *map(len, shown)])
+    offsets = np.cumsum([0, *map(len, listed)])
     scores = [np.full(len(grades), -np.inf) for _ in lists]
     for of_ranker, served in zip(scores, lists, strict=True):
-        for number, names in enumerate(shown):
+        for number, names in enumerate(listed):
             ranks = {name: rank for rank, name in enumerate(served[number].doc_ids)}
             rows = slice(int(offsets[number]), int(offsets[number + 1]))
             of_ranker[rows] = [-float(ranks.get(name, np.inf)) for name in names]
     attraction = users.attraction(np.array(grades, np.float32))
     texts = tuple(query.text for query in queries)
-    documents = tuple(name for names in shown for name in names)
+    documents = tuple(name for names in listed for name in names)
     return World(texts, documents, offsets.astype(np.int64), attraction), scores
 
 

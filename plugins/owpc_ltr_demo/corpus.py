@@ -70,18 +70,18 @@ def _cut_signature(name: str, text: str) -> tuple[str, str]:
     count = next((i for i, line in enumerate(lines) if not call.match(line)), len(lines))
     if count == 0:
         return "", text
-    shown = "\n".join(lines[:count])
+    signature = "\n".join(lines[:count])
     body = "\n".join(lines[count:]).strip()
     first, _, result = _cut_result(lines[count - 1])
     if body and lines[count].strip():
         # The description goes on from the line of the signature.
         return first, f"{result}\n{body}".strip()
-    return (shown, body) if body else (first, result)
+    return (signature, body) if body else (first, result)
 
 
 def _cut_result(line: str) -> tuple[str, str, str]:
-    found = _RESULT.search(line)
-    return (line[: found.start() + 1], found[0], line[found.end() :]) if found else (line, "", "")
+    match = _RESULT.search(line)
+    return (line[: match.start() + 1], match[0], line[match.end() :]) if match else (line, "", "")
 
 
 LEFT_OUT = frozenset(
@@ -133,8 +133,8 @@ def read_sources() -> Iterator[DocumentedObject]:
 
 def _files(root: Path, name: str) -> list[Path]:
     single = root / f"{name}.py"
-    found = [single] if single.is_file() else (root / name).rglob("*.py")
-    return sorted(file for file in found if _is_public(file.relative_to(root).parts))
+    files = [single] if single.is_file() else (root / name).rglob("*.py")
+    return sorted(file for file in files if _is_public(file.relative_to(root).parts))
 
 
 def _is_public(parts: tuple[str, ...]) -> bool:
@@ -229,12 +229,12 @@ def _signature(node: Definition, *, in_class: bool) -> tuple[str, int]:
 def _call(
     name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, *, skip_first: bool
 ) -> tuple[str, int]:
-    given = node.args
-    count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
-    count += (given.vararg is not None) + (given.kwarg is not None)
-    skipped = skip_first and bool(given.posonlyargs or given.args)
+    arguments = node.args
+    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    count += (arguments.vararg is not None) + (arguments.kwarg is not None)
+    skipped = skip_first and bool(arguments.posonlyargs or arguments.args)
     returns = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
-    return f"{name}({ast.unparse(given)}){returns}", count - skipped
+    return f"{name}({ast.unparse(arguments)}){returns}", count - skipped
 
 
 MODULES = {

@@ -278,9 +278,9 @@ def _weighted(texts: Sequence[str], known: dict[str, int], weights: Vector) -> A
     starts = [0]
     for text in texts:
         counts = Counter(known[word] for word in _words(text) if word in known)
-        own = np.array([1 + np.log(count) for count in counts.values()])
-        own *= weights[list(counts)] if counts else 1
-        values += (own / max(float(np.linalg.norm(own)), 1e-12)).tolist()
+        frequencies = np.array([1 + np.log(count) for count in counts.values()])
+        frequencies *= weights[list(counts)] if counts else 1
+        values += (frequencies / max(float(np.linalg.norm(frequencies)), 1e-12)).tolist()
         columns += counts
         starts.append(len(columns))
     shape = (len(texts), len(known))

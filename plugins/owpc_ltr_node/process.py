@@ -126,8 +126,8 @@ def read_record(path: Path) -> Record | None:
 
 def read_records(nodes: Path) -> list[Record]:
     """Every record of a start without a stop, the latest start first."""
-    found = (read_record(path) for path in nodes.glob("*.json"))
-    return sorted((each for each in found if each), key=lambda each: each.started, reverse=True)
+    records = (read_record(path) for path in nodes.glob("*.json"))
+    return sorted((each for each in records if each), key=lambda each: each.started, reverse=True)
 
 
 def _fault(record: Record) -> str:
@@ -176,10 +176,10 @@ def process_to_end(record: Record) -> psutil.Process | None:
     process = _bearer(record)
     if process is None:
         return None
-    doubt = _doubt(process, record) or _foreign(process)
-    if doubt:
+    fault = _doubt(process, record) or _foreign(process)
+    if fault:
         raise EngineUnavailable(
-            f"cannot end the node on port {record.port} (pid {record.pid}): {doubt}"
+            f"cannot end the node on port {record.port} (pid {record.pid}): {fault}"
         )
     return process
 
@@ -237,14 +237,14 @@ def _foreign(process: psutil.Process) -> str:
 
 
 def _own_accounts() -> set[int]:
-    own = {os.geteuid()}
+    accounts = {os.geteuid()}
     if os.geteuid() == 0:
         account = node_user()
-        own |= {account.uid} if account else set()
+        accounts |= {account.uid} if account else set()
         for name in PREFERRED:
             with suppress(KeyError):
-                own.add(pwd.getpwnam(name).pw_uid)
-    return own
+                accounts.add(pwd.getpwnam(name).pw_uid)
+    return accounts
 
 
 def _ancestors() -> list[psutil.Process]:
@@ -430,18 +430,18 @@ def decisive_line(log: Path) -> str:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     except OSError:
         return "it left no log"
-    told = [line for line in lines if line]
+    printed = [line for line in lines if line]
     for pattern in TELLING:
-        found = next((line for line in told if re.search(pattern, line)), None)
-        if found:
-            return found[:300].rstrip(";,. ")
-    return told[-1][:300] if told else "its log is empty"
+        match = next((line for line in printed if re.search(pattern, line)), None)
+        if match:
+            return match[:300].rstrip(";,. ")
+    return printed[-1][:300] if printed else "its log is empty"
 
 
 def advice(line: str) -> str:
     """What to do about a decisive line, after a semicolon; nothing where nobody knows."""
-    found = (words for pattern, words in _ADVICE.items() if re.search(pattern, line))
-    return next((f"; {words}" for words in found), "")
+    matching = (words for pattern, words in _ADVICE.items() if re.search(pattern, line))
+    return next((f"; {words}" for words in matching), "")
 
 
 _ADVICE = {

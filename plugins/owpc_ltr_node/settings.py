@@ -69,10 +69,10 @@ def heap_bytes(heap: str) -> int:
     >>> heap_bytes("512m") == 512 * 2**20
     True
     """
-    found = re.fullmatch(r"([1-9][0-9]{0,9})([kmg])", heap.strip().lower())
-    if not found:
+    match = re.fullmatch(r"([1-9][0-9]{0,9})([kmg])", heap.strip().lower())
+    if not match:
         raise UsageError(f"{option_name('heap')} {heap} is not a size: write it as 512m or 2g")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
 def _check_heap(heap: str, engine: str) -> None:

@@ -96,15 +96,15 @@ def _models_of(engine: Engine, store: Store, name: str) -> list[str]:
         _check_unserved(engine, store, name)
         return [name]
     stored = store.list_models()
-    own = [model for model in stored if model in alias.models or is_model_of(name, model)]
-    for model in own:
+    models = [model for model in stored if model in alias.models or is_model_of(name, model)]
+    for model in models:
         others = [user for user in aliases.users(model) if user.name != name]
         if others:
             raise Refused(
                 f"alias '{others[0].name}' uses '{model}' of '{name}', or can be rolled back to "
                 f"it: delete '{others[0].name}' first"
             )
-    return made_here(engine, store, own)
+    return made_here(engine, store, models)
 
 
 def delete(engine: Engine, store: Store, name: str) -> list[str]:

@@ -251,7 +251,7 @@ def interval_of(
     An unbounded feature is assumed to stay within twice its values in training and now. Where that
     gives no interval, it is twice the scores that were seen.
     """
-    seen = np.vstack([np.nan_to_num(one.features) for one in answered])
+    seen = np.vstack([np.nan_to_num(scored.features) for scored in answered])
     ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
     trained = model.record.get("feature_ranges")
     if trained is not None and np.shape(trained) == ranges.shape:
@@ -261,7 +261,7 @@ def interval_of(
         interval = known_interval(model, featureset, 2 * ranges)
     if math.isfinite(interval.low):
         return interval
-    local = np.concatenate([[0.0], *(one.local for one in answered)])
+    local = np.concatenate([[0.0], *(scored.local for scored in answered)])
     return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
 
 
@@ -323,8 +323,8 @@ class _Upload(ServingCase):
                 or (_CHANGED if self.observe() != environment else None)
             )  # fmt: skip
             if refusal:
-                rest = "was there before, and stays" if was_there else "was removed again"
-                raise Refused(f"{refusal}; the model {rest}")
+                what_remains = "was there before, and stays" if was_there else "was removed again"
+                raise Refused(f"{refusal}; the model {what_remains}")
             template = proved_template(
                 self.engine, self.store, self.stored, self.queries,
                 interval=interval, tolerance=self.limits.tolerance,
@@ -489,13 +489,15 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
         )
     if not is_new:
         return
-    there = store.list_models()
-    if name in there:
+    models = store.list_models()
+    if name in models:
         raise Refused(
             f"'{name}' is the name of a stored model, which an alias would hide: {_another_name()}"
         )
     parts = split_immutable(name)
-    if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], stored) for stored in there)):
+    if parts and (
+        aliases.find(parts[0]) or any(is_model_of(parts[0], stored) for stored in models)
+    ):
         raise Refused(
             f"'{name}' reads as a model of '{parts[0]}', and may become one's name: "
             f"{_another_name()}"

@@ -49,8 +49,8 @@ class RankAgreement(ShortRepr):
     def words(self) -> str:
         """The two figures that tell it, in words."""
         text = f"Kendall's tau {self.tau:.4f}, {self.swapped} pairs swapped"
-        known = self.ndcg_difference
-        return text if known is None else f"{text}, {METRIC} {known:+.4f}"
+        difference = self.ndcg_difference
+        return text if difference is None else f"{text}, {METRIC} {difference:+.4f}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,9 +89,9 @@ class Parity(ShortRepr):
         """How many documents and queries were compared, and of how many."""
         if not self.absent:
             return f"{self.documents} documents of {self.queries} queries"
-        asked, queries = self.documents + self.absent, self.queries + self.absent_queries
+        documents, queries = self.documents + self.absent, self.queries + self.absent_queries
         return (
-            f"{self.documents} of {asked} documents ({self.documents / asked:.0%}) of "
+            f"{self.documents} of {documents} documents ({self.documents / documents:.0%}) of "
             f"{self.queries} of {queries} queries"
         )
 
@@ -191,4 +191,4 @@ def drift_as_dict(
     """Feature drift and its effect on rankings as JSON; None where nothing is known."""
     if rankings is None:
         return None
-    return {"features": [asdict(one) for one in features], "rankings": asdict(rankings)}
+    return {"features": [asdict(feature) for feature in features], "rankings": asdict(rankings)}

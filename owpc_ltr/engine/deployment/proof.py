@@ -71,19 +71,19 @@ def rank_agreement(scored: Sequence[Scored]) -> RankAgreement:
 
 def _ndcg_difference(scored: Sequence[Scored], *, same_rankings: bool) -> float | None:
     """Over the queries whose labels are known; None where there are none, or a score is none."""
-    known = [(labels, one, other) for labels, one, other in scored if labels is not None]
-    numbers = all(np.isfinite([one, other]).all() for _, one, other in known)
-    if not known or len(known) < len(scored) or not numbers:
+    labelled = [(labels, one, other) for labels, one, other in scored if labels is not None]
+    numbers = all(np.isfinite([one, other]).all() for _, one, other in labelled)
+    if not labelled or len(labelled) < len(scored) or not numbers:
         return None
     if same_rankings:
         return 0.0
 
     metric = parse_metric(METRIC)
-    labels = [one[0] for one in known]
-    offsets = np.cumsum([0, *(len(each) for each in labels)])
+    labels = [one[0] for one in labelled]
+    offsets = np.cumsum([0, *(len(part) for part in labels)])
     together = np.concatenate(labels).astype(np.float32)
     reference, other = (
-        metric.mean(np.concatenate([one[which] for one in known]), together, offsets)
+        metric.mean(np.concatenate([one[which] for one in labelled]), together, offsets)
         for which in (1, 2)
     )
     difference = float(other - reference)

@@ -179,12 +179,12 @@ def upload(
             tables=tables, limits=limits or ProofLimits(), search=search,
         )  # fmt: skip
     except NotBetter as refusal:
-        given = {
+        options = {
             "--query-template": template, "--window": window, "--index": index,
             "--featureset": featureset,
         }  # fmt: skip
         command = _settling(
-            refusal.result, evidence, data, path, extra_features=extra_features, given=given,
+            refusal.result, evidence, data, path, extra_features=extra_features, given=options,
             connection=cluster.typed_options,
         )  # fmt: skip
         refused = RefusedUpload(refusal.result)

@@ -169,12 +169,12 @@ def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
             f"{', '.join(featureset.params)}"
         )
     refuse_unfit(featureset, params)
-    given = {name: params[name] for name in featureset.params}
+    declared = {name: params[name] for name in featureset.params}
     if featureset.why_by_client:
         if DOC_IDS not in params:
             raise NoWindowScores(featureset.why_by_client)
-        given[DOC_IDS] = params[DOC_IDS]
-    return given
+        declared[DOC_IDS] = params[DOC_IDS]
+    return declared
 
 
 def _compile(feature: Feature, featureset: FeatureSet) -> FeatureQuery | DerivedFeature:
@@ -300,12 +300,12 @@ def linear_rescorers(
     a constant first step. A sum has fewer features where the text has many `words`.
     """
     weights, intercept = model.folded()
-    asked = _asked_once(model.feature_names, weights.tolist(), queries)
+    weighted = _asked_once(model.feature_names, weights.tolist(), queries)
     steps: list[tuple[Query, float]] = []
-    if intercept != 0.0 or not asked:
+    if intercept != 0.0 or not weighted:
         steps.append(({"match_all": {}}, intercept))
     for sign in (1.0, -1.0):
-        part = [(scoring(query), sign * weight) for query, weight in asked if sign * weight > 0]
+        part = [(scoring(query), sign * weight) for query, weight in weighted if sign * weight > 0]
         steps += [(_sum(group), sign) for group in _groups(part, words)]
     own_weights = [0.0, *[1.0] * (len(steps) - 1)]
     return [
@@ -319,12 +319,12 @@ def _groups(part: Sequence[tuple[Query, float]], words: int) -> Iterator[list[tu
     group: list[tuple[Query, float]] = []
     leaves, most = 0, min(_TOGETHER, _CLAUSES // max(1, words))
     for query, weight in part:
-        own = _leaves(query)
-        if group and leaves + own > most:
+        size = _leaves(query)
+        if group and leaves + size > most:
             yield group
             group, leaves = [], 0
         group.append((query, weight))
-        leaves += own
+        leaves += size
     if group:
         yield group
 

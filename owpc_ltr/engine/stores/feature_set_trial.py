@@ -56,13 +56,13 @@ def trial_params(featureset: FeatureSet, text: str, given: Mapping[str, Any]) ->
     """
     for name in given:
         if name not in featureset.params:
-            known = ", ".join(featureset.params) or "none"
+            names = ", ".join(featureset.params) or "none"
             raise UsageError(
-                f"'{name}' is no parameter of the feature set '{featureset.name}': it has {known}"
+                f"'{name}' is no parameter of the feature set '{featureset.name}': it has {names}"
             )
-    own = (featureset.validation or {}).get("params", {})
-    guessed = frozenset(featureset.params) - own.keys() - given.keys()
-    values = {**dict.fromkeys(featureset.params, text), **own, **given}
+    defaults = (featureset.validation or {}).get("params", {})
+    guessed = frozenset(featureset.params) - defaults.keys() - given.keys()
+    values = {**dict.fromkeys(featureset.params, text), **defaults, **given}
     if featureset.why_by_client:
         values[DOC_IDS] = []
     return TrialParams(values, guessed, text)
@@ -77,10 +77,10 @@ def put_tried(store: Store, featureset: FeatureSet, tried: TrialParams, *, repla
         names = _suspects(str(error), featureset, tried)
         if not names:
             raise
-        told = ", ".join(f"'{name}'" for name in names)
+        quoted = ", ".join(f"'{name}'" for name in names)
         kind = BadInput if isinstance(error, BadInput) else Refused
         raise kind(
-            f"{error}; {told} was tried as the text '{tried.text}': if it is a number or a list, "
+            f"{error}; {quoted} was tried as the text '{tried.text}': if it is a number or a list, "
             f"give a value to try with, --param {names[0]}=VALUE"
         ) from error
 
@@ -91,17 +91,17 @@ def derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> li
     if not derived:
         return []
     more = " …" if len(derived) > _FEATURES_TOLD else ""
-    told = f"{', '.join(derived[:_FEATURES_TOLD])}{more} (derived)"
+    names = f"{', '.join(derived[:_FEATURES_TOLD])}{more} (derived)"
     if store.kind != "ltr-plugin":
         return [
-            f"{told}: only the LTR plugin computes this inside a search, so that here the client "
+            f"{names}: only the LTR plugin computes this inside a search, so that here the client "
             "must score a model that uses it: upload it with --client-scored, or leave it out"
         ]
     about = engine.about()
     if serving_profile(about.distribution, about.version).missing[XGBOOST] == "zero":
         return []
     return [
-        f"{told}: where a feature that it is derived from does not match, it is logged as for 0, "
+        f"{names}: where a feature that it is derived from does not match, it is logged as for 0, "
         "and trees in the engine take it for missing: train trees with --missing zero, and let it "
         "be 0 there; linear models are not affected"
     ]
@@ -109,8 +109,8 @@ def derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> li
 
 def _suspects(message: str, featureset: FeatureSet, tried: TrialParams) -> list[str]:
     """The guessed parameters that can be what a message complains of: it shows their text."""
-    shown = re.search(rf"""["'\[=]\s*{re.escape(tried.text)}\s*["'\]]""", message)
-    if not tried.guessed or not (shown or _NO_JSON.search(message)):
+    shows_text = re.search(rf"""["'\[=]\s*{re.escape(tried.text)}\s*["'\]]""", message)
+    if not tried.guessed or not (shows_text or _NO_JSON.search(message)):
         return []
     match = _OF_FEATURE.search(message)
     name = (match[1] or match[2]) if match else None
@@ -135,18 +135,18 @@ class IndexFields:
         """Whether there is such a field, or one that the pattern matches."""
         if named.use == "path":
             return named.name in self.nested
-        known = self.fields | self.objects if named.use == "exists" else self.fields
+        names = self.fields | self.objects if named.use == "exists" else self.fields
         if "*" in named.name:
             pattern = re.compile(".*".join(map(re.escape, named.name.split("*"))))
-            return any(map(pattern.fullmatch, known))
-        return named.name in known or named.name in _OF_EVERY_INDEX or self._below(named.name)
+            return any(map(pattern.fullmatch, names))
+        return named.name in names or named.name in _OF_EVERY_INDEX or self._below(named.name)
 
     def closest(self, named: NamedField) -> str | None:
         """The name that is most like it, or that ends as it does."""
-        known = sorted(self.nested if named.use == "path" else self.fields)
+        names = sorted(self.nested if named.use == "path" else self.fields)
         name = named.name.replace("*", "")
-        close = difflib.get_close_matches(name, known, n=1)
-        ends = [field for field in known if field.endswith(f".{name}")]
+        close = difflib.get_close_matches(name, names, n=1)
+        ends = [field for field in names if field.endswith(f".{name}")]
         return next(iter((*close, *ends)), None)
 
     def _below(self, name: str) -> bool:
@@ -167,11 +167,11 @@ def field_types(engine: EngineLike, index: str) -> dict[str, str]:
 def field_mapping(engine: Engine, index: str, field: str) -> dict[str, Any]:
     """What the mapping of an index says of a field; nothing where it has none of this name."""
     for mapping in _mappings(engine, index):
-        found: dict[str, Any] = mapping
+        field_content: dict[str, Any] = mapping
         for part in field.split("."):
-            found = dict(_objects(found.get("properties"))).get(part, {})
-        if found:
-            return found
+            field_content = dict(_objects(field_content.get("properties"))).get(part, {})
+        if field_content:
+            return field_content
     return {}
 
 
@@ -185,17 +185,17 @@ def _mappings(engine: EngineLike, index: str) -> list[dict[str, Any]]:
 
 def flattened(mappings: Iterable[Mapping[str, Any]]) -> IndexFields:
     """The fields of these mappings together: properties, multi-fields, runtime and derived ones."""
-    found: list[tuple[str, str]] = []
+    named_kinds: list[tuple[str, str]] = []
     for mapping in mappings:
-        found += _properties(mapping.get("properties"), "")
+        named_kinds += _properties(mapping.get("properties"), "")
         for kind in ("runtime", "derived"):
-            found += _computed(mapping.get(kind))
+            named_kinds += _computed(mapping.get(kind))
     kinds = ("object", "nested")
     return IndexFields(
-        fields=frozenset(name for name, kind in found if kind not in kinds),
-        objects=frozenset(name for name, kind in found if kind in kinds),
-        nested=frozenset(name for name, kind in found if kind == "nested"),
-        open=frozenset(name for name, kind in found if kind in _ANY_KEY),
+        fields=frozenset(name for name, kind in named_kinds if kind not in kinds),
+        objects=frozenset(name for name, kind in named_kinds if kind in kinds),
+        nested=frozenset(name for name, kind in named_kinds if kind == "nested"),
+        open=frozenset(name for name, kind in named_kinds if kind in _ANY_KEY),
     )
 
 
@@ -237,27 +237,27 @@ def refuse_unmapped(
 
     An engine takes a query on a field that is not there, and answers that nothing matches.
     """
-    wanted = [
+    named = [
         (feature.name, field)
         for feature in featureset.features
         for field in named_fields(feature, params)
     ]
-    if not wanted:
+    if not named:
         return
     try:
-        known = flattened(_mappings(engine, index))
+        fields = flattened(_mappings(engine, index))
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
         return  # the trial says it better
-    faults = [_fault(name, field, known, index) for name, field in wanted if not known.has(field)]
+    faults = [_fault(name, field, fields, index) for name, field in named if not fields.has(field)]
     if faults:
-        told = faults[:_FIELDS_TOLD] + (
+        messages = faults[:_FIELDS_TOLD] + (
             [f"and {len(faults) - _FIELDS_TOLD} more"] if faults[_FIELDS_TOLD:] else []
         )
         if not all(fault.endswith("?") for fault in faults):
-            told.append("fix the template, or push it all the same with --allow-unmapped")
-        raise BadInput("; ".join(told))
+            messages.append("fix the template, or push it all the same with --allow-unmapped")
+        raise BadInput("; ".join(messages))
 
 
 def _fault(feature: str, field: NamedField, known: IndexFields, index: str) -> str:

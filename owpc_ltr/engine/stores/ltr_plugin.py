@@ -101,9 +101,11 @@ class LtrPluginStore(Store):
 
     def delete_model(self, name: str) -> None:
         """Take out a model, and the feature set that is its own."""
-        own = split_immutable(name) is not None and self.get_model(name).featureset.name == name
+        has_own_set = (
+            split_immutable(name) is not None and self.get_model(name).featureset.name == name
+        )
         self._delete("model", name)
-        if own:
+        if has_own_set:
             with suppress(Absent):
                 self._delete("featureset", name)
 

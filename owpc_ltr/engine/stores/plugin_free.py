@@ -235,9 +235,9 @@ class PluginFreeStore(Store):
 
     def _named(self, featureset: FeatureSet, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Each feature as a query that gives its score under the feature's name."""
-        given = check_params(featureset, params)
+        declared = check_params(featureset, params)
         compiled = self._compile(featureset)
-        queries = [named(part.query(given), part.name) for part in compiled.queries]
+        queries = [named(part.query(declared), part.name) for part in compiled.queries]
         leaves = count_clauses(queries) if compiled.leaves is None else compiled.leaves
         self._check_clauses(leaves, featureset.name)
         return queries
@@ -268,13 +268,13 @@ class PluginFreeStore(Store):
     def _try(self, compiled: CompiledSet, validation: dict[str, Any]) -> None:
         """Search with each template by itself, then with all, as logging will."""
         featureset, index = compiled.featureset, check_index(validation["index"])
-        given = check_params(featureset, validation["params"])
+        declared = check_params(featureset, validation["params"])
         for part in compiled.queries:
             # One hit, because an engine that returns none computes no score.
             self._try_search(
                 f"feature '{part.name}' of '{featureset.name}'",
                 index,
-                Search({"query": part.query(given), "size": 1, "_source": False}),
+                Search({"query": part.query(declared), "size": 1, "_source": False}),
             )
         whole = self.log_search(featureset, validation["params"], ["owpc-ltr"])
         self._try_search(f"the feature set '{featureset.name}'", index, whole)
