@@ -87,14 +87,15 @@ def test_well_known_objects_are_there(corpus: tuple[Document, ...]) -> None:
     assert {name: found[name].kind for name in wanted if name in found} == wanted
     today = found["pathlib.PurePath.with_suffix"] if "pathlib.PurePath" in found else None
     if today is not None:
-        assert (today.name_words, today.parents) == ("with suffix", "pathlib purepath pure path")
-        assert (today.parameters, today.depth) == (1, 3)
+        words = {name: today.content[name] for name in ("name_words", "parents")}
+        assert words == {"name_words": "with suffix", "parents": "pathlib purepath pure path"}
+        assert (today.content["parameters"], today.content["depth"]) == (1, 3)
 
 
 def test_every_document_fits_the_mapping(corpus: tuple[Document, ...]) -> None:
     mapped = index_body()["mappings"]["properties"]
     for document in corpus:
-        source = document.source()
+        source = document.content
         # The engine fills `text` from the others.
         assert source.keys() == mapped.keys() - {"text"}
         for name, value in source.items():
@@ -142,7 +143,7 @@ def test_no_query_stands_in_the_document_that_it_asks_for(
     found = {document.id: document for document in corpus}
     for query in queries:
         document = found[query.query_id.partition(":")[2]]
-        for value in document.source().values():
+        for value in document.content.values():
             assert normal(query.text) not in normal(str(value))
 
 
@@ -250,22 +251,8 @@ def test_pools_come_in_the_order_of_their_queries() -> None:
 
 
 def example(name: str, summary: str, doc: str = "", kind: str = "function") -> Document:
-    return Document(
-        id=name,
-        name=name.rpartition(".")[2],
-        kind=kind,
-        module="m",
-        signature="",
-        doc=doc,
-        name_words="",
-        parents="",
-        context="",
-        parameters=0,
-        depth=1,
-        members=0,
-        doc_words=0,
-        summary=summary,
-    )
+    content = {"id": name, "name": name.rpartition(".")[2], "kind": kind, "doc": doc}
+    return Document(name, kind, summary, content)
 
 
 def answering(ids: list[str], *, timed_out: bool = False) -> Engine:

@@ -313,28 +313,12 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 @dataclass(frozen=True)
 class Document:
-    """One object; `summary` is not part of what is indexed."""
+    """One object; the `summary` is not part of its indexed `content`."""
 
     id: str
-    name: str
     kind: str
-    module: str
-    signature: str
-    doc: str
-    name_words: str
-    parents: str
-    context: str
-    parameters: int
-    depth: int
-    members: int
-    doc_words: int
     summary: str
-
-    def source(self) -> dict[str, Any]:
-        """What the engine is given."""
-        fields = {name: value for name, value in vars(self).items() if name != "summary"}
-        first = {"id": self.id, "name": self.name, "qualified_name": self.id}
-        return {**first, **fields, "name_length": len(self.name)}
+    content: dict[str, Any]
 
 
 def read_corpus() -> tuple[Document, ...]:
@@ -387,22 +371,24 @@ def _document(described: DocumentedObject, text: Docstring, context: str, member
     qualified_name = described.qualified_name
     names = qualified_name.split(".")
     around = [word for name in names[:-1] for word in (name.lower(), *words_of(name).split())]
-    return Document(
-        id=qualified_name,
-        name=names[-1],
-        kind=described.kind,
-        module=described.module,
-        signature=" ".join(described.signature.split()),
-        doc=text.rest,
-        name_words=words_of(names[-1]),
-        parents=without_repeats(around),
-        context=context,
-        parameters=described.parameters,
-        depth=len(names),
-        members=members,
-        doc_words=len(text.rest.split()),
-        summary=text.summary,
-    )
+    content = {
+        "id": qualified_name,
+        "name": names[-1],
+        "qualified_name": qualified_name,
+        "kind": described.kind,
+        "module": described.module,
+        "signature": " ".join(described.signature.split()),
+        "doc": text.rest,
+        "name_words": words_of(names[-1]),
+        "parents": without_repeats(around),
+        "context": context,
+        "parameters": described.parameters,
+        "depth": len(names),
+        "members": members,
+        "doc_words": len(text.rest.split()),
+        "name_length": len(names[-1]),
+    }
+    return Document(qualified_name, described.kind, text.summary, content)
 
 
 def _parent(qualified_name: str) -> str:

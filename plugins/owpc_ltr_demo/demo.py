@@ -161,66 +161,44 @@ def _run(session: DemoSession, *, clicks: bool, hybrid: bool) -> DemoResult:
 
 def log_corpus(session: DemoSession, engine: Engine) -> LoggedFeatures:
     """The steps before training, on a running node."""
-    from owpc_ltr_demo.preparation import (
-        find_candidates,
-        index_corpus,
-        log_candidates,
-        push_featureset,
-    )
+    from owpc_ltr_demo import preparation
 
-    documents = index_corpus(session, engine)
-    store, featureset = push_featureset(session, engine)
-    pools = find_candidates(session, engine, documents)
-    splits = log_candidates(session, engine, store, featureset, pools)
+    documents = preparation.index_corpus(session, engine)
+    store, featureset = preparation.push_featureset(session, engine)
+    pools = preparation.find_candidates(session, engine, documents)
+    splits = preparation.log_candidates(session, engine, store, featureset, pools)
     return LoggedFeatures(engine, store, featureset, pools, splits)
 
 
 def learn_from_judgments(session: DemoSession, logged: LoggedFeatures) -> list[str]:
     """The steps after the log; returns commands that continue from there."""
-    from owpc_ltr_demo.evaluation import (
-        FEWER,
-        OWPC,
-        TREES,
-        compare_rankers,
-        search_held_out,
-        upload_models,
-    )
-    from owpc_ltr_demo.training import (
-        train_interaction_trees,
-        train_owpc,
-        train_with_fewer_features,
-        tune_baseline,
-    )
+    from owpc_ltr_demo import evaluation, training
 
     splits = logged.splits
-    model, trees = train_owpc(session, splits), train_interaction_trees(session, splits)
-    baseline = tune_baseline(session, logged)
-    fewer = train_with_fewer_features(session, logged, model, baseline)
-    compare_rankers(session, logged, {OWPC: model, FEWER: fewer, TREES: trees}, baseline)
-    names = upload_models(session, logged, model, trees)
-    search_held_out(session, logged, names, baseline)
+    model = training.train_owpc(session, splits)
+    trees = training.train_interaction_trees(session, splits)
+    baseline = training.tune_baseline(session, logged)
+    fewer = training.train_with_fewer_features(session, logged, model, baseline)
+    rankers = {evaluation.OWPC: model, evaluation.FEWER: fewer, evaluation.TREES: trees}
+    evaluation.compare_rankers(session, logged, rankers, baseline)
+    names = evaluation.upload_models(session, logged, model, trees)
+    evaluation.search_held_out(session, logged, names, baseline)
     return next_commands(session, logged.engine.settings.url)
 
 
 def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]:
     """The same with judgments from clicks; true grades serve only for comparison."""
-    from owpc_ltr_demo.clicks import (
-        FROM_CLICKS,
-        compare_live,
-        judge_simulated_clicks,
-        simulate_clicks,
-        train_on_clicks,
-    )
-    from owpc_ltr_demo.evaluation import uploaded_name
-    from owpc_ltr_demo.training import tune_baseline
+    from owpc_ltr_demo import clicks, evaluation, training
 
-    judged = judge_simulated_clicks(session, simulate_clicks(session, logged))
-    models = train_on_clicks(session, logged.splits, judged)
-    baseline = tune_baseline(session, logged)
-    compare_live(session, logged, models, baseline)
+    log = clicks.simulate_clicks(session, logged)
+    judged = clicks.judge_simulated_clicks(session, log)
+    models = clicks.train_on_clicks(session, logged.splits, judged)
+    baseline = training.tune_baseline(session, logged)
+    clicks.compare_live(session, logged, models, baseline)
     title = "upload the model from clicks, and compare engine and local scores"
     with session.step("upload", title):
-        uploaded_name(session, logged, models[FROM_CLICKS], CLICKS_MODEL, "upload")
+        model = models[clicks.FROM_CLICKS]
+        evaluation.uploaded_name(session, logged, model, CLICKS_MODEL, "upload")
     return next_commands_after_clicks(session, logged.engine.settings.url)
 
 

@@ -86,7 +86,7 @@ def index_vectors(session: DemoSession, cluster: Cluster, corpus: Corpus) -> Non
             "type": "knn_vector", "dimension": DIMENSIONS, "method": method,
         }  # fmt: skip
         sources = (
-            (document.id, {**document.source(), **_field(vector)})
+            (document.id, {**document.content, **_field(vector)})
             for document, vector in zip(corpus.documents, corpus.vectors, strict=True)
         )
         with session.working() as show:
@@ -193,7 +193,7 @@ def usual_request(text: str, vector: Sequence[float]) -> dict[str, Any]:
 
 
 def _text(document: Document) -> str:
-    words = document.source()
+    words = document.content
     return " ".join(str(words[name]) for name in ("name_words", "parents", "signature", "doc"))
 
 

@@ -75,7 +75,7 @@ def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
         with session.working() as show:
             show("reading the standard library", None)
             documents = read_corpus()
-            sources = ((document.id, document.source()) for document in documents)
+            sources = ((document.id, document.content) for document in documents)
             report = load_new_index(engine, INDEX, sources, index_body(), show, merge=False)
         session.line(
             f"{report.documents} modules, classes, functions and methods; the summary line of each "
@@ -183,7 +183,7 @@ def write_files(session: DemoSession, engine: Engine) -> dict[str, Any]:
     judged, new = judgments_of(pools[held_back:]), judgments_of(pools[:held_back])
     write_judgments(judged, session.file("-judgments.tsv"))
     write_judgments(new, session.file("-judgments-new.tsv"))
-    lines = (json.dumps(document.source(), ensure_ascii=False) for document in documents)
+    lines = (json.dumps(document.content, ensure_ascii=False) for document in documents)
     session.write(".jsonl", "\n".join(lines))
     session.write("-index.json", json.dumps(index_body(), indent=2))
     session.write("-features.json", featureset_file().read_text(encoding="utf-8").rstrip("\n"))
@@ -215,7 +215,7 @@ def _candidates(
     drop_index(engine, _SCRATCH)
     create_index(engine, _SCRATCH, index_body())
     try:
-        sources = ((document.id, document.source()) for document in documents)
+        sources = ((document.id, document.content) for document in documents)
         index_documents(engine, _SCRATCH, sources, show)
         pools = candidate_pools(engine, _SCRATCH, make_queries(documents, size), show)
     finally:

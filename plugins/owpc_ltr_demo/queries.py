@@ -143,7 +143,7 @@ def _is_question(document: Document) -> bool:
     summary = _normal(document.summary)
     if not FEWEST_WORDS <= len(summary.split()) <= MOST_WORDS:
         return False
-    texts = (value for value in document.source().values() if isinstance(value, str))
+    texts = (value for value in document.content.values() if isinstance(value, str))
     return not any(summary in _normal(text) for text in texts)
 
 
