@@ -29,8 +29,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.grouping import Judgments
 from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
+from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.options import RESAMPLES

@@ -26,7 +26,7 @@ from owpc_ltr.data.judgments.grouping import JudgedQuery, Judgments, judges_of
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.splits import source_of
 from owpc_ltr.engine.deployment import gate as data_gate
-from owpc_ltr.engine.deployment import gate_result
+from owpc_ltr.engine.deployment import upload_result
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord
 from owpc_ltr.engine.search import live_evaluation
 from owpc_ltr.engine.search.live_evaluation import (
@@ -326,10 +326,10 @@ def _cluster(team: Team) -> Iterator[None]:
         yield
 
 
-def _passed(pass_it: Callable[[], gate_result.GateResult]) -> Answer:
+def _passed(pass_it: Callable[[], upload_result.GateResult]) -> Answer:
     try:
         return Answer.of(pass_it().verdict())
-    except gate_result.NotBetter as refused:
+    except upload_result.NotBetter as refused:
         return Answer.of(refused.result.verdict())
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine as Engine
     from owpc_ltr.engine.deployment.alias import Alias as Alias
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord as DeploymentRecord
-    from owpc_ltr.engine.deployment.gate_result import GateResult as GateResult
-    from owpc_ltr.engine.deployment.model_upload import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.options import Evidence as Evidence
     from owpc_ltr.engine.deployment.options import ProofLimits as ProofLimits
     from owpc_ltr.engine.deployment.options import ServingOptions as ServingOptions
@@ -51,6 +49,8 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.parity import Parity as Parity
     from owpc_ltr.engine.deployment.parity import RankAgreement as RankAgreement
     from owpc_ltr.engine.deployment.serving_mode import ServingMode as ServingMode
+    from owpc_ltr.engine.deployment.upload_result import GateResult as GateResult
+    from owpc_ltr.engine.deployment.upload_result import Uploaded as Uploaded
     from owpc_ltr.engine.deployment.uploaded_models import AliasSwitch as AliasSwitch
     from owpc_ltr.engine.deployment.uploaded_models import ModelDescription as ModelDescription
     from owpc_ltr.engine.deployment.uploaded_models import ModelDifferences as ModelDifferences

@@ -15,7 +15,7 @@ import owpc_ltr as ltr
 from owpc_ltr.data.splits import known_sides, seen_queries
 from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter, gain_line
+from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter, gain_line
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.query_choice import NothingHeldOut, choose_queries
 from owpc_ltr.metrics import parse_metric

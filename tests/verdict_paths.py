@@ -15,7 +15,7 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment import gate as data_gate
 from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
-from owpc_ltr.engine.deployment.gate_result import NotBetter
+from owpc_ltr.engine.deployment.upload_result import NotBetter
 from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.engine.search.live_evaluation import LiveSearches, measure_live
 from owpc_ltr.engine.search.request import SearchRequest

@@ -14,8 +14,8 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords, provenance
 from owpc_ltr.engine.deployment.gate import Gate
-from owpc_ltr.engine.deployment.gate_result import NotBetter, gain_line
-from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
+from owpc_ltr.engine.deployment.model_upload import upload_model
+from owpc_ltr.engine.deployment.upload_result import NotBetter, Uploaded, gain_line
 from owpc_ltr.engine.search.live_evaluation import losers
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.significance import Outcome

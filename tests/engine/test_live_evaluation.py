@@ -16,10 +16,9 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit, digests_of, seen_queries
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.gate import LiveGate
-from owpc_ltr.engine.deployment.gate_result import NotBetter, detail_lines, gain_line
-from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.engine.deployment.options import Evidence, ServingOptions
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
+from owpc_ltr.engine.deployment.upload_result import NotBetter, Uploaded, detail_lines, gain_line
 from owpc_ltr.engine.live_queries import SearchOptions
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches
 from owpc_ltr.engine.search.request import SearchRequest

@@ -23,10 +23,10 @@ from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import ROLES, Aliases
 from owpc_ltr.engine.deployment.deployment_record import DeploymentRecord, DeploymentRecords
-from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.deployment.proof import logged
 from owpc_ltr.engine.deployment.serving_mode import by_folds as served_by_folds
 from owpc_ltr.engine.deployment.serving_mode import on_trial
+from owpc_ltr.engine.deployment.upload_result import GateResult, NotBetter
 from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,

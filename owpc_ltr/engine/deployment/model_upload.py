@@ -13,7 +13,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, ROLES, Alias, Aliases, Unsettled
+from owpc_ltr.engine.deployment.alias import CHALLENGER, CHAMPION, ROLES, Aliases, Unsettled
 from owpc_ltr.engine.deployment.deployment_record import (
     DeploymentRecord,
     DeploymentRecords,
@@ -21,18 +21,16 @@ from owpc_ltr.engine.deployment.deployment_record import (
     immutable_name,
 )
 from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
-from owpc_ltr.engine.deployment.gate_result import GateResult
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.deployment.parity import (
-    FeatureDrift,
-    Parity,
-    RankAgreement,
-    drift_as_dict,
-    drift_line,
     drift_refusal,
 )
 from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
-from owpc_ltr.engine.deployment.search_template import SearchTemplates
+from owpc_ltr.engine.deployment.search_template import (
+    SearchTemplates,
+    proved_template,
+    queries_of_proof,
+)
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     ServingCase,
@@ -42,7 +40,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_external_features,
     with_fewer_features,
 )
-from owpc_ltr.engine.deployment.template_proof import proved_template, queries_of_proof
+from owpc_ltr.engine.deployment.upload_result import GateResult, Uploaded, kilobytes
 from owpc_ltr.engine.feature_log.job import Environment, observe
 from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.search.request import SearchRequest, rescore_clauses
@@ -63,7 +61,6 @@ from owpc_ltr.models.fold_models import without_other_folds
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
-from owpc_ltr.plain_text import ShortRepr
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
 
@@ -76,76 +73,6 @@ LARGE_REQUEST = 100_000
 """Bytes of a search request from which on an upload warns."""
 _ATTEMPTS = 3
 """How often the same model is stored where failing uploads of it remove it meanwhile."""
-
-
-@dataclass(frozen=True, repr=False)
-class Uploaded(ShortRepr):
-    """A model in an engine: its immutable name, its alias, and its proof.
-
-    `gate` is None where no gain was required. `features` is the drift of each since training, the
-    furthest first, and `rankings` its effect on rankings: empty where the model remembers no
-    features. `serving_mode` says where the model runs and why, if that was a choice.
-    `request_bytes` is the size of each search request; None where the LTR plugin or the client has
-    the model, so that requests only name it. `search_template` is the name of the search template
-    that serves the model, if one does.
-    """
-
-    model: str
-    alias: Alias
-    parity: Parity
-    store_kind: str
-    gate: GateResult | None = None
-    type: str = ""
-    features: tuple[FeatureDrift, ...] = ()
-    rankings: RankAgreement | None = None
-    serving_mode: ServingMode | None = None
-    request_bytes: int | None = None
-    search_template: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON."""
-        return {
-            "name": self.alias.name,
-            "model": self.model,
-            "previous": list(self.alias.previous),
-            "challenger": self.alias.challenger,
-            "store_kind": self.store_kind,
-            "type": self.type,
-            "form": self.serving_mode.as_dict() if self.serving_mode else None,
-            "request_bytes": self.request_bytes,
-            "search_template": self.search_template,
-            "parity": self.parity.as_dict(),
-            "drift": drift_as_dict(self.features, self.rankings),
-            "gate": self.gate.as_dict() if self.gate else None,
-        }
-
-    def __str__(self) -> str:
-        name, gate = self.alias.name, self.gate
-        role = f"challenger of the alias '{name}'"
-        if self.alias.current == self.model:
-            role = f"alias '{name}' switched to it"
-        lines = [f"stored {self.model} ({self.store_kind}); {role}"]
-        if self.serving_mode is not None and self.serving_mode.words:
-            lines.append(self.serving_mode.words)
-        if self.request_bytes is not None:
-            lines.append(f"search request with the model: {_kilobytes(self.request_bytes)}")
-        if self.search_template is not None:
-            name = self.search_template
-            lines.append(f"search template '{name}': owpc-ltr request --model {name} has its call")
-        lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
-        lines.append(self._not_measured() if gate is None else str(gate))
-        return "\n".join(lines)
-
-    def _not_measured(self) -> str:
-        """That nobody has measured whether it ranks better, and the command that does."""
-        alias = self.alias
-        role = alias.name if alias.current == self.model else f"{alias.name}:challenger"
-        store = f" --store {alias.store}" if alias.store else ""
-        return (
-            "not compared with the query alone or another model: measure live results by owpc-ltr "
-            f"compare-live {role}{store} --judgments FILE, or upload with "
-            f"{option_name('require_gain')}"
-        )
 
 
 def upload_model(
@@ -374,7 +301,7 @@ class _Upload(ServingCase):
         size = len(json.dumps(clauses, ensure_ascii=False, separators=(",", ":")).encode())
         if size > LARGE_REQUEST:
             give_warnings([
-                f"each search request with '{self.name}' has {_kilobytes(size)}, as the engine "
+                f"each search request with '{self.name}' has {kilobytes(size)}, as the engine "
                 "keeps no models: train fewer or smaller trees, let the client score it "
                 f"({option_name('client_scored')}, owpc-ltr serve), or use the LTR plugin"
             ])  # fmt: skip
@@ -471,10 +398,6 @@ class _Upload(ServingCase):
                 self.store.put_model(self.stored)
             if record and self.records.find(self.stored.name, whole=False) is None:
                 self.records.put(record)
-
-
-def _kilobytes(size: int) -> str:
-    return f"{math.ceil(size / 1000):,} kB"
 
 
 def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:

@@ -25,6 +25,7 @@ from owpc_ltr.data.external_features.sources import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import immutable_name
 from owpc_ltr.engine.deployment.proof import request_refusal
+from owpc_ltr.engine.deployment.search_template import with_keywords
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import SearchRequest, default_query
@@ -271,12 +272,6 @@ def _query(case: ServingCase, budget: Budget) -> dict[str, Any]:
     except UsageError:
         # Without a text field there are no keywords to search for.
         return {"match_all": {}}
-
-
-def with_keywords(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, with the user's words under both names that queries use."""
-    text = next((value for value in params.values() if isinstance(value, str)), "")
-    return {"keywords": text, "query": text, **params}
 
 
 def with_external_features(

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.grouping import Judgments
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.gate import Gate, LiveGate
-    from owpc_ltr.engine.deployment.gate_result import GateResult
-    from owpc_ltr.engine.deployment.model_upload import Uploaded
+    from owpc_ltr.engine.deployment.upload_result import GateResult, Uploaded
     from owpc_ltr.engine.search.live_evaluation import LiveSearches
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
@@ -130,9 +129,9 @@ def upload(
     from owpc_ltr.data.external_features.columns import tables_of
     from owpc_ltr.engine.deployment.alias import the_name
     from owpc_ltr.engine.deployment.gate import LiveGate
-    from owpc_ltr.engine.deployment.gate_result import NotBetter
     from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
+    from owpc_ltr.engine.deployment.upload_result import NotBetter, RefusedUpload
     from owpc_ltr.engine.search.request import KEYWORDS, search_request
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.models.model_file import load_scoring_model, parity_samples_of, warnings_of
@@ -189,22 +188,6 @@ def upload(
         )  # fmt: skip
         refused = RefusedUpload(refusal.result)
         raise type(refusal)(refusal.result, command).with_result(refused) from None
-
-
-@dataclass(frozen=True)
-class RefusedUpload:
-    """The comparison of a model that was not uploaded."""
-
-    gate: GateResult
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON."""
-        return {"model": None, "gate": self.gate.as_dict()}
-
-    def __str__(self) -> str:
-        from owpc_ltr.engine.deployment.gate_result import detail_lines
-
-        return "\n".join(detail_lines(self.gate))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,21 @@
-"""The result of a gate: the gain of a new model, and the refusal where it is not shown."""
+"""What an upload tells: the stored model and its proof, its gain, or the refusal without one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from owpc_ltr.engine.deployment.alias import Alias
+from owpc_ltr.engine.deployment.parity import (
+    FeatureDrift,
+    Parity,
+    RankAgreement,
+    drift_as_dict,
+    drift_line,
+)
+from owpc_ltr.engine.deployment.serving_mode import ServingMode
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, loser_lines, losers
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.compared_pair import (
@@ -18,6 +28,7 @@ from owpc_ltr.evaluation.prediction_powered import strength_in_words
 from owpc_ltr.evaluation.ranked_lists import TOP
 from owpc_ltr.evaluation.significance import Outcome, ResultWarning, difference_words
 from owpc_ltr.plain_text import ShortRepr, wrapped_text
+from owpc_ltr.signatures import option_name
 
 TO_JUDGE = 100
 """How many queries a gate suggests to judge, a day's work: they detect a gain of .28 standard
@@ -39,10 +50,10 @@ class GateResult(ShortRepr, RankerComparison):
 
     @classmethod
     def of(
-        cls, comparison: RankerComparison, reasons: Sequence[ResultWarning] = (), **facts: Any
+        cls, found: RankerComparison, doubts: Sequence[ResultWarning] = (), **facts: Any
     ) -> GateResult:
-        """The result of a comparison, with further reasons why it may be inconclusive."""
-        return cls(**{**comparison.facts, **facts}).with_doubts(reasons)
+        """The result by a comparison, with further doubts about it."""
+        return cls(**{**found.facts, **facts}).with_doubts(doubts)
 
     @property
     def outcome_of_figures(self) -> Outcome:
@@ -175,3 +186,92 @@ def _settled_by(result: GateResult, command: str) -> str:
         f"{documents:,} documents)"
     )
     return f"{advice}: {command}" if command else advice
+
+
+@dataclass(frozen=True)
+class RefusedUpload:
+    """The comparison of a model that was not uploaded."""
+
+    gate: GateResult
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {"model": None, "gate": self.gate.as_dict()}
+
+    def __str__(self) -> str:
+        return "\n".join(detail_lines(self.gate))
+
+
+@dataclass(frozen=True, repr=False)
+class Uploaded(ShortRepr):
+    """A model in an engine: its immutable name, its alias, and its proof.
+
+    `gate` is None where no gain was required. `features` is the drift of each since training, the
+    furthest first, and `rankings` its effect on rankings: empty where the model remembers no
+    features. `serving_mode` says where the model runs and why, if that was a choice.
+    `request_bytes` is the size of each search request; None where the LTR plugin or the client has
+    the model, so that requests only name it. `search_template` is the name of the search template
+    that serves the model, if one does.
+    """
+
+    model: str
+    alias: Alias
+    parity: Parity
+    store_kind: str
+    gate: GateResult | None = None
+    type: str = ""
+    features: tuple[FeatureDrift, ...] = ()
+    rankings: RankAgreement | None = None
+    serving_mode: ServingMode | None = None
+    request_bytes: int | None = None
+    search_template: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {
+            "name": self.alias.name,
+            "model": self.model,
+            "previous": list(self.alias.previous),
+            "challenger": self.alias.challenger,
+            "store_kind": self.store_kind,
+            "type": self.type,
+            "form": self.serving_mode.as_dict() if self.serving_mode else None,
+            "request_bytes": self.request_bytes,
+            "search_template": self.search_template,
+            "parity": self.parity.as_dict(),
+            "drift": drift_as_dict(self.features, self.rankings),
+            "gate": self.gate.as_dict() if self.gate else None,
+        }
+
+    def __str__(self) -> str:
+        name, gate = self.alias.name, self.gate
+        role = f"challenger of the alias '{name}'"
+        if self.alias.current == self.model:
+            role = f"alias '{name}' switched to it"
+        lines = [f"stored {self.model} ({self.store_kind}); {role}"]
+        if self.serving_mode is not None and self.serving_mode.words:
+            lines.append(self.serving_mode.words)
+        if self.request_bytes is not None:
+            lines.append(f"search request with the model: {kilobytes(self.request_bytes)}")
+        if self.search_template is not None:
+            name = self.search_template
+            lines.append(f"search template '{name}': owpc-ltr request --model {name} has its call")
+        lines += [str(self.parity), drift_line(self.features, self.rankings, "training")]
+        lines.append(self._not_measured() if gate is None else str(gate))
+        return "\n".join(lines)
+
+    def _not_measured(self) -> str:
+        """That nobody has measured whether it ranks better, and the command that does."""
+        alias = self.alias
+        role = alias.name if alias.current == self.model else f"{alias.name}:challenger"
+        store = f" --store {alias.store}" if alias.store else ""
+        return (
+            "not compared with the query alone or another model: measure live results by owpc-ltr "
+            f"compare-live {role}{store} --judgments FILE, or upload with "
+            f"{option_name('require_gain')}"
+        )
+
+
+def kilobytes(size: int) -> str:
+    """A size in bytes, in words."""
+    return f"{math.ceil(size / 1000):,} kB"
