@@ -74,7 +74,7 @@ class Module:
             "version": release.version,
             "opensearch.version": release.version,
             "java.version": "21" if since_3 else "11",
-            "classname": f"{self.plugin}{'ModulePlugin' if since_3 else 'Plugin'}",
+            "classname": f"org.opensearch.{self.plugin}{'ModulePlugin' if since_3 else 'Plugin'}",
             "extended.plugins": self.extends,
             "has.native.controller": "false",
         }
@@ -82,27 +82,12 @@ class Module:
 
 
 MODULES = (
-    Module("transport-netty4", "transport-netty4-client", "org.opensearch.transport.Netty4"),
-    Module("lang-painless", "lang-painless", "org.opensearch.painless.Painless"),
-    Module(
-        "lang-mustache",
-        "lang-mustache-client",
-        "org.opensearch.script.mustache.Mustache",
-        needed=False,
-    ),
-    Module(
-        "analysis-common",
-        "analysis-common",
-        "org.opensearch.analysis.common.CommonAnalysis",
-        extends="lang-painless",
-    ),
-    Module(
-        "mapper-extras",
-        "mapper-extras-client",
-        "org.opensearch.index.mapper.MapperExtras",
-        needed=False,
-    ),
-    Module("reindex", "reindex-client", "org.opensearch.index.reindex.Reindex", needed=False),
+    Module("transport-netty4", "transport-netty4-client", "transport.Netty4"),
+    Module("lang-painless", "lang-painless", "painless.Painless"),
+    Module("lang-mustache", "lang-mustache-client", "script.mustache.Mustache", needed=False),
+    Module("analysis-common", "analysis-common", "analysis.common.CommonAnalysis", "lang-painless"),
+    Module("mapper-extras", "mapper-extras-client", "index.mapper.MapperExtras", needed=False),
+    Module("reindex", "reindex-client", "index.reindex.Reindex", needed=False),
 )
 
 
