@@ -308,14 +308,6 @@ class JudgedTrial(_Trial):
             warnings=(*chosen.warnings, *notes, *comparison.warnings),
         )
 
-    @property
-    def plan(self) -> ComparisonPlan:
-        """What is compared."""
-        gate = self.gate
-        return ComparisonPlan(
-            (gate.metric,), baseline=self.other.model, smallest_gain=gate.smallest_gain
-        )
-
     def live_evidence(
         self, judged: RankingDataset, chosen: ChosenQueries
     ) -> tuple[LiveEvaluation | None, list[ResultWarning]]:
@@ -340,9 +332,14 @@ class JudgedTrial(_Trial):
 
     def results_per_query(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
         """Both models' values of each query."""
+        plan = ComparisonPlan(
+            (self.gate.metric,),
+            baseline=self.other.model,
+            smallest_gain=self.gate.smallest_gain,
+        )
         plain = without_tables(data)
         return results_of_scores(
-            self._scores(data, chosen), data, compared_queries(data, chosen), self.plan,
+            self._scores(data, chosen), data, compared_queries(data, chosen), plan,
             None if plain is None else self._scores(plain, chosen),
         )  # fmt: skip
 
