@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.client.responses import EngineRefusal
 from owpc_ltr.engine.deployment.options import ProofLimits
 from owpc_ltr.engine.options import ExtraFeatures
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
@@ -140,7 +141,6 @@ def verify_model(
     A feature has drifted if its values on the samples changed by more standard deviations in
     the mean than the limit. Raises BadInput where the model has no deployment record.
     """
-    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.deployment.deployment_record import DeploymentRecords
     from owpc_ltr.engine.deployment.parity import other_rankings
     from owpc_ltr.engine.deployment.proof import prove, request_refusal
@@ -215,7 +215,6 @@ def _changed_set(store: Store, before: FeatureSet) -> str | None:
 
 
 def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
-    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.cluster import close_index
     from owpc_ltr.engine.feature_log.job import observe
 
@@ -263,7 +262,6 @@ def _changed_environment(
 
 def _broken_features(engine: Engine, deployment: DeploymentRecord, index: str) -> list[str]:
     """The features whose queries the index rejects, each searched by itself."""
-    from owpc_ltr.engine.client.responses import EngineRefusal
     from owpc_ltr.engine.stores.feature_queries import compile_featureset
     from owpc_ltr.features.feature_set import DOC_IDS
     from owpc_ltr.features.named_fields import named_fields
