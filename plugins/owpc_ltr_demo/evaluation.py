@@ -24,12 +24,7 @@ from owpc_ltr.evaluation.significance import Outcome
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.signatures import Progress
-from owpc_ltr_demo.baselines import (
-    MultiMatch,
-    field_columns,
-    fit_lambdamart,
-    untuned,
-)
+from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, untuned
 from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
 from owpc_ltr_demo.session import (
     INDEX,
@@ -174,10 +169,7 @@ def search_live(
 
 
 def compare_rankers(
-    session: DemoSession,
-    logged: LoggedFeatures,
-    models: Mapping[str, Model],
-    baseline: MultiMatch,
+    session: DemoSession, logged: LoggedFeatures, models: Mapping[str, Model], baseline: MultiMatch
 ) -> None:
     """The models by their names, BM25 and LambdaMART on held-out queries."""
     splits = logged.splits

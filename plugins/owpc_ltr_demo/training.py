@@ -227,10 +227,7 @@ def _baseline_validation(logged: LoggedFeatures, baseline: MultiMatch) -> float:
 
 
 def _select_features(
-    session: DemoSession,
-    splits: Splits,
-    costs: list[FeatureCost],
-    baseline_value: float,
+    session: DemoSession, splits: Splits, costs: list[FeatureCost], baseline_value: float
 ) -> Selected:
     from owpc_ltr.training.feature_cost import Costs, train_at_cost
 

@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import (
-    EngineRefusal,
-    check_written,
-)
+from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import (
     INDEX,
     Version,

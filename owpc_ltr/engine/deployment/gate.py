@@ -333,9 +333,7 @@ class JudgedTrial(_Trial):
     def results_per_query(self, data: RankingDataset, chosen: ChosenQueries) -> PerQueryResults:
         """Both models' values of each query."""
         plan = ComparisonPlan(
-            (self.gate.metric,),
-            baseline=self.other.model,
-            smallest_gain=self.gate.smallest_gain,
+            (self.gate.metric,), baseline=self.other.model, smallest_gain=self.gate.smallest_gain
         )
         plain = without_tables(data)
         return results_of_scores(
@@ -352,10 +350,7 @@ class JudgedTrial(_Trial):
         }
 
     def by_both_labels(
-        self,
-        human: Judgments | RankingDataset,
-        data: RankingDataset,
-        chosen: ChosenQueries,
+        self, human: Judgments | RankingDataset, data: RankingDataset, chosen: ChosenQueries
     ) -> tuple[RankerComparison, RankingDataset, tuple[str, ...]]:
         """The gain by human labels of a sample and proxy labels of all queries; and the sample."""
         sample = proxy_labels.human_sample(self.gate.data, human)

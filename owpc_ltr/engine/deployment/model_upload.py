@@ -22,9 +22,7 @@ from owpc_ltr.engine.deployment.deployment_record import (
 )
 from owpc_ltr.engine.deployment.gate import Gate, LiveGate, pass_gate
 from owpc_ltr.engine.deployment.options import ProofLimits
-from owpc_ltr.engine.deployment.parity import (
-    drift_refusal,
-)
+from owpc_ltr.engine.deployment.parity import drift_refusal
 from owpc_ltr.engine.deployment.proof import Proof, ScoredDocuments, prove, request_refusal
 from owpc_ltr.engine.deployment.search_template import (
     SearchTemplates,

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.stored_model import StoredModel
     from owpc_ltr.models.score_range import ScoreInterval
 
-_SHOWN_MODEL = Help(
-    "NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.",
-)
+_SHOWN_MODEL = Help("NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.")
 _Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH."), Argument.MODEL]
 
 
@@ -116,10 +114,7 @@ class ModelDifferences(ShortRepr):
 
     def as_dict(self) -> dict[str, Any]:
         """The differences as JSON."""
-        return {
-            "models": list(self.models),
-            "differences": [list(row) for row in self.differences],
-        }
+        return {"models": list(self.models), "differences": [list(row) for row in self.differences]}
 
     def __str__(self) -> str:
         rows = [
