@@ -222,8 +222,8 @@ def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveEvaluati
     featureset = FeatureSet("f", (Feature("text", (), {"match_all": {}}),))
     model = StoredModel("m", "model/linear", {"text": 1.0}, featureset)
     query = {"match": {"text": "{{keywords}}"}}
-    store = PluginFreeStore(engine)
-    return search_live(engine, store, model, query, ASKED, progress=lambda *_: None)
+    logged: Any = SimpleNamespace(engine=engine, store=PluginFreeStore(engine))
+    return search_live(logged, model, query, ASKED, lambda *_: None)
 
 
 def test_live_figures_count_what_was_not_found() -> None:

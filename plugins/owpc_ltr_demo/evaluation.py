@@ -10,10 +10,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveSearches, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
-from owpc_ltr.engine.stores import Store
 from owpc_ltr.evaluation.compared_pair import ComparedPair
 from owpc_ltr.evaluation.comparison import compare_results
 from owpc_ltr.evaluation.comparison_table import RankerComparison
@@ -146,12 +144,10 @@ def live_figures(live: LiveEvaluation) -> dict[str, Any]:
 
 
 def search_live(
-    engine: Engine,
-    store: Store,
+    logged: LoggedFeatures,
     model: StoredModel,
     query: dict[str, Any],
     queries: Sequence[DemoQuery],
-    *,
     progress: Progress,
 ) -> LiveEvaluation:
     """Search the whole corpus for each query, without and with the model.
@@ -163,9 +159,8 @@ def search_live(
     question = LiveSearches(
         INDEX, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1, query_template=query
     )
-    return measure_live(
-        question, query_alone(engine, store), with_stored(engine, store, model), progress
-    )
+    alone = query_alone(logged.engine, logged.store)
+    return measure_live(question, alone, with_stored(logged.engine, logged.store, model), progress)
 
 
 def compare_rankers(
@@ -273,10 +268,8 @@ def search_held_out(
         results = {}
         for name, what in ((MODEL, "the model"), (TREES_MODEL, "the tree model")):
             with session.working() as show:
-                live = search_live(
-                    logged.engine, logged.store, logged.store.get_model(names[name]),
-                    baseline.query(), queries, progress=show,
-                )  # fmt: skip
+                model = logged.store.get_model(names[name])
+                live = search_live(logged, model, baseline.query(), queries, show)
             _live_lines(session, live, what)
             results[name] = live
         for why, number in examples(results[MODEL]).items():
