@@ -9,8 +9,9 @@ promoting judged documents, the second by promoting seldom judged ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from owpc_ltr.engine.search.live_evaluation import (
     LiveSearches,
     measure_live,
 )
-from owpc_ltr.engine.search.serving import Serve, query_alone, with_stored
+from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation import proxy_labels
@@ -56,7 +57,6 @@ from owpc_ltr.evaluation.significance import ResultWarning
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_analysis import text_scores
 from owpc_ltr.metrics import Metric, uneven
-from owpc_ltr.models.fold_models import FoldOf
 from owpc_ltr.models.reordering import dataset_scores
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import option_name
@@ -199,34 +199,24 @@ class _Trial:
         """
         other, tables = self.other, self.gate.tables
         alone = query_alone(self.engine, self.store)
+        of_folds = partial(served_by_folds, self.engine, self.store, tables=tables)
         with ExitStack() as stack:
             before, name = alone, QUERY_ALONE
             if other is not None:
                 stored = self.store.get_model(other.model)
                 whole = with_stored(self.engine, self.store, stored, other.interval, tables)
                 folds = chosen.folds.get(other_name, {})
-                before = stack.enter_context(
-                    self._by_folds(whole, other.record, other.featureset, folds)
-                )
-                name = f"'{other.model}'"
+                served = of_folds(whole, other.record, other.featureset, fold_of=folds)
+                before, name = stack.enter_context(served), f"'{other.model}'"
             trial = on_trial(self.engine, self.store, self.model, self.featureset, tables)
             whole, folds = stack.enter_context(trial), chosen.folds.get(NEW, {})
-            after = stack.enter_context(
-                self._by_folds(whole, self.model.record, self.featureset, folds)
-            )
+            served = of_folds(whole, self.model.record, self.featureset, fold_of=folds)
             return measure_live(
-                question, before, after, self.gate.progress,
+                question, before, stack.enter_context(served), self.gate.progress,
                 alone=None if other is None else alone, names=(name, NEW),
+                # The queries of judged documents were chosen before.
                 chosen=chosen if isinstance(self.gate, LiveGate) else None,
             )  # fmt: skip
-
-    def _by_folds(
-        self, serve: Serve, record: Mapping[str, Any], featureset: FeatureSet, fold_of: FoldOf
-    ) -> AbstractContextManager[Serve]:
-        return served_by_folds(
-            self.engine, self.store, serve, record, featureset,
-            fold_of=fold_of, tables=self.gate.tables,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
