@@ -109,12 +109,12 @@ def demo(
         one, other = map(option_name, demos[:2])
         raise UsageError(f"{one} and {other} are two demos: leave out {other}, or {one}")
     options = DemoOptions(
-        port or (HYBRID_PORT if hybrid else PORT),
-        Path(folder if files is None else files),
-        queries or (HYBRID_QUERIES if hybrid else QUERIES),
-        threads,
-        seed,
-        HYBRID_INDEX if hybrid else INDEX,
+        port=port or (HYBRID_PORT if hybrid else PORT),
+        folder=Path(folder if files is None else files),
+        queries=queries or (HYBRID_QUERIES if hybrid else QUERIES),
+        threads=threads,
+        seed=seed,
+        index=HYBRID_INDEX if hybrid else INDEX,
     )
     steps = {"clicks": CLICKS_STEPS, "hybrid": HYBRID_STEPS}
     session = DemoSession(options, steps.get("".join(demos), STEPS))
