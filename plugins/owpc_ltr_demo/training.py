@@ -164,8 +164,10 @@ def train_with_fewer_features(
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
         save_model(fewer, session.file("-owpc-fewer.json"))
-        timed = _timed_model(logged, baseline, model), _timed_model(logged, baseline, fewer)
-        with timed[0] as whole, timed[1] as cheap:
+        with (
+            _timed_model(logged, baseline, model) as whole,
+            _timed_model(logged, baseline, fewer) as cheap,
+        ):
             added = _search_times(session, logged, {"all": whole, "fewer": cheap}, params)
         record = fewer.record["feature_cost"]
         chosen = next(step for step in selected.path if step.features == len(selected.kept))
