@@ -22,6 +22,7 @@ from owpc_ltr.engine.client.responses import EngineRefusal, check_written
 from owpc_ltr.engine.deployment.deployment_record import (
     INDEX,
     Version,
+    document_path,
     documents_with,
     pinned,
     prepare,
@@ -288,7 +289,7 @@ class Aliases:
         return ""
 
     def _path(self, name: str) -> str:
-        return f"/{INDEX}/_doc/{self._id(name).replace('/', '%2F')}"
+        return document_path(self._id(name))
 
     def _id(self, name: str) -> str:
         check_name("model", name)

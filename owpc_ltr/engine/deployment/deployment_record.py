@@ -87,6 +87,11 @@ def check_unpinned(engine: Engine, models: Collection[str]) -> None:
             raise Refused(f"{pins[model]} uses '{model}': a model in use is not removed")
 
 
+def document_path(identifier: str) -> str:
+    """Where the document of this id is."""
+    return f"/{INDEX}/_doc/{identifier.replace('/', '%2F')}"
+
+
 def read_versioned(engine: Engine, path: str, what: str) -> tuple[AnswerPart, Version] | None:
     """A document of the index, and the parameters of a write that replaces just this version."""
     document = answer_if_found(engine, "GET", path, what)
@@ -160,10 +165,7 @@ class DeploymentRecord(ShortRepr):
 
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the record is damaged."""
-        return model_of(
-            {**self.content, "record": self.record},
-            Path(f"the deployment record of '{self.model}'"),
-        )
+        return model_of({**self.content, "record": self.record}, Path(_what(self.model)))
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON."""
@@ -194,19 +196,14 @@ class DeploymentRecords:
     def __init__(self, engine: Engine, store: Store) -> None:
         """Use the cluster behind `engine`, and the records of the models in `store`."""
         self._engine = engine
-        self._place = "%2F".join(["certificate", store.kind, *([store.name] if store.name else [])])
+        self._place = "/".join(["certificate", store.kind, *([store.name] if store.name else [])])
 
     def put(self, deployment: DeploymentRecord) -> None:
         """Write a record; it replaces an earlier one of the same model."""
         prepare(self._engine)
-        answer = self._engine.request(
-            "PUT",
-            self._path(deployment.model),
-            params={"refresh": "true"},
-            body={"certificate": deployment.as_dict()},
-        )
-        what = f"the deployment record of '{deployment.model}'"
-        identifier = self._id(deployment.model).replace("%2F", "/")
+        what, identifier = _what(deployment.model), self._id(deployment.model)
+        params, body = {"refresh": "true"}, {"certificate": deployment.as_dict()}
+        answer = self._engine.request("PUT", document_path(identifier), params=params, body=body)
         check_written(answer, what, identifier, "created", "updated")
 
     def find(self, model: str, *, whole: bool = True) -> DeploymentRecord | None:
@@ -216,8 +213,8 @@ class DeploymentRecords:
         """
         excluded = ",".join(f"certificate.{part}" for part in _LARGE)
         params = {} if whole else {"_source_excludes": excluded}
-        what = f"the deployment record of '{model}'"
-        answer = answer_if_found(self._engine, "GET", self._path(model), what, params=params)
+        what, path = _what(model), document_path(self._id(model))
+        answer = answer_if_found(self._engine, "GET", path, what, params=params)
         return None if answer is None else _read(what, answer["_source"].object)
 
     def get(self, model: str) -> DeploymentRecord:
@@ -241,7 +238,7 @@ class DeploymentRecords:
 
     def recorded(self, models: Collection[str]) -> set[str]:
         """Those of these models that have a record."""
-        by_id = {self._id(model).replace("%2F", "/"): model for model in models}
+        by_id = {self._id(model): model for model in models}
         body = {"size": len(by_id), "_source": False, "query": {"ids": {"values": [*by_id]}}}
         if not by_id:
             return set()
@@ -252,19 +249,21 @@ class DeploymentRecords:
 
     def delete(self, model: str) -> None:
         """Delete a record; nothing happens where there is none."""
-        what, params = f"the deployment record of '{model}'", {"refresh": "true"}
-        answer = answer_if_found(self._engine, "DELETE", self._path(model), what, params=params)
+        what, identifier, params = _what(model), self._id(model), {"refresh": "true"}
+        path = document_path(identifier)
+        answer = answer_if_found(self._engine, "DELETE", path, what, params=params)
         if answer is not None:
-            check_written(answer.value, what, self._id(model).replace("%2F", "/"), "deleted")
-
-    def _path(self, model: str) -> str:
-        return f"/{INDEX}/_doc/{self._id(model)}"
+            check_written(answer.value, what, identifier, "deleted")
 
     def _id(self, model: str) -> str:
         # Names have no slash, so that no alias has the id of a record. Models of older versions had
         # an '@' in their names, and records that did not belong to stores.
         place = "certificate" if "@" in model else self._place
-        return f"{place}%2F{check_name('model', model)}"
+        return f"{place}/{check_name('model', model)}"
+
+
+def _what(model: str) -> str:
+    return f"the deployment record of '{model}'"
 
 
 def _sample(content: Any) -> dict[str, Any]:
