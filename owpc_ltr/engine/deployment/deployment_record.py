@@ -7,7 +7,6 @@ store, as its model does. In documents of the cluster its key is `certificate`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -29,6 +28,7 @@ from owpc_ltr.engine.client.responses import (
 from owpc_ltr.engine.stores import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.files.output import digest_of
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.model_file import content_of, model_of
@@ -318,7 +318,7 @@ def gate_digest(gate: Mapping[str, Any]) -> str:
     The evidence of an experiment is added later, and is not part of it.
     """
     content = {key: part for key, part in gate.items() if key not in {"digest", "experiment"}}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return digest_of(content)
 
 
 def provenance(deployment: DeploymentRecord) -> dict[str, Any]:
@@ -436,4 +436,4 @@ def is_named_by_content(stored: StoredModel) -> bool:
 
 def _content_hash(stored: StoredModel, definition: Any) -> str:
     content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return digest_of(content)
