@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import SearchAnswer
+from owpc_ltr.engine.search.serving import searched
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.names import check_index
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -110,8 +109,7 @@ def engine_scores(engine: Engine, index: str, query: dict[str, Any], doc_ids: li
         "query": {"bool": {"filter": {"ids": {"values": doc_ids}}, "must": query}},
         "_source": False,
     }
-    answer = engine.request("POST", f"/{check_index(index)}/_search", body=body)
-    hits = SearchAnswer.read(answer, body, "scores", scored=True).hits
+    hits = searched(engine, index, body, "scores", scored=True).hits
     scores = {hit["_id"]: hit["_score"] for hit in hits}
     return np.array([scores.get(document, 0.0) for document in doc_ids])
 

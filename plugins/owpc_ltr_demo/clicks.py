@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from owpc_ltr_clicks.judgments import write_columns
 
-from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.serving import Serve, Served, serve_all
+from owpc_ltr.engine.search.serving import Serve, Served, searched, serve_all
 from owpc_ltr.engine.stores import rescorer
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.training.options import DEFAULT_C
@@ -146,11 +145,7 @@ def _serving(engine: Engine, weighting: MultiMatch | None) -> Serve:
         if weighting is not None:
             query = render(weighting.query(), request.params)
             body["rescore"] = rescorer(query, request.window, own_weight=0.0, weight=1.0)
-        answer = engine.request(
-            "POST", f"/{request.index}/_search",
-            params={"allow_partial_search_results": "false"}, body=body,
-        )  # fmt: skip
-        hits = SearchAnswer.read(answer, body, "the results for users").hits
+        hits = searched(engine, request.index, body, "the results for users").hits
         return Served(tuple(hit["_id"] for hit in hits), 0)
 
     return serve

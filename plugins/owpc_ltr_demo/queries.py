@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import SearchAnswer
 from owpc_ltr.engine.options import IN_FLIGHT
-from owpc_ltr.names import check_index
+from owpc_ltr.engine.search.serving import searched
 from owpc_ltr_demo.corpus import Document
 
 if TYPE_CHECKING:
@@ -98,17 +97,13 @@ def pool_query(text: str) -> dict[str, Any]:
     return {"multi_match": {"query": text, "fields": fields, "type": "most_fields"}}
 
 
-def candidates_of(
-    engine: Engine, index: str, query: DemoQuery, size: int = POOL_SIZE
-) -> CandidatePool:
-    """The best `size` documents of the full-text query.
+def candidates_of(engine: Engine, index: str, query: DemoQuery) -> CandidatePool:
+    """The best documents of the full-text query.
 
     Raises Incomplete where the engine answers for a part of the index.
     """
-    body = {"query": pool_query(query.text), "size": size, "_source": False}
-    params = {"allow_partial_search_results": "false"}
-    answer = engine.request("POST", f"/{check_index(index)}/_search", params=params, body=body)
-    hits = SearchAnswer.read(answer, body).hits
+    body = {"query": pool_query(query.text), "size": POOL_SIZE, "_source": False}
+    hits = searched(engine, index, body).hits
     return CandidatePool(query, tuple(sorted(hit["_id"] for hit in hits)))
 
 

@@ -5,7 +5,7 @@ A way to serve takes a request and returns the document ids of its whole window,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,12 +161,9 @@ def searched(
     what: str = "the search",
     *,
     scored: bool = False,
+    params: Mapping[str, str] | None = None,
 ) -> SearchAnswer:
     """The answer of all shards of an index; see `SearchAnswer.read`."""
-    answer = engine.request(
-        "POST",
-        f"/{check_index(index)}/_search",
-        params={"allow_partial_search_results": "false"},
-        body=body,
-    )
+    params = {**(params or {}), "allow_partial_search_results": "false"}
+    answer = engine.request("POST", f"/{check_index(index)}/_search", params=params, body=body)
     return SearchAnswer.read(answer, body, what, scored=scored)
