@@ -44,7 +44,7 @@ from owpc_ltr.evaluation.comparison_table import RankerComparison
 from owpc_ltr.evaluation.data_comparison import by_folds
 from owpc_ltr.evaluation.judged_data import judgment_warnings
 from owpc_ltr.evaluation.measurement import results_of_scores, without_tables
-from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_doubts
+from owpc_ltr.evaluation.prediction_powered import prediction_powered, random_sample_warnings
 from owpc_ltr.evaluation.query_choice import (
     ChosenQueries,
     check_features,
