@@ -9,15 +9,11 @@ from owpc_ltr.signatures import Command
 @hookimpl
 def ltr_commands() -> list[Command]:
     """Offer both."""
+    summaries = {
+        "reproduce": "Run a paper's protocol on your LETOR folder.",
+        "bounds": "Evaluate the papers' risk bounds for a linear model.",
+    }
     return [
-        Command(
-            "reproduce",
-            "owpc_ltr_papers.reproduce:reproduce",
-            "Run a paper's protocol on your LETOR folder.",
-        ),
-        Command(
-            "bounds",
-            "owpc_ltr_papers.bounds:bounds",
-            "Evaluate the papers' risk bounds for a linear model.",
-        ),
+        Command(name, f"owpc_ltr_papers.{name}:{name}", summary)
+        for name, summary in summaries.items()
     ]

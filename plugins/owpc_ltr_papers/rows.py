@@ -129,16 +129,6 @@ class Row:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class DataSetRows:
-    """What the rows of one data set are made of; `methods` has what each fold chose of each."""
-
-    cut: Cut
-    methods: Mapping[str, Mapping[str, Result]]
-    seed: int
-    quick: bool
-
-
 def rows_of(
     protocol: Protocol,
     methods: Sequence[Method],
@@ -152,7 +142,6 @@ def rows_of(
     Published figures stand beside the first of those metrics that differ in ties alone.
     """
     chosen = {method.name: chosen_of(method, results) for method in methods}
-    table = DataSetRows(cut, chosen, seed, quick)
     rows: list[Row] = []
     keys: set[str] = set()
     own_names = {method.published_name for method in methods}
@@ -161,15 +150,21 @@ def rows_of(
         key = str(replace(metric, ties="expected", short="normal"))
         by_method = {} if key in keys else published(protocol.sources, cut.data_set, key)
         keys.add(key)
-        rows += [
-            _row(table, method, str(metric), by_method.get(method.published_name))
-            for method in methods
-        ]
-        rows += [
-            _only_published(protocol, cut, str(metric), figure)
-            for name, figure in by_method.items()
-            if name not in own_names
-        ]
+        values = {name: _values(of_folds, str(metric)) for name, of_folds in chosen.items()}
+        for method in methods:
+            note = _note(chosen[method.name], quick)
+            row = Row(cut.label, str(metric), method.name, against=method.against, note=note)
+            row = _measured(row, values, seed)
+            figure = by_method.get(method.published_name)
+            is_compared = cut.as_published and not quick
+            rows.append(row if figure is None else _beside(row, figure, compared=is_compared))
+        for name, figure in by_method.items():
+            if name not in own_names:
+                # A figure of another source than the paper is called so.
+                is_own = figure.source == protocol.sources[0]
+                title = figure.method if is_own else f"{figure.method} ({figure.source})"
+                row = replace(_published_row(figure), data_set=cut.label, metric=str(metric))
+                rows.append(replace(row, method=title))
     return rows
 
 
@@ -201,20 +196,20 @@ def chosen_of(method: Method, results: Results) -> dict[str, Result]:
     return {fold: best(fold) for fold in results[method.jobs[0].name]}
 
 
-def _row(table: DataSetRows, method: Method, metric: str, figure: Figure | None) -> Row:
-    of_folds = table.methods[method.name]
-    values = _values(of_folds, metric)
-    ours = mean_over_folds(values)
-    low, high = interval(values, table.seed)
-    row = Row(
-        table.cut.label, metric, method.name, ours=ours, low=low, high=high,
-        queries=sum(map(len, values)), folds=len(values), note=_note(of_folds, table.quick),
+def _measured(row: Row, values: Mapping[str, list[Vector]], seed: int) -> Row:
+    """The row with its method's figures, and with the gain over the one that it is held against."""
+    own = values[row.method]
+    low, high = interval(own, seed)
+    row = replace(
+        row, ours=mean_over_folds(own), low=low, high=high, queries=sum(map(len, own)),
+        folds=len(own),
     )  # fmt: skip
-    if method.against:
-        row = replace(row, **_gain(table, values, metric, method.against))
-    if figure is None:
+    gain = compared(own, values[row.against], seed) if row.against else None
+    if gain is None:
         return row
-    return _beside(row, figure, compared=table.cut.as_published and not table.quick)
+    return replace(
+        row, gain=gain.mean_difference, gain_low=gain.low, gain_high=gain.high, p=gain.p_permutation
+    )
 
 
 def _beside(row: Row, figure: Figure, *, compared: bool) -> Row:
@@ -223,30 +218,10 @@ def _beside(row: Row, figure: Figure, *, compared: bool) -> Row:
     return replace(row, published=figure.value, cited=figure.cited, difference=difference)
 
 
-def _only_published(protocol: Protocol, cut: Cut, metric: str, figure: Figure) -> Row:
-    """A row without ours; of another source than the paper, it is called so."""
-    is_own = figure.source == protocol.sources[0]
-    name = figure.method if is_own else f"{figure.method} ({figure.source})"
-    return replace(_published_row(figure), data_set=cut.label, metric=metric, method=name)
-
-
 def _published_row(figure: Figure) -> Row:
     return Row(
         figure.data_set, figure.metric, figure.method, published=figure.value, cited=figure.cited
     )
-
-
-def _gain(table: DataSetRows, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
-    comparison = compared(values, _values(table.methods[against], metric), table.seed)
-    if comparison is None:
-        return {"against": against}
-    return {
-        "against": against,
-        "gain": comparison.mean_difference,
-        "gain_low": comparison.low,
-        "gain_high": comparison.high,
-        "p": comparison.p_permutation,
-    }
 
 
 def _values(chosen: Mapping[str, Result], metric: str) -> list[Vector]:

@@ -20,8 +20,6 @@ from owpc_ltr_clicks.sessions import changes
 
 UNKNOWN = "a query id that no query has"
 AMBIGUOUS = "a query id that several queries have"
-_TEXTS = ("query", "client", "field")
-_OF_EVENTS = ("session", "client")
 _NO_ID = "no query id"
 EVENT_FIELDS = {
     "search": "query_id",
@@ -92,12 +90,7 @@ def join_queries(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Ite
     Both are read twice, as it must be known first which queries share an id, and in which session
     each was asked.
     """
-    searches = Searches()
-    for table in queries:
-        searches.add(table)
-    for table in events:
-        searches.add_events(table)
-    searches.freeze()
+    searches = Searches(queries, events)
     for table in queries:
         # A query that lists nothing shows nothing.
         shown = table.filter(pc.greater(pc.list_value_length(table["shown"]).fill_null(0), 0))
@@ -122,11 +115,10 @@ def _lists(table: pa.Table, searches: Searches) -> EventBatch:
 def _events(table: pa.Table, searches: Searches) -> EventBatch:
     search = _array(table, "search")
     search_info = searches.of(search)
-    named_client = pc.coalesce(_array(table, "client"), _array(table, "user"))
     # An event that has its query's text needs no join.
     query = pc.coalesce(search_info.query, _array(table, "query"))
     query = pc.if_else(pa.array(search_info.ambiguous), None, query)
-    client = pc.coalesce(search_info.client, named_client)
+    client = pc.coalesce(search_info.client, _client(table))
     session = pc.coalesce(search_info.session, _array(table, "session"))
     batch = _batch(table, query, client, session)
     why = pc.if_else(pa.array(search_info.ambiguous), AMBIGUOUS, UNKNOWN)
@@ -169,71 +161,26 @@ class SearchInfo:
 
 
 class Searches:
-    """All searches by id, whatever the order in which they are added."""
+    """All searches by id: each once, with the session and the client of its events."""
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[Any, ...]] = []
-        self._events: list[tuple[Any, ...]] = []
-        self._keys = np.zeros(0, np.uint64)
-        self._times = np.zeros(0)
-        self._texts: dict[str, pa.Array] = {}
-        self._ambiguous = np.zeros(0, bool)
-
-    def add(self, table: pa.Table) -> None:
-        """Add searches."""
-        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
-        if len(rows):
-            texts = [_array(rows, name).dictionary_encode() for name in _TEXTS]
-            times = seconds_of(_array(rows, "time"))
-            self._parts.append((hashed([_array(rows, "search")], 4), times, *texts))
-
-    def add_events(self, table: pa.Table) -> None:
-        """Add the sessions and clients that events name for searches."""
-        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
-        if len(rows):
-            client = pc.coalesce(_array(rows, "client"), _array(rows, "user"))
-            texts = [column.dictionary_encode() for column in (_array(rows, "session"), client)]
-            self._events.append((hashed([_array(rows, "search")], 4), *texts))
-
-    def freeze(self) -> None:
-        """Sort what was added, each id once; nothing is added afterwards."""
-        if not self._parts:
-            # Without a search every look-up finds one of which nothing is known.
-            nothing = pa.nulls(1, pa.string()).dictionary_encode()
-            self._parts.append((np.zeros(1, np.uint64), np.full(1, np.nan), *3 * [nothing]))
-        keys, times = (np.concatenate([part[i] for part in self._parts]) for i in (0, 1))
-        order = np.lexsort((times, keys))
-        keys, times = keys[order], times[order]
+    def __init__(self, queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> None:
+        keys, self._times, columns = _by_search(queries, ("query", "client", "field"), dated=True)
         starts = np.flatnonzero(changes(keys))
-        self._keys, self._times = keys[starts], times[starts]
-        self._ambiguous = np.zeros(len(starts), bool)
-        for place, name in enumerate(_TEXTS, 2):
-            texts = pa.chunked_array([part[place] for part in self._parts])
-            column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
-            if name == "query":
-                self._ambiguous = _is_ambiguous(column, starts)
-            self._texts[name] = _first_text(column, starts, alike=name != "query")
-        self._texts["session"] = pa.nulls(len(self._keys), pa.string())
-        self._parts.clear()
-        self._freeze_events()
-
-    def _freeze_events(self) -> None:
-        """The session of each search, and its client where the search itself names none."""
-        if not self._events:
-            return
-        keys = np.concatenate([part[0] for part in self._events])
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
+        self._keys, self._times = keys[starts], self._times[starts]
+        self._ambiguous = _is_ambiguous(columns["query"], starts)
+        self._texts = {
+            name: _first_text(column, starts, alike=name != "query")
+            for name, column in columns.items()
+        }
+        self._texts["session"] = pa.nulls(len(starts), pa.string())
+        keys, _, columns = _by_search(events, ("session", "client"), dated=False)
         starts = np.flatnonzero(changes(keys))
         place = np.minimum(np.searchsorted(keys[starts], self._keys), len(starts) - 1)
         rows = pa.array(place, mask=keys[starts][place] != self._keys)
-        for number, name in enumerate(_OF_EVENTS, 1):
-            texts = pa.chunked_array([part[number] for part in self._events])
-            column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
+        for name, column in columns.items():
             # Of several sessions the first counts; several clients are ambiguous.
             first = _first_text(column, starts, alike=name == "client").take(rows).cast(pa.string())
             self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), first)
-        self._events.clear()
 
     def of(self, search: pa.Array) -> SearchInfo:
         """The known facts of each search."""
@@ -244,6 +191,45 @@ class Searches:
         texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in self._texts}
         times = np.where(is_known, self._times[place], np.nan)
         return SearchInfo(**texts, time=times, ambiguous=is_known & self._ambiguous[place])
+
+
+def _by_search(
+    tables: Iterable[pa.Table], names: Sequence[str], *, dated: bool
+) -> tuple[NDArray[np.uint64], NDArray[Any], dict[str, Any]]:
+    """The rows that name a search, by its key, then time if they are `dated`.
+
+    The keys, the times, and the columns of texts. Where no row does, one of which nothing is known.
+    """
+    nothing = pa.nulls(1, pa.string()).dictionary_encode()
+    parts: list[tuple[Any, ...]] = []
+    for table in tables:
+        rows = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(rows):
+            times = seconds_of(_array(rows, "time")) if dated else np.zeros(len(rows), np.int8)
+            columns = (_client(rows) if name == "client" else _array(rows, name) for name in names)
+            texts = [column.dictionary_encode() for column in columns]
+            parts.append((hashed([_array(rows, "search")], 4), times, *texts))
+    parts = parts or [(np.zeros(1, np.uint64), np.full(1, np.nan), *[nothing] * len(names))]
+    of_keys, of_times, *chunks = zip(*parts, strict=True)
+    keys, times = np.concatenate(of_keys), np.concatenate(of_times)
+    order = np.lexsort((times, keys))
+    return (
+        keys[order],
+        times[order],
+        {
+            name: pa.chunked_array(chunk)
+            .unify_dictionaries()
+            .combine_chunks()
+            .take(pa.array(order))
+            for name, chunk in zip(names, chunks, strict=True)
+        },
+    )
+
+
+def _client(table: pa.Table) -> pa.Array:
+    """The client that a query names; of an event, its client or its user."""
+    client = _array(table, "client")
+    return pc.coalesce(client, _array(table, "user")) if "user" in table.column_names else client
 
 
 def _first_text(column: Any, starts: NDArray[np.int64], *, alike: bool) -> pa.Array:
