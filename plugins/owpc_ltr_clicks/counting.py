@@ -156,7 +156,10 @@ class _Table:
         ]
         self._pending.append(_summed(key, np.array(columns, np.float64)))
         self._waiting += len(self._pending[-1][0])
-        self._count_people(results)
+        self.events += np.bincount(results.query, results.events, len(self.events)).astype(np.int64)
+        order = np.lexsort((results.person, results.query))
+        query, person = results.query[order], results.person[order]
+        self.people += np.bincount(query[changes(query, person)], minlength=len(self.people))
         if self._waiting > _PENDING:
             self.merge()
 
@@ -167,15 +170,6 @@ class _Table:
         self.keys, self.sums = _summed(keys, sums)
         self._pending.clear()
         self._waiting = 0
-
-    def _count_people(self, results: ListResults) -> None:
-        if not len(results.query):
-            return
-        self.events += np.bincount(results.query, results.events, len(self.events)).astype(np.int64)
-        order = np.lexsort((results.person, results.query))
-        query, person = results.query[order], results.person[order]
-        new = changes(query, person)
-        self.people += np.bincount(query[new], minlength=len(self.people))
 
 
 def _summed(

@@ -125,27 +125,43 @@ def _text_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
     with open_bytes(path) as source:
         blocks = line_blocks(source, quoted=True)
         first = next((line, block) for line, block in blocks if block.strip())
-        table, first_line, first_block = DelimitedBlocks.begin(path, *first)
-        roles = find_columns(table.names, columns, str(path))
+        names, delimiter, first_line, first_block = _header(path, *first)
+        roles = find_columns(names, columns, str(path))
+        used = list(dict.fromkeys(roles.values()))
         for line, block in chain([(first_line, first_block)], blocks):
             if block.strip():
-                batch, unreadable = table.read(line, block, list(dict.fromkeys(roles.values())))
-                yield _roles(batch, roles, str(path), unreadable)
+                table, unreadable = _parsed_lines(path, line, block, names, delimiter, columns=used)
+                yield _roles(table, roles, str(path), unreadable)
 
 
 def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
-    objects: ObjectBlocks | None = None
+    """The lines of a file, none of which need be an object.
+
+    Raises BadInput, naming the line, for what JSON readers disagree on: a repeated key, a number
+    that is not finite, a lone surrogate, deep nesting.
+    """
+    roles: dict[str, str] = {}
+    schema: pa.Schema | None = None
     with open_bytes(path) as source:
         for line, block in line_blocks(source):
-            if objects is None:
+            if not roles:
                 sample = _sample(path, line, block, columns)
                 if not sample:  # not one line is an object yet
                     yield EventBatch({}, sum(1 for text in block.split(b"\n") if text.strip()))
                     continue
                 roles = find_columns(_keys(path, sample), columns, str(path))
-                objects = ObjectBlocks(path, roles, sample)
-            batch, unreadable = objects.read(line, block)
-            yield _roles(batch, roles, str(path), unreadable)
+                schema = _schema_of(sample, roles)
+            table, unreadable = _parsed_objects(path, line, block, schema), 0
+            if table is None:
+                # A line that is no object, or a column of two types: scalars are read as text.
+                rows, unreadable = _objects(path, line, block)
+                schema = _schema_of(rows, roles)
+                texts = {
+                    name: pa.array([_text(_value(row, name)) for row in rows], pa.string())
+                    for name in dict.fromkeys(roles.values())
+                }
+                table = pa.table(texts)
+            yield _roles(table, roles, str(path), unreadable)
 
 
 def _names(schema: Any) -> list[str]:
@@ -210,72 +226,70 @@ def _plain(column: Any, role: str, name: str, place: str) -> pa.Array:
     return column.cast(pa.string())
 
 
-@dataclass(frozen=True)
-class DelimitedBlocks:
-    """CSV or TSV in blocks of lines: the column names of its header, and the delimiter."""
+def _header(path: Path, line: int, block: bytes) -> tuple[list[str], str, int, bytes]:
+    """The column names and the delimiter of CSV or TSV, and the line and content after the header.
 
-    path: Path
-    names: tuple[str, ...]
-    delimiter: str
+    Raises BadInput.
+    """
+    blank = len(block) - len(block.lstrip(b"\r\n"))
+    line, block = line + block.count(b"\n", 0, blank), block[blank:]
+    end = block.find(b"\n") + 1 or len(block)
+    header, place = block[:end], f"cannot read {path}, line {line}"
+    try:
+        text = header.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise bad_line_of(path, line, header) from error
+    if "\r" in text:
+        raise BadInput(f"{place}: its lines end in CR alone: save the file with line feeds")
+    if len(text) > _LONGEST_HEADER or "\0" in text:
+        raise BadInput(f"{place}: {shown(text)} is no header that names columns")
+    delimiter = "\t" if "\t" in text else ","
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter))]
+    except csv.Error as error:
+        raise BadInput(f"{place}: the header cannot be read: {error}") from error
+    if len(names) > MOST_COLUMNS:
+        raise BadInput(f"{place}: {len(names)} columns, more than {MOST_COLUMNS}: cut it")
+    return names, delimiter, line + 1, block[end:]
 
-    @classmethod
-    def begin(cls, path: Path, line: int, block: bytes) -> tuple[DelimitedBlocks, int, bytes]:
-        """The table, and the line number and content after its header. Raises BadInput."""
-        blank = len(block) - len(block.lstrip(b"\r\n"))
-        line, block = line + block.count(b"\n", 0, blank), block[blank:]
-        end = block.find(b"\n") + 1 or len(block)
-        header, place = block[:end], f"cannot read {path}, line {line}"
-        try:
-            text = header.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise bad_line_of(path, line, header) from error
-        if "\r" in text:
-            raise BadInput(f"{place}: its lines end in CR alone: save the file with line feeds")
-        if len(text) > _LONGEST_HEADER or "\0" in text:
-            raise BadInput(f"{place}: {shown(text)} is no header that names columns")
-        delimiter = "\t" if "\t" in text else ","
-        try:
-            names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter))]
-        except csv.Error as error:
-            raise BadInput(f"{place}: the header cannot be read: {error}") from error
-        if len(names) > MOST_COLUMNS:
-            raise BadInput(f"{place}: {len(names)} columns, more than {MOST_COLUMNS}: cut it")
-        return cls(path, tuple(names), delimiter), line + 1, block[end:]
 
-    def read(self, line: int, block: bytes, columns: Sequence[str]) -> tuple[Any, int]:
-        """The `wanted` columns of a block, and the number of lines with too few or many cells.
+def _parsed_lines(
+    path: Path, line: int, block: bytes, names: Sequence[str], delimiter: str,
+    *, columns: Sequence[str],
+) -> tuple[Any, int]:  # fmt: skip
+    """Some `columns` of a block, and the number of lines with too few or many cells.
 
-        Raises BadInput where a line is no UTF-8 text.
-        """
-        import pyarrow.csv
+    Raises BadInput where a line is no UTF-8 text.
+    """
+    import pyarrow.csv
 
-        bad = 0
+    bad = 0
 
-        def skip(_row: Any) -> str:
-            nonlocal bad
-            bad += 1
-            return "skip"
+    def skip(_row: Any) -> str:
+        nonlocal bad
+        bad += 1
+        return "skip"
 
-        try:
-            block.decode()
-            table = pyarrow.csv.read_csv(
-                pa.BufferReader(block),
-                pyarrow.csv.ReadOptions(
-                    use_threads=False, block_size=len(block) + 1, column_names=self.names
-                ),
-                pyarrow.csv.ParseOptions(
-                    delimiter=self.delimiter, invalid_row_handler=skip, newlines_in_values=True
-                ),
-                pyarrow.csv.ConvertOptions(
-                    include_columns=columns,
-                    column_types=dict.fromkeys(columns, pa.string()),
-                    strings_can_be_null=True,
-                    null_values=[""],
-                ),
-            )
-        except (UnicodeDecodeError, pa.ArrowException) as error:
-            raise bad_line_of(self.path, line, block) from error
-        return table.combine_chunks(), bad
+    try:
+        block.decode()
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(block),
+            pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=len(block) + 1, column_names=names
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=delimiter, invalid_row_handler=skip, newlines_in_values=True
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=columns,
+                column_types=dict.fromkeys(columns, pa.string()),
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+    except (UnicodeDecodeError, pa.ArrowException) as error:
+        raise bad_line_of(path, line, block) from error
+    return table.combine_chunks(), bad
 
 
 def _sample(path: Path, line: int, block: bytes, columns: Mapping[str, str]) -> list[JsonObject]:
@@ -310,72 +324,47 @@ def _keys(path: Path, rows: Sequence[JsonObject]) -> list[str]:
     return list(keys)
 
 
-class ObjectBlocks:
-    """Blocks of lines as tables of those columns that have a role."""
+def _parsed_objects(
+    path: Path, line: int, block: bytes, schema: pa.Schema | None
+) -> pa.Table | None:
+    """The table as Arrow parses it; None where it cannot, or should not."""
+    import pyarrow.json
 
-    def __init__(self, path: Path, roles: Mapping[str, str], sample: Sequence[JsonObject]) -> None:
-        self._path = path
-        self._roles = roles
-        self._schema = self._learned(sample)
-        """The columns' types in the lines before; None where a column has two types."""
+    if schema is None or not _is_plain(block):
+        return None
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    # Columns without a role are not built: there may be as many as there are lines.
+    only = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        table = pyarrow.json.read_json(pa.BufferReader(block), options, only)
+    except pa.ArrowException:
+        return None
+    try:
+        table.validate(full=True)
+    except pa.ArrowException as error:
+        raise bad_line_of(path, line, block) from error
+    return table
 
-    def read(self, line: int, block: bytes) -> tuple[pa.Table, int]:
-        """The columns of a block, and the number of its lines that are no objects.
 
-        Raises BadInput, naming the line, for what JSON readers disagree on: a repeated key, a
-        number that is not finite, a lone surrogate, deep nesting.
-        """
-        table = self._parsed(line, block)
-        if table is not None:
-            return table, 0
-        # A line that is no object, or a column of two types: parse line by line, scalars as text.
-        rows, bad = _objects(self._path, line, block)
-        self._schema = self._learned(rows)
-        texts = {
-            name: pa.array([_text(_value(row, name)) for row in rows], pa.string())
-            for name in dict.fromkeys(self._roles.values())
-        }
-        return pa.table(texts), bad
-
-    def _parsed(self, line: int, block: bytes) -> pa.Table | None:
-        """The table as Arrow parses it; None where it cannot, or should not."""
-        import pyarrow.json
-
-        if self._schema is None or not _is_plain(block):
+def _schema_of(rows: Sequence[JsonObject], roles: Mapping[str, str]) -> pa.Schema | None:
+    """The types of the columns that have a role; None where one has two types."""
+    fields: dict[str, Any] = {}
+    for role, name in roles.items():
+        kind = _type_of([_value(row, name) for row in rows], role)
+        whole = any(name in row for row in rows)
+        apart = not whole or any(_value(row, name, whole=False) is not None for row in rows)
+        if kind is None or ("." in name and whole and apart):
             return None
-        options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
-        # Columns without a role are not built: there may be as many as there are lines.
-        only = pyarrow.json.ParseOptions(
-            explicit_schema=self._schema, unexpected_field_behavior="ignore"
-        )
-        try:
-            table = pyarrow.json.read_json(pa.BufferReader(block), options, only)
-        except pa.ArrowException:
+        inner = fields
+        *above, last = [name] if whole else name.split(".")
+        for part in above:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                return None
+        if last in inner and inner[last] != kind:
             return None
-        try:
-            table.validate(full=True)
-        except pa.ArrowException as error:
-            raise bad_line_of(self._path, line, block) from error
-        return table
-
-    def _learned(self, rows: Sequence[JsonObject]) -> pa.Schema | None:
-        fields: dict[str, Any] = {}
-        for role, name in self._roles.items():
-            kind = _type_of([_value(row, name) for row in rows], role)
-            whole = any(name in row for row in rows)
-            apart = not whole or any(_value(row, name, whole=False) is not None for row in rows)
-            if kind is None or ("." in name and whole and apart):
-                return None
-            inner = fields
-            *above, last = [name] if whole else name.split(".")
-            for part in above:
-                inner = inner.setdefault(part, {})
-                if not isinstance(inner, dict):
-                    return None
-            if last in inner and inner[last] != kind:
-                return None
-            inner[last] = kind
-        return pa.schema(_fields(fields))
+        inner[last] = kind
+    return pa.schema(_fields(fields))
 
 
 def _objects(path: Path, line: int, block: bytes) -> tuple[list[JsonObject], int]:
