@@ -1,4 +1,4 @@
-"""Counts of what was shown and clicked: of all people, of those to fit to, of those held out."""
+"""Counts of impressions and clicks: of all people, of those to fit to, and of those held out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from owpc_ltr_clicks.sessions import (
 )
 
 FOLDS = 5
-"""One person in so many is held out."""
+"""One person in this many is held out."""
 _NAMES = ("shown", "clicked", "reached", "last", "value")
 _PENDING = 1 << 20
 _LISTED = 1 << 20
@@ -37,14 +37,14 @@ _ALL = 1 << 64
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Counts of a log: `counts` of all people, and its two parts `rest` and `held_out`.
+    """Counts of a log: `counts` of all people, and its two parts `fitted` and `held_out`.
 
     All three have the same pairs and rows. `lists` are those of the people held out, or of a
     sample of them with at most a million results.
     """
 
     counts: ClickCounts
-    rest: ClickCounts
+    fitted: ClickCounts
     held_out: ClickCounts
     lists: ClickLists
     event_counts: EventCounts
@@ -185,7 +185,7 @@ def _summed(
 
 
 class _Lists:
-    """Lists of the people held out, or of a sample of these people where the lists are too many."""
+    """Lists of the people held out; where these are too many, of a sample of the people."""
 
     def __init__(self, n_documents: int) -> None:
         self._documents = n_documents

@@ -27,8 +27,8 @@ class EventCounts:
 
     `implied` are clicks on results that no event says were shown. `early` events are stamped before
     the query that they name; they count. `others` are the other actions of the log, by name.
-    Positions begin with `first_position`, which was given or inferred (`first_position_given`).
-    `document_field` is the field that the log names documents by, if it says so; `looked_up`
+    Positions begin with `first_position`: the option, if `first_position_given`, else inferred.
+    `document_field` is the field by which the log names documents, if it says so; `looked_up` tells
     whether these were looked up in an index.
     """
 

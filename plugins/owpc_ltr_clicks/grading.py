@@ -1,15 +1,16 @@
-"""Grades and weights of what was counted: by attractiveness, by inverse propensity, as the SRW.
+"""Grades and weights of pairs: by attractiveness, by inverse propensity, or as the SRW rates them.
 
-Beta priors, by moments, say how rates vary between documents. Of k clicks in m impressions of which
-each was looked at with a chance e, n = Σe are trials. Given a pair's own rate r, k/n has the mean
-r, and k(k − 1)/(n² − Σe²) the mean r²: the mean of k(k − 1)/(n² − Σe²) − 2pk/n + p² over pairs is
-the variance σ² of their rates about p, whatever n has to do with the rates. (In a log it has much:
-what attracts stands high, where it is looked at. The mean variance of k/n, less what chance would
-give to a rate of p, is another thing there.) Then s = α + β = p(1 − p)/σ² − 1.
+A beta prior, estimated by moments, describes how rates vary between documents. Take k clicks in m
+impressions, each of which was examined with probability e: n = Σe is the number of trials. Given a
+pair's own rate r, k/n has the mean r, and k(k − 1)/(n² − Σe²) the mean r². The mean of
+k(k − 1)/(n² − Σe²) − 2pk/n + p² over pairs is therefore the variance σ² of their rates about p,
+even where n depends on the rates. (In a log it does: attractive documents are ranked high, and
+examined more often. The variance of k/n, less that of binomial draws, would be biased.) Then
+s = α + β = p(1 − p)/σ² − 1.
 
-Pairs weigh n/(n + s) in p, as the inverse of their variance: what was shown often is not taken for
-typical (Kleinman 1973). In σ² they weigh (n² − Σe²)/(1 + ρn)², ρ = σ²/(p(1 − p)), for the same
-reason: what was seen once tells nothing of it.
+A pair has the weight n/(n + s) in p, the inverse of its variance, so that frequently shown pairs do
+not dominate (Kleinman 1973). In σ² its weight is (n² − Σe²)/(1 + ρn)², ρ = σ²/(p(1 − p)), for the
+same reason: a pair that was examined once says nothing about the variance.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ GRADES = "0..4"
 PRIOR_CLICKS = 5.0
 """Every document has this many clicks of the mean value besides its own.
 
-There is no minimum of impressions for a grade: a document with few is near to the mean of all, by
-the click model's prior, and its weight is small. Queries are dropped by `MIN_PEOPLE`.
+A grade needs no minimum of impressions: by the click model's prior, a document with few of them is
+near the mean of all documents, and its weight is small. `MIN_PEOPLE` drops queries.
 """
 CLIP = 10.0
 """The greatest inverse-propensity weight of a click."""
@@ -123,9 +124,9 @@ def grades(worths: Vector, top: int | None, of_any: float = 0.0) -> Vector:
     """The grade of each worth; without a top grade, the worth itself.
 
     Documents that are worth no more than `of_any`, the expected worth, have grade 0. A document
-    that was hardly shown has the expected worth: by the cuts alone its grade would be higher than
-    that of one that was often shown and not clicked, and a ranker would learn to reverse the
-    ranking.
+    that was rarely shown has the expected worth. By the cuts alone its grade would be higher than
+    that of a document that was often shown and never clicked, and a ranker would learn to reverse
+    the ranking.
     """
     if top is None:
         return worths
@@ -255,7 +256,7 @@ _ROUNDS = 50
 def beta_prior(
     successes: Vector, trials: Vector, looked: Vector | float = 1.0
 ) -> tuple[float, float]:
-    """α and β of the pairs' rates; `trials` of 0 tell nothing, `looked` is Σe²/Σe.
+    """α and β of the pairs' rates; pairs without trials do not count; `looked` is Σe²/Σe.
 
     >>> alpha, beta = beta_prior(np.array([0.0, 10.0] * 50), np.array([10.0] * 100))
     >>> round(alpha, 2), round(beta, 2)
@@ -264,7 +265,7 @@ def beta_prior(
     observed = trials > 0
     k, n = successes[observed], trials[observed]
     chance = np.broadcast_to(looked, trials.shape)[observed]
-    # Two looks at one pair are what tells how pairs differ.
+    # Only pairs that were examined twice show how pairs differ.
     twice = np.maximum(n * (n - chance), 0.0)
     rho, mean = 0.1, 0.5
     for _ in range(_ROUNDS):
@@ -304,7 +305,7 @@ def _correlation(k: Vector, n: Vector, twice: Vector, mean: float, rho: float) -
     total = float(weights.sum())
     if total <= 1e-12 * max(float(n.sum()), 1e-300):
         return _MOST
-    # Of a pair that was looked at once, k(k − 1)/(n² − Σe²) is 0/0: it weighs nothing.
+    # For a pair that was examined once, k(k − 1)/(n² − Σe²) is 0/0: its weight is 0.
     squares = k * np.maximum(k - 1.0, 0.0) / shrink
     spread = float((squares + weights * (mean**2 - 2.0 * mean * k / n)).sum()) / total
     return float(np.clip(spread / (mean * (1.0 - mean)), _LEAST, _MOST))

@@ -81,8 +81,8 @@ def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chos
 
 
 def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOutScore:
-    """How well a model that is fitted to `behaviour.rest` predicts `behaviour.held_out`."""
-    fit, counts = checked_fit(model, behaviour.rest), behaviour.held_out
+    """How well a model that is fitted to `behaviour.fitted` predicts `behaviour.held_out`."""
+    fit, counts = checked_fit(model, behaviour.fitted), behaviour.held_out
     chance = np.clip(fit.click_probability(counts), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     missed = counts.shown - counts.clicked
     log_likelihoods = counts.clicked * np.log(chance) + missed * np.log1p(-chance)
@@ -108,7 +108,7 @@ def examination_interval(
     """The 95 % interval of the examination of each rank; None where clicks are too few.
 
     The variance is that between the fits to random groups of queries, each weighted by its share of
-    the impressions (Wolter 2007, ch. 2). All these fits together cost as much as one to everything.
+    the impressions (Wolter 2007, ch. 2). These fits cost as much as one fit to all queries.
     """
     from scipy.special import stdtrit
 

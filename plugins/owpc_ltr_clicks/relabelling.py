@@ -1,4 +1,4 @@
-"""A feature log with other judgments: the rows that these know, with their grades and weights."""
+"""A feature log with new judgments: the rows that these judge, with their grades and weights."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from owpc_ltr_clicks.encoding import normalised
 
 @dataclass(frozen=True, eq=False)
 class Relabelled:
-    """Logged rows with their new grades; how many of the judgments the log does not have."""
+    """Logged rows with their new grades, and the number of judgments of documents not logged."""
 
     data: RankingDataset
     not_logged: int
 
 
 def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
-    """The rows of the feature log `data` that `judged` knows, with its grades and weights.
+    """The rows of the feature log `data` that `judged` judges, with its grades and weights.
 
     `judged` is the table of a judgment list (`judge_clicks(…).table`). Queries without a row are
     left out, and so are weights of queries, comments and document fields. Raises BadInput where the

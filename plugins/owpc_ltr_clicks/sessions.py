@@ -17,7 +17,7 @@ from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.events import LISTED, NO_POSITION, ROW, EventCounts, Rows
 
 AGAIN = "the same result in one list again: its most valuable action counts"
-"""Why an event is left out, where a list has one for the document already."""
+"""Why an event is left out where its list already has one for the document."""
 BUCKETS = 64
 ROWS_IN_MEMORY = 2 << 20
 """Rows that stay in memory (80 MB); more are kept on disk."""
@@ -120,7 +120,7 @@ def results_of(
     if not options.keep_repeats:
         results = _first_clicks(results, events)
     events.implied += int((results.clicked & ~results.shown & ~results.again).sum())
-    # What was clicked was there.
+    # A result that was clicked was shown.
     return replace(results, shown=results.shown | results.clicked)
 
 

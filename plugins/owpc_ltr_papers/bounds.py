@@ -2,8 +2,8 @@
 
 The bounds are for linear rankers, of one model and one sample, in log space. Each says: with
 probability 1 − δ over samples of n queries, the true risk is at most empirical risk + complexity.
-Where that exceeds the largest risk there is, it says nothing (vacuous), and `queries_needed` tells
-from how many queries on it would, all else equal.
+A bound above the largest possible risk is vacuous; `queries_needed` is the number of queries from
+which it would not be, all else equal.
 
 B is the norm of the model's weights and M the largest norm of a document's features, measured on
 the sample: strictly the theorems want both fixed beforehand.
@@ -411,9 +411,9 @@ def _graded_pairs(data: RankingDataset) -> tuple[Vector, int]:
 
 
 def trained_here(record: Mapping[str, Any], data: RankingDataset) -> tuple[bool | None, list[str]]:
-    """Whether a model was trained on exactly these queries (None: nobody knows), and what to say.
+    """Whether a model was trained on exactly these queries (None: unknown), and warnings.
 
-    A bound on the risk holds for queries drawn as those are that it was reckoned on.
+    A bound on the risk holds for queries drawn as those from which it was computed.
     """
     trained = record.get("fingerprint")
     if trained is None:

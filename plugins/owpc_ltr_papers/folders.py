@@ -1,8 +1,9 @@
-"""The data sets in a folder, and their folds: which files train, choose and test in each.
+"""The data sets in a folder, and their folds: the training, validation and test files of each.
 
-A data set is told by its files: `Fold1/train.txt` (or `trainingset.txt`), the parts S1 … S5 that
-make five folds by rotation, or `set1.train.txt` as Yahoo's. Text may be compressed. Of pieces
-alone, folds are cut within them. Paths and numbers of features tell what the papers call it.
+A data set is recognised by its files: `Fold1/train.txt` (or `trainingset.txt`), the parts S1 … S5
+that make five folds by rotation, or `set1.train.txt` as Yahoo's. Text may be compressed. Where
+pieces are missing, folds are cut within the others. The path and the number of features say what
+the papers call the data set.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Collection:
 
 
 def find_collections(letor: Path) -> tuple[list[Collection], list[str]]:
-    """Every data set in the folder, sorted by name, and notes on what was seen there and left.
+    """Every data set in the folder, sorted by name, and notes on duplicates that are ignored.
 
     Raises BadInput where there is none.
     """
@@ -105,9 +106,9 @@ def _preference(collection: Collection) -> tuple[bool, bool, str]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The folder and those below, but those of folds, which belong to the one above.
+    """The folder and those below it, except folders of folds, which belong to the one above.
 
-    Links are followed; a folder that several lead to is looked into once.
+    Links are followed; a folder with several links is visited once.
     """
     seen = {os.path.realpath(root)}
     for name, children, _ in os.walk(root, followlinks=True):
@@ -124,7 +125,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _collections_in(folder: Path, root: Path) -> Iterator[Collection]:
-    """What one folder holds by itself, named by the path to it."""
+    """The data sets whose files are in this folder itself, named by its path."""
     texts = list(text_files(folder))
     name = name_of(folder, root)
     candidates = [
@@ -197,7 +198,7 @@ def _fold(name: str, files: dict[str, Path]) -> FoldFiles:
 
 
 def _with_edition(collection: Collection) -> Collection:
-    """Called by the edition of LETOR too, which the number of features tells."""
+    """The collection, with the edition of LETOR in its name, which the number of features tells."""
     files = collection.folds[0].test if collection.folds else collection.pieces
     editions = _EDITIONS.get(collection.name, {})
     edition = editions.get(_features_in(files[0]), "") if editions else ""

@@ -1,7 +1,7 @@
-"""Jobs: one fit on one fold, described in full, so that its result can be kept and known again.
+"""Jobs: one fit on one fold, with a complete description, so that a stored result can be reused.
 
-A job trains a model, or a reranker on another job's model. The bench does jobs one after another
-on the folds of data sets, or finds their results in its journal.
+A job trains a model, or a reranker on another job's model. The bench runs jobs one after another
+on the folds of data sets, or takes their results from its journal.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ ALIKE = "scores all documents alike, so that the figures are those of a random o
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gives: the settings that were chosen, by what value, and each test query's values.
+    """The result of a job: the chosen settings, their validation value, the values of queries.
 
-    `values` goes by metric. `notes` is what makes the figures doubtful. `model` is the model that
-    gives it, where others are built on it.
+    `values` are by metric. `notes` say why the figures are doubtful. `model` is the fitted model,
+    where other jobs are built on it.
     """
 
     settings: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Tools:
-    """What every job is given besides its fold; `ranklib` runs RankLib's command line."""
+    """What every job needs besides its fold; `ranklib` runs RankLib's command line."""
 
     registry: Registry
     run: Run
@@ -214,10 +214,10 @@ Results = Mapping[str, Mapping[str, Result]]
 
 @dataclass
 class Bench:
-    """What jobs are done with, and the journal of the folder `out`, if any, for what is done.
+    """Runs jobs, and keeps their results in the journal of the folder `out`, if any.
 
-    A result counts as long as the data, the version and the base that it was built on are the
-    same. `stale` counts those that no longer do, `reused` those that do.
+    A stored result is valid while its data, the version and the base that it was built on are the
+    same. `stale` counts the stored results that are not valid, `reused` those that are.
     """
 
     tools: Tools

@@ -5,10 +5,10 @@ chosen from 10⁻³ … 10³ by MAP on each fold's validation queries; `g_All` c
 as well. The authors' experiments on INEX have no validation queries: C is chosen on the training
 queries.
 
-Burges, "Ranking as Learning Structured Outputs": the paper measures nothing. What it says in
-figures is an example, which is arithmetic; what it proposes is measured here on LETOR data: a
-λ-function for each measure, with RankNet's pair force or the margin form (eqs 4–6), for a linear
-model and for the two-layer network.
+Burges, "Ranking as Learning Structured Outputs": the paper has no experiment. Its only figures are
+of an example, which is arithmetic. Its proposals are measured here on LETOR data: a λ-function for
+each measure, with RankNet's pair force or the margin form (eqs 4–6), for a linear model and for the
+two-layer network.
 
 Pareek & Ravikumar (NIPS 2014), § 4: exchangeable reranking of base rankers. Base and weights are
 learned on the training queries; the penalty is chosen by NDCG@10 on the validation queries, with
@@ -50,7 +50,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a protocol is done: all of it, or a quick part, which is called so."""
+    """How much of a protocol runs: all of it, or a quick part, which is marked as such."""
 
     quick: bool = False
     with_ranklib: bool = False
@@ -58,7 +58,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure that no data set is needed for: what the paper says, and what the library finds."""
+    """A figure that needs no data set: its names in the paper, and the library's value."""
 
     data_set: str
     method: str
@@ -70,10 +70,9 @@ class Fact:
 class Protocol:
     """What a paper did, on whatever data sets there are.
 
-    `sources` are keys of the published figures, the paper's own first. `says` is what a reader
-    must know of the conventions and of what is not done as in the paper. `facts` are figures that
-    need no data. `elsewhere`: the paper's data set is in no folder of LETOR's, so that its rows
-    stand by themselves.
+    `sources` are keys of the published figures, the paper's own first. `says` explains conventions
+    and differences from the paper. `facts` are figures that need no data. `elsewhere`: the paper's
+    data set is not part of LETOR, so that its rows have no figures of ours.
     """
 
     sources: tuple[str, ...]

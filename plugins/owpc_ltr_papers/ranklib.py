@@ -1,8 +1,8 @@
-"""RankLib: fetched when it is asked for and checked; its learners as jobs.
+"""RankLib: downloaded on request, and verified; its learners as jobs.
 
 The paper's version, 2.1-patched, is in no Maven repository. What is fetched is RankyMcRankFace, the
 fork that the LTR plugins of Elasticsearch and OpenSearch use; its learners have the same defaults.
-A model is trained by RankLib, imported, and held to RankLib's own scores.
+RankLib trains a model, which is imported; its scores must be those of RankLib.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class RankLib:
 
 
 def fetch_ranklib(say: Callable[[str], None]) -> RankLib:
-    """RankLib on this machine, downloaded once; `say` is told what is fetched.
+    """RankLib on this machine, downloaded once; `say` receives messages.
 
-    Raises EngineUnavailable where Java or the repository cannot be had, Refused where the file is
-    another one than was pinned.
+    Raises EngineUnavailable where Java or the repository is not available, Refused where the file
+    is not the pinned one.
     """
     places = find_places(None)
     folder = places.cache / "ranklib"
@@ -105,7 +105,7 @@ class RankLibTraining(FoldJob):
     is_base: bool = field(default=True, kw_only=True)
 
     def described(self) -> dict[str, Any]:
-        """The program by its digest, the learner, and what it is told."""
+        """The program by its digest, the learner, and its options."""
         return {
             "ranklib": [str(JAR), SHA256, RANKERS[self.ranker]],
             "select": [self.select, self.stopped],

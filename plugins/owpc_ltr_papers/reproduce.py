@@ -1,6 +1,6 @@
-"""`owpc-ltr reproduce`: a paper's protocol on the reader's own LETOR, published figures beside.
+"""`owpc-ltr reproduce`: a paper's protocol on the user's LETOR data, beside the published figures.
 
-The protocol's jobs are done on the data sets that there are, for one table.
+The protocol's jobs run on all data sets in the folder; their results make one table.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _content() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """One method by one metric on one data set; None stands for what there is not.
+    """One method by one metric on one data set; None where there is no figure.
 
     `ours` is the mean over folds of the folds' test means, `low` and `high` its 95 % interval over
     queries. `difference` is ours − published, where the folds are the published ones. `gain` is

@@ -83,7 +83,7 @@ def test_the_order_of_the_events_changes_nothing(events: list[dict[str, Any]], r
 def test_what_is_held_out_and_the_rest_are_all() -> None:
     found = counted(SIMULATED)
     for name in ("shown", "clicked", "reached", "last", "value"):
-        parts = getattr(found.rest, name) + getattr(found.held_out, name)
+        parts = getattr(found.fitted, name) + getattr(found.held_out, name)
         assert np.array_equal(parts, getattr(found.counts, name))
     share = found.held_out.shown.sum() / found.counts.shown.sum()
     assert 0.1 < share < 0.3

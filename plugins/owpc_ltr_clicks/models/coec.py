@@ -1,8 +1,9 @@
 """Clicks over expected clicks: what a document got, beside what its ranks get (Zhang & Jones 2007).
 
-A rank's click-through rate is the mean of what stands there, so that a good ranker, which puts the
-good documents high, makes high ranks expect too much; PBM tells the two apart. Where documents
-never change their ranks, a rank's rate is theirs, and dividing by it is no correction.
+The click-through rate of a rank includes the quality of the documents there. A good ranker puts
+good documents first, so that too many clicks are expected at high ranks; PBM separates the two.
+Where documents never change their ranks, the rate of a rank is that of its documents, and dividing
+by it corrects nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class ClicksOverExpected:
     name: ClassVar[str] = "coec"
 
     def fit(self, counts: ClickCounts) -> ClickFit:
-        """Impressions count as much as their rank is clicked, beside the most clicked rank."""
+        """An impression counts as its rank's click-through rate over the highest rate."""
         examination = _by_rank(counts)
         clicks = counts.by_pair(counts.clicked)
         expected, chance = expected_looks(counts, examination)
-        # Nothing is clicked more often than it is looked at.
+        # A click implies a look, so that there are at least as many looks as clicks.
         trials = np.maximum(expected, clicks)
         prior = beta_prior(clicks, expected, chance)
         rates = posterior_mean(clicks, trials, prior)

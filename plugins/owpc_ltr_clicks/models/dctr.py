@@ -1,7 +1,7 @@
 """The click-through rate of a document for a query, drawn to the mean of all where clicks are few.
 
-DCTR of Craswell et al. (2008), with a beta prior. Rank is not looked at: what was shown high is
-taken for good.
+DCTR of Craswell et al. (2008), with a beta prior. It ignores ranks, so that documents at high ranks
+are overrated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DocumentClickThrough:
     name: ClassVar[str] = "dctr"
 
     def fit(self, counts: ClickCounts) -> ClickFit:
-        """Clicks by impressions; every rank is taken to be looked at."""
+        """Clicks over impressions, as if users examined every rank."""
         clicks, shown = counts.by_pair(counts.clicked), counts.by_pair(counts.shown)
         prior = beta_prior(clicks, shown)
         rates = posterior_mean(clicks, shown, prior)

@@ -1,18 +1,17 @@
 """The position-based model (Craswell et al. 2008): a click is a look, by rank, and a draw.
 
-P(click) = examination of the rank × attractiveness of the pair. It is the documents that were seen
-at several ranks that tell the two apart: where the ranking never changes, examination is not
-identified. Examination e is where each rank has as many clicks as its
-documents, which got K clicks in N_r impressions at each rank, make expect of it:
+P(click) = examination of the rank × attractiveness of the pair. Documents that were shown at
+several ranks separate the two: where the ranking never changes, examination is not identified.
+Documents with K clicks in N_r impressions at each rank r predict a number of clicks at each rank.
+Examination e is where every rank has as many clicks as predicted:
 
     Σ clicks at r = e_r Σ_pairs N_r K / Σ_s N_s e_s
 
-Both sides have the same mean whatever the attractiveness of each pair is, and however few clicks it
-has (Poisson's fixed effects, Wooldridge 1999). Found together with it, by the likelihood, e would
-come out too great at the low ranks, the more so the fewer clicks a document has (Neyman & Scott
-1948): a click in a handful of impressions makes each document fit its own ranks. Attractiveness is
-found afterwards, by expectation maximisation over which impressions were looked at (Wang et al.
-2018), with a beta prior by moments.
+Both sides have the same mean for any attractiveness of the pairs, and however few clicks these have
+(Poisson's fixed effects, Wooldridge 1999). A joint maximum of the likelihood would overestimate e
+at low ranks, the more the fewer clicks a document has (Neyman & Scott 1948), as each document is
+fitted to its own ranks. Attractiveness is estimated afterwards, by expectation maximisation over
+which impressions were examined (Wang et al. 2018), with a beta prior by moments.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class PositionBased:
             raise ValueError("rounds must be 1 or more, and tolerance above 0")
 
     def fit(self, counts: ClickCounts) -> ClickFit:
-        """The examination of ranks, then what attracts."""
+        """The examination of ranks, then the attractiveness of pairs."""
         clicks, varied = counts.by_pair(counts.clicked), ranks_vary(counts)
         if not clicks.any():
             return replace(DocumentClickThrough().fit(counts), identified=varied)
@@ -108,9 +107,9 @@ def _examine(
     examination: Vector,
     rounds: Any,
 ) -> None:
-    """Examination in place: each rank's clicks by those to be expected of its documents.
+    """Examination in place: the clicks of each rank over those that its documents predict.
 
-    It never makes it less likely at which of its ranks a document was clicked (Hunter 2004).
+    No round lowers the likelihood of the ranks at which documents were clicked (Hunter 2004).
     """
     expected, looks = np.empty_like(examination), np.empty_like(clicks)
     for _ in range(rounds):
@@ -144,7 +143,7 @@ def _attract(
     prior: Vector,
     rounds: Any,
 ) -> None:
-    """EM in place: who looked, given clicks; then what attracts."""
+    """EM in place: looks given clicks, then attractiveness."""
     alpha, beta = prior[0], prior[1]
     for _ in range(rounds):
         looks[:] = 0.0

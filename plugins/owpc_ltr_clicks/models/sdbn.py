@@ -1,8 +1,8 @@
 """The simplified dynamic Bayesian network (Chapelle & Zhang 2009): users read down to a last click.
 
-What stands at the last click or above it was looked at, what stands below it was not; who clicks on
-nothing has read it all. A click satisfies, so that the user reads no further, with a chance of each
-document's own: the share of its clicks that were the last ones.
+Users examine the results down to their last click, or the whole list if they click on nothing. A
+click satisfies the user, who then stops reading, with a probability of each document: the share of
+its clicks that were the last of their lists.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SimplifiedDBN:
     name: ClassVar[str] = "sdbn"
 
     def fit(self, counts: ClickCounts) -> ClickFit:
-        """Clicks by impressions that were reached."""
+        """Clicks over the impressions that users reached."""
         clicks, reached = counts.by_pair(counts.clicked), counts.by_pair(counts.reached)
         prior = beta_prior(clicks, reached)
         attractive = posterior_mean(clicks, reached, prior)
@@ -60,7 +60,7 @@ class SimplifiedDBN:
 
 
 def _examination(counts: ClickCounts, attractive: Vector) -> Vector:
-    """What share of each rank's attractiveness is clicked: how many users come to it."""
+    """The share of each rank's attractiveness that is clicked: the share of users who reach it."""
     drawn = counts.by_rank(counts.shown * attractive[counts.pair])
     clicks = counts.by_rank(counts.clicked)
     share = np.divide(clicks, drawn, out=np.zeros_like(drawn), where=drawn > 0)
